@@ -1,0 +1,74 @@
+"""The errors that this program's own code raises for misuse and failed surroundings.
+
+Failures of user code, of a model or of a peer are values, never exceptions. Adapters translate this small tree at one
+boundary each. Every error carries its facts as fields and says in its message what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .ids import SessionId
+
+
+class EngineError(Exception):
+    """The root of all errors below."""
+
+
+class InvalidEventError(EngineError):
+    """Raised by `EventLog.append` for an event that can never be right on this log; nothing was written."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(f"{kind} refused: {reason}")
+        self.kind = kind
+        self.reason = reason
+
+
+class SessionNotFoundError(EngineError):
+    """Raised where a session is named that the store does not hold."""
+
+    def __init__(self, session_id: SessionId) -> None:
+        super().__init__(f"no session {session_id}; list the sessions there are with `rewindow sessions`")
+        self.session_id = session_id
+
+
+class SessionInUseError(EngineError):
+    """Raised when a second process wants to write to a session; reading stays possible."""
+
+    def __init__(self, session_id: SessionId, pid: int | None) -> None:
+        owner = f"process {pid}" if pid is not None else "another process"
+        super().__init__(f"session {session_id} is in use by {owner}; close it there first")
+        self.session_id = session_id
+        self.pid = pid
+
+
+class SessionReadOnlyError(EngineError):
+    """Raised when something is to be appended after a commit failed (disk full, no permission, corrupt page)."""
+
+    def __init__(self, session_id: SessionId, reason: str) -> None:
+        super().__init__(f"session {session_id} is read-only: {reason}")
+        self.session_id = session_id
+        self.reason = reason
+
+
+class StoreError(EngineError):
+    """Raised when the store itself cannot be opened, read or written."""
+
+
+class StoreTooNewError(StoreError):
+    """Raised for a store written by a newer version, which this one must not touch."""
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        super().__init__(f"{path} has schema version {found}, this program knows {known}; upgrade rewindow to open it")
+        self.path = path
+        self.found = found
+        self.known = known
+
+
+class EnvironmentUnavailableError(EngineError):
+    """Raised when the worker could not be started or is gone and could not be restored."""
+
+
+class InvalidRequestError(EngineError):
+    """Raised for a request that the caller must change before it can be served."""

@@ -1,0 +1,29 @@
+"""What every event has in common. Events are in the past tense, frozen, and stamped once, when the log takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from ..ids import MAIN_BRANCH, BranchId, EventId, Seq
+
+UNSTAMPED: Final = Seq(-1)
+"""The `seq` of an event that is on no log yet."""
+UNNAMED: Final = EventId("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The stamp of an event; `EventLog.append` fills it in. `at` is in seconds since the Unix epoch.
+
+    `kind` names the event on disk and never changes; `v` is the version of its fields and grows when their meaning
+    does.
+    """
+
+    kind: ClassVar[str]
+    v: ClassVar[int] = 1
+
+    seq: Seq = UNSTAMPED
+    event_id: EventId = UNNAMED
+    at: float = 0.0
+    branch_id: BranchId = MAIN_BRANCH

@@ -1,0 +1,55 @@
+"""Events as JSON objects: `{"kind": ..., "v": ..., <fields>}`, one decoder per kind.
+
+Used by the store, by export and import, and between worker and host. Decoding validates: a log or a worker may hold
+anything. A tagged union would be the obvious way, but msgspec has none for dataclasses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from . import EVENTS, Event
+
+_CLASSES: Final[dict[str, type[Event]]] = {cls.kind: cls for cls in EVENTS}
+_DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {}
+_ENCODER: Final = msgspec.json.Encoder()
+_HEADS: Final = {cls: f'{{"kind":"{cls.kind}","v":{cls.v},'.encode() for cls in EVENTS}
+
+
+class UndecodableEventError(ValueError):
+    """Raised for bytes that are no event this version knows: unknown kind, newer version, wrong fields, no JSON."""
+
+
+class _Head(msgspec.Struct):
+    kind: str
+    v: int = 1
+
+
+_HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
+
+
+def encode(event: Event) -> bytes:
+    """The event as one line of JSON in UTF-8, without a newline. Strings must be free of lone surrogates."""
+    return _HEADS[type(event)] + _ENCODER.encode(event)[1:]
+
+
+def decode(data: bytes | str) -> Event:
+    """The event that `encode` wrote.
+
+    Raises:
+        UndecodableEventError: for anything else.
+    """
+    try:
+        head = _HEAD_DECODER.decode(data)
+        cls = _CLASSES.get(head.kind)
+        if cls is None or head.v > cls.v:
+            raise UndecodableEventError(f"event kind {head.kind!r} version {head.v} is not known to this version")
+        decoder = _DECODERS.get(head.kind)
+        if decoder is None:
+            decoder = _DECODERS[head.kind] = msgspec.json.Decoder(cls)
+        event: Event = decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise UndecodableEventError(str(error)) from error
+    return event

@@ -1,0 +1,112 @@
+"""The timeline: statements, their executions, and what an execution asked of the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
+from ..timeline.execution import (
+    Artifact,
+    Captured,
+    Display,
+    ExceptionInfo,
+    ExecutionStatus,
+    Location,
+    NamespaceDiff,
+    StatementKind,
+)
+from .base import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRecorded(Event):
+    """One cell of Python source joined the timeline. `index` counts from 1 along the branch.
+
+    `parent` is the statement before it on its branch; `fingerprint` is xxh3 hex over source and environment facts;
+    `label` is the file name that tracebacks show.
+    """
+
+    kind: ClassVar[str] = "statement_recorded"
+
+    statement_id: StatementId
+    index: int
+    source: str
+    tool_call_id: ToolCallId
+    statement_kind: StatementKind = "python"
+    parent: StatementId | None = None
+    fingerprint: str = ""
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def label(self) -> str:
+        return f"<statement {self.index}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionStarted(Event):
+    """`parent` is the execution whose namespace this one starts from."""
+
+    kind: ClassVar[str] = "execution_started"
+
+    execution_id: ExecutionId
+    statement_id: StatementId
+    parent: ExecutionId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionFinished(Event):
+    """The whole record of one run. Times are seconds since the epoch; `time_ms` is what the statement itself took."""
+
+    kind: ClassVar[str] = "execution_finished"
+
+    execution_id: ExecutionId
+    statement_id: StatementId
+    status: ExecutionStatus
+    started_at: float
+    ended_at: float
+    time_ms: float = 0.0
+    stdout: Captured = field(default_factory=Captured)
+    stderr: Captured = field(default_factory=Captured)
+    value: str | None = None
+    exception: ExceptionInfo | None = None
+    displays: tuple[Display, ...] = ()
+    locations: tuple[Location, ...] = ()
+    diff: NamespaceDiff = field(default_factory=NamespaceDiff)
+    artifacts: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRequested(Event):
+    """A statement asked the host for something; `ordinal` counts from 0 within the execution."""
+
+    kind: ClassVar[str] = "effect_requested"
+
+    execution_id: ExecutionId
+    ordinal: int
+    operation: str
+    argument_digest: str
+    tool_call_id: ToolCallId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectAnswered(Event):
+    """What the host answered: the digest of the result's blob, or the error the statement saw. A replay reads it."""
+
+    kind: ClassVar[str] = "effect_answered"
+
+    execution_id: ExecutionId
+    ordinal: int
+    operation: str
+    result: BlobDigest | None = None
+    error: ExceptionInfo | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesRebound(Event):
+    """A statement rebound injected names (`view`, `ls` ...); `restore_names()` undoes it."""
+
+    kind: ClassVar[str] = "names_rebound"
+
+    execution_id: ExecutionId | None
+    names: tuple[str, ...]

@@ -1,0 +1,63 @@
+"""What happened to context objects: method calls, changes, ticks, and the files behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from ..ids import ObjId
+from .base import Event
+
+TickKind = Literal["sync", "periodic", "async", "group"]
+FileChangeKind = Literal["modified", "created", "deleted", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodCalled(Event):
+    """A mutating method of a node was called. Arguments are bounded reprs; digests are those of `GetDigest`."""
+
+    kind: ClassVar[str] = "method_called"
+
+    obj_id: ObjId
+    obj_type: str
+    method: str
+    args: tuple[str, ...] = ()
+    kwargs: dict[str, str] = field(default_factory=dict[str, str])
+    before_digest: str = ""
+    after_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeChanged(Event):
+    """A node shows something else than before; `delta` is the line that the change feed shows."""
+
+    kind: ClassVar[str] = "node_changed"
+
+    obj_id: ObjId
+    obj_type: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickApplied(Event):
+    """A tick of `tick_kind` changed the node in the Round `turn_id`."""
+
+    kind: ClassVar[str] = "tick_applied"
+
+    obj_id: ObjId
+    tick_kind: TickKind
+    turn_id: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanged(Event):
+    """A file behind a running node was seen to have changed at a tick. Digests are xxh3 hex, empty for no content."""
+
+    kind: ClassVar[str] = "file_changed"
+
+    path: str
+    change: FileChangeKind
+    before_digest: str = ""
+    after_digest: str = ""
+    delta: str = ""

@@ -1,0 +1,135 @@
+"""The session's log: append-only, closed, the single source of everything a session knows about itself.
+
+`append` is the only writer. It checks, stamps, keeps and hands on, all in memory; the journal behind it makes events
+durable. Read models are folds over the log and cannot be changed by anybody else. Must not know what the events mean
+to a transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from .errors import InvalidEventError
+from .events import UNSTAMPED, Event, ToolCall, ToolResult
+from .ids import MAIN_BRANCH, BranchId, EventId, Seq, ToolCallId
+from .ports import Clock
+
+
+class Fold(Protocol):
+    """A read model: told of every event, in order, exactly once."""
+
+    def apply(self, event: Event) -> None: ...
+
+
+class _Calls:
+    """Which tool calls are open or answered: the part of the log's history that `append` needs for its checks."""
+
+    __slots__ = ("_answered",)
+
+    def __init__(self) -> None:
+        self._answered: dict[ToolCallId, bool] = {}
+
+    def check(self, event: Event) -> str | None:
+        match event:
+            case ToolCall(tool_call_id=call) if call in self._answered:
+                return f"tool call {call} is on the log already"
+            case ToolResult(tool_call_id=call) if call not in self._answered:
+                return f"there is no tool call {call}"
+            case ToolResult(tool_call_id=call) if self._answered[call]:
+                return f"tool call {call} has its result already"
+            case _:
+                return None
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case ToolCall(tool_call_id=call):
+                self._answered.setdefault(call, False)
+            case ToolResult(tool_call_id=call):
+                self._answered[call] = True
+            case _:
+                pass
+
+    def open(self) -> tuple[ToolCallId, ...]:
+        return tuple(call for call, answered in self._answered.items() if not answered)
+
+
+class EventLog:
+    """An append-only sequence of stamped events with the folds over it.
+
+    Args:
+        clock: stamps `at`.
+        journal: receives every appended event, in order, to make it durable; must not block.
+        folds: read models, told of each event before `append` returns.
+        check: what else refuses an event (the View's rules for condensations); returns a reason or None.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Callable[[Event], None],
+        folds: Iterable[Fold] = (),
+        check: Callable[[Event], str | None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._journal = journal
+        self._folds = tuple(folds)
+        self._check = check
+        self._calls = _Calls()
+        self._events: list[Event] = []
+        self._branch: BranchId = MAIN_BRANCH
+
+    def append(self, event: Event) -> Seq:
+        """Stamps the event, keeps it and hands it on. Returns its position.
+
+        Raises:
+            InvalidEventError: the event can never be right on this log; nothing was written.
+        """
+        if event.seq != UNSTAMPED:
+            raise InvalidEventError(event.kind, "it is on a log already")
+        reason = self._calls.check(event) or (self._check(event) if self._check else None)
+        if reason is not None:
+            raise InvalidEventError(event.kind, reason)
+        seq = Seq(len(self._events))
+        stamped = replace(event, seq=seq, event_id=EventId(f"e{seq}"), at=self._clock.now(), branch_id=self._branch)
+        self._take(stamped)
+        self._journal(stamped)
+        return seq
+
+    def load(self, events: Iterable[Event]) -> None:
+        """Takes stamped events that are durable elsewhere already. Lenient: whatever they are, folds cope with them.
+
+        Raises:
+            InvalidEventError: this log has events, or their positions are not 0, 1, 2 ...
+        """
+        if self._events:
+            raise InvalidEventError("load", "only an empty log can be loaded")
+        for position, event in enumerate(events):
+            if event.seq != position:
+                raise InvalidEventError(event.kind, f"position {event.seq} where {position} was due")
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self._events.append(event)
+        self._branch = event.branch_id
+        self._calls.apply(event)
+        for fold in self._folds:
+            fold.apply(event)
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Everything so far; a snapshot that later appends do not change."""
+        return tuple(self._events)
+
+    def since(self, seq: int) -> Sequence[Event]:
+        """The events from position `seq` on."""
+        return tuple(self._events[seq:])
+
+    @property
+    def open_calls(self) -> tuple[ToolCallId, ...]:
+        """Tool calls that have no result, in the order of their calls."""
+        return self._calls.open()
+
+    def __len__(self) -> int:
+        return len(self._events)

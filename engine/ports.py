@@ -1,0 +1,328 @@
+"""What the engine needs from outside, as Protocols, with the plain values that cross them.
+
+Nothing here performs anything. Implementations: `worker` and `runtime` (Environment), `store` (Store), `models`
+(Model), `runtime.system` (Clock, Entropy). Tests bring a fixed clock and counting entropy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from .events import Event
+from .ids import BlobDigest, ExecutionId, Seq, SessionId
+from .timeline.execution import Artifact, Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
+
+# --- time and chance -------------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the Unix epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow."""
+        ...
+
+
+class Entropy(Protocol):
+    def bytes(self, count: int) -> bytes: ...
+
+
+# --- files, as nodes see them ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What decides whether a file has to be read again; equal stamps mean equal content."""
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+    inode: int
+
+
+class Files(Protocol):
+    """Reading for nodes. Errors are OSError, as from the operating system."""
+
+    def stamp(self, path: str) -> FileStamp: ...
+
+    def read(self, path: str) -> bytes: ...
+
+
+# --- the store -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """A session as a listing shows it. Times are seconds since the epoch."""
+
+    session_id: SessionId
+    cwd: str
+    directories: tuple[str, ...] = ()
+    title: str | None = None
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    events: int = 0
+
+
+CommitListener = Callable[[Seq, Exception | None], None]
+"""Called on the writer's thread with the highest committed seq, or with the error that made the session read-only."""
+
+
+class Store(Protocol):
+    """Durable sessions. One writer thread groups whatever was submitted meanwhile into one commit."""
+
+    def create(self, row: SessionRow) -> None:
+        """Adds a session and acquires it for writing; durable when the first submitted event is."""
+        ...
+
+    def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
+        """Makes this process the session's only writer. Raises SessionNotFoundError, SessionInUseError."""
+        ...
+
+    def release(self, session_id: SessionId) -> None:
+        """Waits until what was submitted is committed or has failed, then lets other processes write."""
+        ...
+
+    def submit(self, session_id: SessionId, event: Event) -> None:
+        """Queues a stamped event for the next commit; returns at once."""
+        ...
+
+    def load(self, session_id: SessionId) -> Sequence[Event]:
+        """All events in seq order; also of a session that another process is writing."""
+        ...
+
+    def row(self, session_id: SessionId) -> SessionRow: ...
+
+    def rows(self) -> Sequence[SessionRow]:
+        """All sessions, the most recently updated first."""
+        ...
+
+    def blob_put(self, data: bytes) -> BlobDigest:
+        """Queues content for the next commit, ahead of any event submitted later; returns its digest at once."""
+        ...
+
+    def blob_get(self, digest: BlobDigest) -> bytes:
+        """Raises KeyError for a digest that was never put."""
+        ...
+
+    def close(self) -> None: ...
+
+
+# --- the environment -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one worker may use. Sizes in bytes, times in seconds."""
+
+    data_bytes: int = 4 << 30
+    open_files: int = 1024
+    statement_seconds: float = 120.0
+    grace_seconds: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentSpec:
+    """Where statements run: absolute directories, the project's import path, and the allowed environment variables."""
+
+    cwd: str
+    directories: tuple[str, ...] = ()
+    import_paths: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One execution to run. `label` is what tracebacks call the source; `round_id` is what nodes note as touched."""
+
+    execution_id: ExecutionId
+    label: str
+    source: str
+    round_id: int = 0
+    time_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """What came of it. `events` are unstamped node and name events in the order in which they happened."""
+
+    status: ExecutionStatus
+    value: str | None = None
+    exception: ExceptionInfo | None = None
+    time_ms: float = 0.0
+    stdout: Captured = field(default_factory=Captured)
+    stderr: Captured = field(default_factory=Captured)
+    displays: tuple[Display, ...] = ()
+    locations: tuple[Location, ...] = ()
+    diff: NamespaceDiff = field(default_factory=NamespaceDiff)
+    artifacts: tuple[Artifact, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRequest:
+    """What a statement asks of the host: `operation` with plain-data arguments; `ordinal` counts within the run."""
+
+    ordinal: int
+    operation: str
+    arguments: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectAnswer:
+    """Plain data for the statement, or the exception it is to see."""
+
+    value: object = None
+    error: ExceptionInfo | None = None
+
+
+EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
+OutputSink = Callable[[Literal["stdout", "stderr"], str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickOutcome:
+    """The events of one tick, unstamped, in the order of the phases."""
+
+    events: tuple[Event, ...] = ()
+    time_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleRow:
+    """One handle as the handle table and `/views` show it."""
+
+    name: str
+    obj_id: str
+    obj_type: str
+    mode: str
+    freq: str
+    lod: int
+    tokens: int
+    used_tokens: int
+    changed: bool
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectionPart:
+    """The worker's share of a projection: the tail block, and exact token counts of the texts it was asked about."""
+
+    tail: str
+    tail_tokens: int
+    text_tokens: tuple[int, ...] = ()
+    handles: tuple[HandleRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastExecution:
+    """An execution to run again when an environment is rebuilt, with the recorded answers to its effects."""
+
+    request: RunRequest
+    status: ExecutionStatus
+    answers: tuple[EffectAnswer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """How a rebuild went: how many executions ran again, and one sentence for each that came out differently."""
+
+    executions: int
+    divergences: tuple[str, ...] = ()
+
+
+class Environment(Protocol):
+    """The live Python namespace with its nodes. One request at a time; `interrupt` may come at any moment.
+
+    A worker that dies is an outcome of `run` (status `error`, exception type `WorkerDied`), never an exception;
+    `EnvironmentUnavailableError` is raised where none can be started.
+    """
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a namespace to run in; after a kill there is none until `restore`."""
+        ...
+
+    async def start(self, spec: EnvironmentSpec) -> None: ...
+
+    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome: ...
+
+    def interrupt(self) -> None:
+        """Ends the statement that is running: SIGINT, after the grace SIGKILL. Its outcome is `cancelled`.
+
+        Does nothing when no statement is running.
+        """
+        ...
+
+    async def tick(self, round_id: int, now: float) -> TickOutcome: ...
+
+    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
+        """Renders the tail within `budget` tokens and counts `texts`."""
+        ...
+
+    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+        """Replaces the namespace by a fresh one in which `history` has run again, touching nothing outside."""
+        ...
+
+    async def snapshot(self, execution_id: ExecutionId) -> bool:
+        """Keeps the present state so that `restore` can be fast; False where this environment cannot."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# --- the model -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One model call: stable instructions, the View's events, and the tail block that is never stored."""
+
+    instructions: str
+    messages: tuple[Event, ...]
+    tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    text: str
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementAsked:
+    """The model wants one cell of Python to be run. At most one in a reply."""
+
+    source: str
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnded:
+    cause: Literal["end", "length", "refusal"] = "end"
+
+
+ModelSignal = TextDelta | ReasoningDelta | StatementAsked | ReplyEnded
+
+
+class Model(Protocol):
+    """Streams one reply. Cancelled by cancelling the iteration, at any point; a failure is raised as ModelError."""
+
+    @property
+    def name(self) -> str: ...
+
+    def reply(self, prompt: Prompt) -> AsyncIterator[ModelSignal]: ...
+
+
+class ModelError(Exception):
+    """Raised by a model for what its provider or its script did wrong; shown to the user as it is."""

@@ -1,0 +1,99 @@
+"""What one run of a statement left behind, as plain values that travel from the worker to the log unchanged.
+
+Owns the shapes of an Execution's parts (`statement-timeline` section 3: status, bounded streams, exception, namespace
+diff, artifacts). Must not know how statements are run. Written by the worker, kept on `ExecutionFinished`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
+StatementKind = Literal["python", "meta"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeInfo:
+    """A value as a namespace diff shows it: type name, capped repr, and a best-effort size in bytes or elements."""
+
+    type_name: str
+    short_repr: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeInfo:
+    """A name whose value changed: rebound (another object) or mutated in place.
+
+    Digests are xxh3 hex of the content, or None where the content could not be digested ("unknown").
+    """
+
+    before: TypeInfo
+    after: TypeInfo
+    before_digest: str | None = None
+    after_digest: str | None = None
+    mutated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceDiff:
+    """Which names a statement added, changed and deleted. Names starting with two underscores are left out."""
+
+    added: dict[str, TypeInfo] = field(default_factory=dict[str, TypeInfo])
+    changed: dict[str, ChangeInfo] = field(default_factory=dict[str, ChangeInfo])
+    deleted: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.deleted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceptionInfo:
+    """Why a statement failed: exception type, bounded message, and the traceback from the user's frame on."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One output stream of one execution: the first 64 KiB as text, the total in bytes, xxh3 hex of the whole."""
+
+    text: str = ""
+    total_bytes: int = 0
+    digest: str = ""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether `text` holds less than was written."""
+        return self.total_bytes > len(self.text.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Display:
+    """A node's render that belongs into the statement's result, because `view` or `show` asked for it."""
+
+    obj_id: str
+    title: str
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """A place in a document: absolute path and 1-based line."""
+
+    path: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """A file that a statement made: absolute path, media type, size in bytes, content digest."""
+
+    path: str
+    media_type: str
+    size: int
+    digest: str
