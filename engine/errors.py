@@ -25,6 +25,15 @@ class InvalidEventError(EngineError):
         self.reason = reason
 
 
+class NoManipulationIndexError(EngineError):
+    """Raised when the View has no manipulation index at or after `threshold`; a later event may bring one."""
+
+    def __init__(self, threshold: int, length: int) -> None:
+        super().__init__(f"no manipulation index from {threshold} on in a View of {length} events; wait for more")
+        self.threshold = threshold
+        self.length = length
+
+
 class SessionNotFoundError(EngineError):
     """Raised where a session is named that the store does not hold."""
 
@@ -72,3 +81,11 @@ class EnvironmentUnavailableError(EngineError):
 
 class InvalidRequestError(EngineError):
     """Raised for a request that the caller must change before it can be served."""
+
+
+class TurnFailedError(EngineError):
+    """Raised to whoever waits for a turn that a defect of this program ended; the log of the process says more."""
+
+    def __init__(self, session_id: SessionId) -> None:
+        super().__init__(f"the turn in session {session_id} failed with an internal error; see the agent's stderr")
+        self.session_id = session_id

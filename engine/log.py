@@ -9,50 +9,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from .errors import InvalidEventError
 from .events import UNSTAMPED, Event, ToolCall, ToolResult
 from .ids import MAIN_BRANCH, BranchId, EventId, Seq, ToolCallId
 from .ports import Clock
 
-
-class Fold(Protocol):
-    """A read model: told of every event, in order, exactly once."""
-
-    def apply(self, event: Event) -> None: ...
+Fold = Callable[[Event], None]
+"""How a read model is told of every event, in order, exactly once."""
 
 
 class _Calls:
     """Which tool calls are open or answered: the part of the log's history that `append` needs for its checks."""
 
-    __slots__ = ("_answered",)
+    __slots__ = ("_known", "_open")
 
     def __init__(self) -> None:
-        self._answered: dict[ToolCallId, bool] = {}
+        self._known: set[ToolCallId] = set()
+        self._open: dict[ToolCallId, ToolCall] = {}
 
     def check(self, event: Event) -> str | None:
         match event:
-            case ToolCall(tool_call_id=call) if call in self._answered:
+            case ToolCall(tool_call_id=call) if call in self._known:
                 return f"tool call {call} is on the log already"
-            case ToolResult(tool_call_id=call) if call not in self._answered:
+            case ToolResult(tool_call_id=call) if call not in self._known:
                 return f"there is no tool call {call}"
-            case ToolResult(tool_call_id=call) if self._answered[call]:
+            case ToolResult(tool_call_id=call) if call not in self._open:
                 return f"tool call {call} has its result already"
             case _:
                 return None
 
     def apply(self, event: Event) -> None:
         match event:
-            case ToolCall(tool_call_id=call):
-                self._answered.setdefault(call, False)
+            case ToolCall(tool_call_id=call) if call not in self._known:
+                self._known.add(call)
+                self._open[call] = event
             case ToolResult(tool_call_id=call):
-                self._answered[call] = True
+                self._open.pop(call, None)
             case _:
                 pass
 
-    def open(self) -> tuple[ToolCallId, ...]:
-        return tuple(call for call, answered in self._answered.items() if not answered)
+    def open(self) -> tuple[ToolCall, ...]:
+        return tuple(self._open.values())
 
 
 class EventLog:
@@ -60,7 +58,8 @@ class EventLog:
 
     Args:
         clock: stamps `at`.
-        journal: receives every appended event, in order, to make it durable; must not block.
+        journal: receives every appended event, in order, to make it durable; must not block. What it raises (the
+            session is read-only) leaves the log as it was.
         folds: read models, told of each event before `append` returns.
         check: what else refuses an event (the View's rules for condensations); returns a reason or None.
     """
@@ -93,8 +92,8 @@ class EventLog:
             raise InvalidEventError(event.kind, reason)
         seq = Seq(len(self._events))
         stamped = replace(event, seq=seq, event_id=EventId(f"e{seq}"), at=self._clock.now(), branch_id=self._branch)
-        self._take(stamped)
         self._journal(stamped)
+        self._take(stamped)
         return seq
 
     def load(self, events: Iterable[Event]) -> None:
@@ -115,7 +114,7 @@ class EventLog:
         self._branch = event.branch_id
         self._calls.apply(event)
         for fold in self._folds:
-            fold.apply(event)
+            fold(event)
 
     @property
     def events(self) -> Sequence[Event]:
@@ -127,7 +126,7 @@ class EventLog:
         return tuple(self._events[seq:])
 
     @property
-    def open_calls(self) -> tuple[ToolCallId, ...]:
+    def open_calls(self) -> tuple[ToolCall, ...]:
         """Tool calls that have no result, in the order of their calls."""
         return self._calls.open()
 

@@ -6,13 +6,13 @@ Nothing here performs anything. Implementations: `worker` and `runtime` (Environ
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from .events import Event
+from .execution import Artifact, Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 from .ids import BlobDigest, ExecutionId, Seq, SessionId
-from .timeline.execution import Artifact, Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 
 # --- time and chance -------------------------------------------------------------------------------------------------
 
@@ -91,8 +91,12 @@ class Store(Protocol):
         """Queues a stamped event for the next commit; returns at once."""
         ...
 
-    def load(self, session_id: SessionId) -> Sequence[Event]:
-        """All events in seq order; also of a session that another process is writing."""
+    def retitle(self, session_id: SessionId, title: str | None) -> None:
+        """Queues a new title for the next commit, of a session that this process writes; `updated_at` stays."""
+        ...
+
+    def load(self, session_id: SessionId, since: int = 0) -> Sequence[Event]:
+        """The committed events from position `since` on, in order; also of a session that another process writes."""
         ...
 
     def row(self, session_id: SessionId) -> SessionRow: ...
@@ -316,12 +320,12 @@ ModelSignal = TextDelta | ReasoningDelta | StatementAsked | ReplyEnded
 
 
 class Model(Protocol):
-    """Streams one reply. Cancelled by cancelling the iteration, at any point; a failure is raised as ModelError."""
+    """Streams one reply. Cancelled by closing the generator, at any point; a failure is raised as ModelError."""
 
     @property
     def name(self) -> str: ...
 
-    def reply(self, prompt: Prompt) -> AsyncIterator[ModelSignal]: ...
+    def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]: ...
 
 
 class ModelError(Exception):

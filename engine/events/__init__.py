@@ -25,6 +25,7 @@ from .execution import (
 )
 from .nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
 from .session import (
+    EnvironmentRestored,
     PromptQueued,
     PromptWithdrawn,
     SessionOpened,
@@ -56,6 +57,7 @@ EVENTS: tuple[type[Event], ...] = (
     PromptWithdrawn,
     UsageReported,
     ViewEnforced,
+    EnvironmentRestored,
 )
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "CondensationRequest",
     "EffectAnswered",
     "EffectRequested",
+    "EnvironmentRestored",
     "Event",
     "ExecutionFinished",
     "ExecutionStarted",

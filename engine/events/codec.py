@@ -50,6 +50,6 @@ def decode(data: bytes | str) -> Event:
         if decoder is None:
             decoder = _DECODERS[head.kind] = msgspec.json.Decoder(cls)
         event: Event = decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UndecodableEventError(str(error)) from error
     return event

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
-from ..timeline.execution import (
+from ..execution import (
     Artifact,
     Captured,
     Display,
@@ -16,6 +15,7 @@ from ..timeline.execution import (
     NamespaceDiff,
     StatementKind,
 )
+from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
 from .base import Event
 
 

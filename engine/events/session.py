@@ -59,3 +59,13 @@ class ViewEnforced(Event):
 
     property_name: str
     count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRestored(Event):
+    """The namespace was rebuilt by running `executions` again; each divergence is a sentence on one that differed."""
+
+    kind: ClassVar[str] = "environment_restored"
+
+    executions: int
+    divergences: tuple[str, ...] = ()

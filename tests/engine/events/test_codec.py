@@ -1,0 +1,80 @@
+"""Every kind of event survives the disk, and what is no event is refused with a reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.events import EVENTS, Event
+from engine.events.codec import UndecodableEventError, decode, encode
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+JSON = st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXT, st.lists, max_leaves=5)
+
+
+def strategy_of(annotation: Any) -> st.SearchStrategy[Any]:
+    """Values of a field's type; `object` means any JSON."""
+    if annotation is object:
+        return JSON
+    if dataclasses.is_dataclass(annotation):
+        hints = typing.get_type_hints(annotation)
+        fields = {field.name: strategy_of(hints[field.name]) for field in dataclasses.fields(annotation)}
+        return st.builds(annotation, **fields)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return st.sampled_from(arguments)
+    if origin is tuple:
+        return st.lists(strategy_of(arguments[0]), max_size=3).map(tuple)
+    if origin is dict:
+        return st.dictionaries(TEXT, strategy_of(arguments[1]), max_size=3)
+    if origin is not None:
+        return st.one_of(*map(strategy_of, arguments))
+    base = getattr(annotation, "__supertype__", annotation)
+    return {
+        str: TEXT,
+        int: st.integers(-(2**63), 2**63 - 1),
+        float: st.floats(allow_nan=False, allow_infinity=False),
+        bool: st.booleans(),
+        type(None): st.none(),
+    }[base]
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda cls: cls.kind)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_every_event_decodes_to_itself(kind: type[Event], data: st.DataObject) -> None:
+    event = data.draw(strategy_of(kind))
+    line = encode(event)
+    assert b"\n" not in line
+    assert decode(line) == event
+    assert decode(line.decode()) == event
+
+
+def test_kinds_are_named_once() -> None:
+    kinds = [cls.kind for cls in EVENTS]
+    assert len(set(kinds)) == len(kinds)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{",
+        b'{"kind":"nothing_known"}',
+        b'{"kind":"run_stop","v":99,"reason":"completed","cause":"end_turn"}',
+        b'{"kind":"run_stop","v":1,"reason":"tired","cause":"end_turn"}',
+        b'{"kind":"run_stop","v":1}',
+        b'{"kind":"user_message","v":1,"message_id":"m","text":7}',
+        b'{"kind":"user_message","v":1,"message_id":"m","text":"\xff"}',
+    ],
+)
+def test_what_is_no_event_is_refused(data: bytes) -> None:
+    with pytest.raises(UndecodableEventError):
+        decode(data)
