@@ -1,0 +1,266 @@
+"""What all nodes have in common: identity, schedule, policy, and the events of the methods that change them.
+
+Methods marked `mutating` emit MethodCalled with the digests before and after, and return the node, so that calls
+chain. State can be read but only methods change it. Must not know the Board; it hands in a `NodeContext`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, Final, Literal, ParamSpec, TypeVar
+
+import msgspec
+import xxhash
+
+from ..events import Event, MethodCalled
+from ..events.nodes import TickKind
+from ..ids import ObjId
+from ..ticks.result import Frequency, TickResult
+from . import budget
+from .budget import Budget
+from .lod import checked as checked_lod
+from .rendered import RenderedView
+
+Mode = Literal["paused", "running"]
+Aspect = Literal["pos", "policy", "source"]
+"""What of a node can change."""
+_LONGEST_REPR: Final = 80
+_P = ParamSpec("_P")
+_N = TypeVar("_N", bound="NodeBase")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """What a node needs from its board: a new id for its type, where events go, how tokens are counted."""
+
+    mint: Callable[[str], ObjId]
+    emit: Callable[[Event], None]
+    count: Callable[[str], int]
+
+
+def checked_freq(freq: object) -> Frequency:
+    """`freq` if this version ticks nodes so.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if freq == "Sync":
+        return "Sync"
+    raise ValueError(f'freq={freq!r}: "Sync" (once per Round) is what this version ticks')
+
+
+def mutating(method: Callable[Concatenate[_N, _P], None]) -> Callable[Concatenate[_N, _P], _N]:
+    """Makes a method emit MethodCalled and return its node. One that raises has changed nothing and emits nothing."""
+
+    @wraps(method)
+    def call(self: _N, *args: _P.args, **kwargs: _P.kwargs) -> _N:
+        before = self.digest()
+        method(self, *args, **kwargs)
+        self.note_call(method.__name__, args, kwargs, before)
+        return self
+
+    return call
+
+
+class NodeBase(ABC):
+    """A context object. `tokens` and `lod` are its policy; `mode`, `freq` and `min_turn_interval` its schedule.
+
+    `last_tick_turn` is the Round of the last tick (-1: none yet), `last_tick_time` its time in seconds since the
+    epoch (0.0: none yet). `dirty` says that the last render is out of date. `changed` says that the node shows
+    something else than at the last projection.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_changed",
+        "_context",
+        "_freq",
+        "_last_tick_time",
+        "_last_tick_turn",
+        "_lod",
+        "_min_turn_interval",
+        "_obj_id",
+        "_running",
+        "_tokens",
+    )
+
+    obj_type: ClassVar[str]
+
+    def __init__(self, context: NodeContext, *, tokens: Budget, lod: int) -> None:
+        self._tokens = budget.checked(tokens)
+        self._lod = checked_lod(lod)
+        self._context = context
+        self._running = False
+        self._freq: Frequency | None = None
+        self._min_turn_interval = 1
+        self._last_tick_turn = -1
+        self._last_tick_time = 0.0
+        self._changed = True
+        self._obj_id = context.mint(self.obj_type)
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    @property
+    def obj_id(self) -> ObjId:
+        return self._obj_id
+
+    @property
+    def mode(self) -> Mode:
+        return "running" if self._running else "paused"
+
+    @property
+    def running(self) -> bool:
+        return self._running
+
+    @property
+    def freq(self) -> Frequency | None:
+        """How often ticks come while running; None before the first Run."""
+        return self._freq
+
+    @property
+    def min_turn_interval(self) -> int:
+        """Rounds between two Sync ticks, at least 1."""
+        return self._min_turn_interval
+
+    @min_turn_interval.setter
+    def min_turn_interval(self, rounds: int) -> None:
+        if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - set by user code
+            raise ValueError(f"min_turn_interval={rounds!r}: give a number of Rounds from 1 on")
+        before = self.digest()
+        self._min_turn_interval = rounds
+        self.note_call("min_turn_interval", (rounds,), {}, before)
+
+    @property
+    def last_tick_turn(self) -> int:
+        return self._last_tick_turn
+
+    @property
+    def last_tick_time(self) -> float:
+        return self._last_tick_time
+
+    @property
+    def tokens(self) -> Budget:
+        return self._tokens
+
+    @property
+    def lod(self) -> int:
+        return self._lod
+
+    @property
+    def changed(self) -> bool:
+        return self._changed
+
+    def due(self, turn_id: int, freq: Frequency) -> bool:
+        """Whether the phase for `freq` is to tick this node in Round `turn_id`."""
+        if not self._running or self._freq != freq:
+            return False
+        last = self._last_tick_turn
+        return last < 0 or turn_id - last >= self._min_turn_interval
+
+    def mark_projected(self) -> None:
+        """The model has been told of the present state."""
+        self._changed = False
+
+    @property
+    @abstractmethod
+    def dirty(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What the node is about, on one line: for a view, where it stands in which document."""
+
+    # --- the DSL -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def GetDigest(self) -> dict[str, object]:
+        """The node's state as a small dict of plain data."""
+
+    @abstractmethod
+    def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
+        """The node's text within its own policy or the given one; changes nothing."""
+
+    @abstractmethod
+    def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
+        """Adopts what changed since the last tick and says how. Called by the tick's phases."""
+
+    @mutating
+    def SetTokens(self, tokens: Budget) -> None:
+        """Sets the budget: a number of tokens, or All."""
+        self._tokens = budget.checked(tokens)
+        self._touch("policy")
+
+    @mutating
+    def SetLod(self, lod: int) -> None:
+        """Sets the level of detail."""
+        self._lod = checked_lod(lod)
+        self._touch("policy")
+
+    @mutating
+    def Run(self, freq: Frequency = "Sync") -> None:
+        """Adopts the present content, then follows it at ticks."""
+        self._freq = checked_freq(freq)
+        self._running = True
+        self._adopt()
+
+    @mutating
+    def Pause(self) -> None:
+        """Keeps the present content until Refresh or Run."""
+        self._running = False
+        self._changed = True
+
+    @mutating
+    def Refresh(self) -> None:
+        """Adopts the present content now."""
+        self._adopt()
+
+    # --- for subclasses ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _adopt(self) -> None:
+        """Takes over what the source holds now."""
+
+    def _touch(self, what: Aspect) -> None:
+        """Notes that `what` changed."""
+        self._changed = True
+
+    def digest(self) -> str:
+        """xxh3 hex of `GetDigest`."""
+        return xxhash.xxh3_64_hexdigest(msgspec.json.encode(self.GetDigest()))
+
+    def note_call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], before: str) -> None:
+        """Emits MethodCalled for a call that has just taken effect."""
+        self._context.emit(
+            MethodCalled(
+                obj_id=self._obj_id,
+                obj_type=self.obj_type,
+                method=method,
+                args=tuple(map(_short_repr, args)),
+                kwargs={name: _short_repr(value) for name, value in kwargs.items()},
+                before_digest=before,
+                after_digest=self.digest(),
+            )
+        )
+
+    def _schedule_digest(self) -> dict[str, object]:
+        """The part of `GetDigest` that all nodes share."""
+        return {
+            "obj_id": self._obj_id,
+            "type": self.obj_type,
+            "mode": self.mode,
+            "freq": self._freq,
+            "min_turn_interval": self._min_turn_interval,
+            "lod": self._lod,
+            "tokens": self._tokens if isinstance(self._tokens, int) else repr(self._tokens),
+        }
+
+    def __repr__(self) -> str:
+        return f"<{self.obj_type} {self.title} {self.mode} tokens={self._tokens!r}>"
+
+
+def _short_repr(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_REPR else text[: _LONGEST_REPR - 3] + "..."

@@ -1,0 +1,21 @@
+"""What rendering a node gives: text within a budget, and what of the document it shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RenderedView:
+    """A render. Non-empty `text` ends with a newline; `tokens` are exact.
+
+    `first_line` and `last_line` count from 1 and are None where no line of the document is shown.
+    """
+
+    text: str
+    tokens: int
+    first_line: int | None = None
+    last_line: int | None = None
+
+    def __repr__(self) -> str:
+        return self.text

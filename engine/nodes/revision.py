@@ -1,0 +1,145 @@
+"""One state of a document: its decoded lines, or the reason why there are none.
+
+Immutable. Owns decoding (UTF-8, UTF-16 with a byte order mark, Latin-1 as the last resort, hex for binary) and the
+sentences that stand in for content. Must not read anything itself; documents hand in bytes or the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import xxhash
+
+from ..tokens import Ruler
+
+RevisionState = Literal["text", "binary", "missing", "unreadable", "directory", "too large"]
+LARGEST: Final = 16 << 20
+"""Bytes of the largest file that is read."""
+_SNIFFED: Final = 8192
+_HEX_SHOWN: Final = 4096
+_HEX_ROW: Final = 16
+_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")
+_MOST_CONTROL: Final = 0.05
+"""Share of control characters above which bytes that are not UTF-8 are taken for binary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What a document held at one moment.
+
+    `lines` carry no newline but keep a carriage return before it. `digest` is the xxh3 of the bytes, empty where there
+    is no content. `notice` says in one sentence, without a newline, what is shown instead of or above the lines.
+    """
+
+    state: RevisionState
+    lines: Sequence[str] = ()
+    digest: str = ""
+    size: int = 0
+    encoding: str = ""
+    line_ends: str = ""
+    final_newline: bool = True
+    notice: str = ""
+    _rulers: list[Ruler] = field(default_factory=list[Ruler], compare=False, repr=False)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there are lines to show, or would be if the document were not empty."""
+        return self.state in {"text", "binary"}
+
+    def same_as(self, other: Revision) -> bool:
+        """Whether both would look the same."""
+        return (self.state, self.digest, self.notice) == (other.state, other.digest, other.notice)
+
+    def ruler(self, piece: Callable[[int], str], count: Callable[[str], int]) -> Ruler:
+        """Measures the lines as `piece` shows them; made once, so callers must always pass the same two.
+
+        Neither may refer to this revision.
+        """
+        if not self._rulers:
+            self._rulers.append(Ruler(len(self.lines), piece, count))
+        return self._rulers[0]
+
+
+def without_content(state: RevisionState, notice: str, size: int = 0) -> Revision:
+    """A revision that says why there is nothing to show."""
+    return Revision(state=state, notice=notice, size=size)
+
+
+def digest_of(data: bytes) -> str:
+    """xxh3 of the content, 16 hex digits."""
+    return xxhash.xxh3_64_hexdigest(data)
+
+
+def decoded(data: bytes) -> Revision:
+    """The revision that a file with these bytes is at."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _try(data, "utf-16", "UTF-16") or _binary(data)
+    if b"\0" in data[:_SNIFFED]:
+        return _binary(data)
+    if data.startswith(b"\xef\xbb\xbf"):
+        known = _try(data, "utf-8-sig", "UTF-8 with byte order mark")
+    else:
+        known = _try(data, "utf-8", "UTF-8")
+    if known is not None:
+        return known
+    sample = data[:_SNIFFED]
+    if sum(byte in _CONTROL for byte in sample) > _MOST_CONTROL * len(sample):
+        return _binary(data)
+    return _text(data.decode("latin-1"), "Latin-1 (not valid UTF-8)", data)
+
+
+def from_text(text: str) -> Revision:
+    """The revision of a text that is no file. Lone surrogates become U+FFFD."""
+    clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _text(clean, "text", clean.encode())
+
+
+def _try(data: bytes, codec: str, name: str) -> Revision | None:
+    try:
+        return _text(data.decode(codec), name, data)
+    except UnicodeDecodeError:
+        return None
+
+
+def _text(text: str, encoding: str, data: bytes) -> Revision:
+    lines = text.split("\n")
+    final_newline = not lines[-1]
+    if final_newline:
+        lines.pop()
+    return Revision(
+        state="text",
+        lines=lines,
+        digest=digest_of(data),
+        size=len(data),
+        encoding=encoding,
+        line_ends=_line_ends(text, len(lines) - (not final_newline)),
+        final_newline=final_newline,
+        notice="" if lines else "(empty file)",
+    )
+
+
+def _line_ends(text: str, newlines: int) -> str:
+    pairs = text.count("\r\n") if "\r" in text else 0
+    if not newlines:
+        return ""
+    return "LF" if not pairs else "CRLF" if pairs == newlines else "mixed LF and CRLF"
+
+
+def _binary(data: bytes) -> Revision:
+    shown = data[:_HEX_SHOWN]
+    rest = f"; the first {len(shown):,} of them" if len(data) > len(shown) else ""
+    return Revision(
+        state="binary",
+        lines=[_hex_row(shown[start : start + _HEX_ROW], start) for start in range(0, len(shown), _HEX_ROW)],
+        digest=digest_of(data),
+        size=len(data),
+        encoding="binary",
+        notice=f"(binary, {len(data):,} bytes{rest} in hex)",
+    )
+
+
+def _hex_row(row: bytes, start: int) -> str:
+    printable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)  # noqa: PLR2004 - printable ASCII
+    return f"{start:08x}  {row.hex(' '):<47}  {printable}"

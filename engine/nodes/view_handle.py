@@ -1,0 +1,211 @@
+"""The view handle: a window on one document, with a position, a budget and a level of detail.
+
+A paused handle keeps the revision it knows, whatever is set on it; Refresh and Run adopt what is there now, and so do
+ticks while it runs. Made by the Board's `view`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from ..events.nodes import FileChangeKind, TickKind
+from ..ticks.delta import describe
+from ..ticks.result import UNCHANGED, Frequency, SourceChange, TickResult
+from . import budget, position
+from .base import Aspect, NodeBase, NodeContext, mutating
+from .budget import Budget
+from .document import Document
+from .lod import LEVELS
+from .lod import checked as checked_lod
+from .lod.line import measured
+from .position import Place, Pos
+from .rendered import RenderedView
+from .revision import Revision
+
+_DELTA_TOKENS: Final = 300
+"""Budget of the diff that one tick reports of one view."""
+
+
+class ViewHandle(NodeBase):
+    """A window on a document. `source_fingerprint` is the xxh3 of the content shown, empty where there is none.
+
+    `dirty_flags` says which of position, policy and source changed since the last render.
+    """
+
+    __slots__ = ("_dirty", "_document", "_pos", "_rendered", "_revision")
+
+    obj_type: ClassVar[str] = "view"
+
+    def __init__(
+        self,
+        context: NodeContext,
+        document: Document,
+        *,
+        pos: Pos,
+        tokens: Budget,
+        lod: int,
+        follow: Frequency | None = None,
+    ) -> None:
+        self._pos = position.checked(pos)
+        self._document = document
+        self._revision = document.current
+        self._rendered: RenderedView | None = None
+        self._dirty: dict[Aspect, bool] = {"pos": True, "policy": True, "source": True}
+        super().__init__(context, tokens=tokens, lod=lod)
+        self._freq = follow
+        self._running = follow is not None
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str | None:
+        """Absolute path of the document; None for a text."""
+        return self._document.path
+
+    @property
+    def pos(self) -> Pos:
+        return self._pos
+
+    @property
+    def source_fingerprint(self) -> str:
+        return self._revision.digest
+
+    @property
+    def dirty_flags(self) -> dict[Aspect, bool]:
+        return dict(self._dirty)
+
+    @property
+    def dirty(self) -> bool:
+        return any(self._dirty.values())
+
+    @property
+    def revision(self) -> Revision:
+        """The content that this handle shows."""
+        return self._revision
+
+    @property
+    def place(self) -> Place:
+        """Where the view stands in its revision, line and column counted from 0."""
+        return position.resolve(self._pos, self._revision.lines)
+
+    @property
+    def title(self) -> str:
+        line = self.place.line
+        where = f"{self._document.title}:{line + 1}" if line else self._document.title
+        return f"{where} (outside the workspace)" if self._document.outside else where
+
+    @property
+    def rendered(self) -> RenderedView:
+        """The render at the handle's own policy, kept until something it depends on changes."""
+        if self._rendered is None or self.dirty:
+            self._rendered = self.Render()
+            self._dirty = dict.fromkeys(self._dirty, False)
+        return self._rendered
+
+    # --- the DSL -----------------------------------------------------------------------------------------------------
+
+    def GetDigest(self) -> dict[str, object]:
+        revision = self._revision
+        return self._schedule_digest() | {
+            "title": self.title,
+            "pos": self._pos,
+            "state": revision.state,
+            "lines": len(revision.lines),
+            "size": revision.size,
+            "encoding": revision.encoding,
+            "line_ends": revision.line_ends,
+            "final_newline": revision.final_newline,
+            "revision": revision.digest,
+        }
+
+    def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
+        level = LEVELS[self._lod if lod is None else checked_lod(lod)]
+        limit = budget.limit(self._tokens if tokens is None else budget.checked(tokens))
+        return level(self._revision, self.place, limit, self._context.count)
+
+    @mutating
+    def SetPos(self, pos: Pos) -> None:
+        """Moves to "line:col", "line" or a character offset."""
+        self._pos = position.checked(pos)
+        self._touch("pos")
+
+    @mutating
+    def Scroll(self, n: int | None = None, *, tokens: int | None = None) -> None:
+        """Moves by `n` lines, or by as many lines as `tokens` tokens hold (at least one); negative is up.
+
+        Raises:
+            ValueError: neither or both were given, or not as an int.
+        """
+        steps = [step for step in (n, tokens) if step is not None]
+        if len(steps) != 1 or not isinstance(steps[0], int) or isinstance(steps[0], bool):  # pyright: ignore[reportUnnecessaryIsInstance] - user code
+            raise ValueError("Scroll(n) moves by n lines, Scroll(tokens=n) by n tokens; give one of them, as an int")
+        line = self.place.line
+        target = line + steps[0] if tokens is None else self._line_after(line, tokens)
+        last = max(len(self._revision.lines) - 1, 0)
+        self._pos = f"{min(max(target, 0), last) + 1}:0"
+        self._touch("pos")
+
+    def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
+        self._last_tick_time = now
+        self._last_tick_turn = turn_id
+        revision = self._document.refresh_for(turn_id)
+        before = self._revision
+        if revision is before or revision.same_as(before):
+            return UNCHANGED
+        self._take(revision)
+        return self._result(before, revision)
+
+    # --- content -----------------------------------------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        self._take(self._document.refresh())
+
+    def _take(self, revision: Revision) -> None:
+        if revision is not self._revision:
+            self._revision = revision
+            self._touch("source")
+
+    def _touch(self, what: Aspect) -> None:
+        super()._touch(what)
+        self._dirty[what] = True
+
+    def _line_after(self, line: int, tokens: int) -> int:
+        _, ruler = measured(self._revision, self._context.count)
+        if tokens > 0:
+            return max(ruler.down(line, tokens), line + 1)
+        return min(ruler.up(line, -tokens), line - 1) if tokens else line
+
+    def _result(self, before: Revision, after: Revision) -> TickResult:
+        title = self._document.title
+        change = _kind(before, after)
+        if before.state == after.state == "text":
+            summary, delta = describe(title, before.lines, after.lines, self._context.count, _DELTA_TOKENS)
+        else:
+            summary = delta = f"{title} {_SENTENCES[change]}{_content(after)}"
+        source = SourceChange(
+            path=self._document.path or "", change=change, before_digest=before.digest, after_digest=after.digest
+        )
+        return TickResult(summary=summary, delta=delta, source=source)
+
+
+_SENTENCES: Final[dict[FileChangeKind, str]] = {
+    "modified": "changed",
+    "created": "is there now",
+    "deleted": "was deleted",
+    "unreadable": "cannot be read any more",
+}
+
+
+def _kind(before: Revision, after: Revision) -> FileChangeKind:
+    if after.state == "missing":
+        return "deleted"
+    if not after.has_content:
+        return "unreadable"
+    return "created" if before.state == "missing" else "modified"
+
+
+def _content(revision: Revision) -> str:
+    if revision.state == "text":
+        lines = len(revision.lines)
+        return f": {lines} {'line' if lines == 1 else 'lines'}"
+    return "" if revision.state == "missing" else f": {revision.notice.strip('()')}"

@@ -1,0 +1,58 @@
+"""The handle table: one line per handle, names to digests, cut to a budget when it must be.
+
+What changed comes first in the cut, then what runs, then what is newest; what is kept stands in the order of creation.
+Called by `tail`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ..ports import HandleRow
+
+HEADING: Final = "Handles (name: type, document, mode, lod, tokens used/budget):\n"
+
+
+def line(row: HandleRow) -> str:
+    """One row of the table, with a newline; a budget of 0 in a row means All."""
+    mode = f"{row.mode} {row.freq}".strip()
+    allowed = row.tokens or "All"
+    changed = ", changed" if row.changed else ""
+    return f"{row.name}: {row.obj_type} {row.title}, {mode}, lod {row.lod}, {row.used_tokens}/{allowed}{changed}\n"
+
+
+def table(rows: Sequence[HandleRow], budget: int, count: Callable[[str], int]) -> tuple[str, int]:
+    """The table of `rows` within `budget` tokens, and its tokens. Empty for no rows, or where nothing fits.
+
+    Whatever is left out is counted in the last line.
+    """
+    lines = [line(row) for row in rows]
+    costs = [count(text) for text in lines]
+    total = sum(costs)
+    heading = count(HEADING)
+    if not rows or heading + total <= budget:
+        return (HEADING + "".join(lines), heading + total) if rows else ("", 0)
+    kept = _chosen(rows, costs, budget - heading - count(_left_out(len(rows))))
+    if not kept:
+        note = _left_out(len(rows))
+        return (note, count(note)) if count(note) <= budget else ("", 0)
+    note = _left_out(len(rows) - len(kept))
+    text = HEADING + "".join(lines[index] for index in kept) + note
+    return text, heading + sum(costs[index] for index in kept) + count(note)
+
+
+def _left_out(rows: int) -> str:
+    return f"... {rows} more {'handle' if rows == 1 else 'handles'}\n"
+
+
+def _chosen(rows: Sequence[HandleRow], costs: Sequence[int], room: int) -> list[int]:
+    """Indices of the rows that fit, the most telling first chosen, in their own order."""
+    order = sorted(range(len(rows)), key=lambda index: (rows[index].changed, rows[index].mode == "running", index))
+    kept: list[int] = []
+    for index in reversed(order):
+        if costs[index] > room:
+            break
+        room -= costs[index]
+        kept.append(index)
+    return sorted(kept)

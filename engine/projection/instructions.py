@@ -1,0 +1,35 @@
+"""The stable first part of every projection: what the model may do here. Under 900 tokens; a test runs the examples."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXAMPLES: Final = (
+    ('readme = view("README.md", tokens=400)', "a window on a file; its text is in this statement's result"),
+    ('readme.SetPos("12").SetTokens(900)', "move it to line 12, give it more room"),
+    ("readme.Scroll(20)", "20 lines on"),
+    ('readme.Run(freq="Sync")', "follow the file: changes are reported after every statement"),
+    ("readme.Pause()", "keep what it shows"),
+    ("readme.Refresh()", "take the file as it is now"),
+    ("show(readme)", "its text once more"),
+    ("ls()", "every handle"),
+    ('ls(".")', "a directory"),
+    ('text = read("README.md")', "a whole file as a string"),
+)
+
+_HEAD: Final = """\
+You work in the user's project by running Python. Call the tool `python` with one cell of source at a time; it runs in a
+live namespace that keeps every name between cells. Cells are numbered statements on a timeline that the user can see.
+The value of a trailing expression, what is printed, and the text of every view you open or show come back as the
+result. An exception is a result too. Answer the user in prose when you are done; a reply without a cell ends your turn.
+
+Files are looked at through view handles. A handle is a variable with a position (`"line:col"`, lines from 1), a budget
+in tokens, and a mode: paused (keeps what it shows) or running (follows the file). The table of your handles, and what
+changed since your last reply, stand at the end of the newest message.
+"""
+
+
+def instructions(cwd: str) -> str:
+    """The instructions for a project in `cwd` (absolute)."""
+    lines = [f"{source:<44}# {comment}" for source, comment in EXAMPLES]
+    return f"{_HEAD}\n```python\n" + "\n".join(lines) + f"\n```\nThe project is {cwd}.\n"

@@ -1,0 +1,33 @@
+"""The host's share of a projection: which texts a model call is made of, so that each is counted once and exactly.
+
+The tail comes from the worker (`tail.py`); the View's messages are append-only, which keeps the prefix of two
+successive calls the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
+
+MESSAGE_OVERHEAD: Final = 4
+"""Tokens that a message costs besides its text, after OpenAI's published accounting for o200k models."""
+
+
+def message_text(event: Event) -> str:
+    """What of a View event the model reads; "" for one that is no message."""
+    match event:
+        case UserMessage():
+            return user_text(event)
+        case AgentText(text=text) | AgentReasoning(text=text) | ToolResult(text=text):
+            return text
+        case ToolCall(arguments=arguments):
+            return str(arguments.get("source", arguments))
+        case _:
+            return ""
+
+
+def user_text(message: UserMessage) -> str:
+    """The prompt's text followed by one line for each attachment."""
+    links = [f"[attached: {attachment.name} <{attachment.uri}>]" for attachment in message.attachments]
+    return "\n".join([message.text, *links]) if links else message.text

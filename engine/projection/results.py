@@ -1,0 +1,29 @@
+"""An execution as text: what the model reads as the tool's result, and what the editor shows as its output.
+
+Pure and derived from `ExecutionFinished` alone, so that a replayed execution reads like a first one.
+"""
+
+from __future__ import annotations
+
+from ..events import ExecutionFinished
+from ..execution import Captured
+
+
+def result_text(finished: ExecutionFinished) -> str:
+    """Printed output, displayed views, the value, and the exception, in that order; "" for nothing at all."""
+    parts = [_stream(finished.stdout, ""), _stream(finished.stderr, "[stderr]\n")]
+    parts += [f"[{display.title}]\n{display.text}" for display in finished.displays]
+    if finished.value is not None:
+        parts.append(finished.value)
+    if finished.exception is not None:
+        parts.append(finished.exception.traceback or f"{finished.exception.type}: {finished.exception.message}")
+    if finished.status in ("timeout", "cancelled"):
+        parts.append(f"[{finished.status} after {finished.time_ms / 1000:.1f} s]")
+    return "\n".join(part.rstrip("\n") for part in parts if part)
+
+
+def _stream(captured: Captured, head: str) -> str:
+    if not captured.total_bytes:
+        return ""
+    tail = f"\n[... {captured.total_bytes} bytes in all, the first 64 KiB are kept]" if captured.truncated else ""
+    return head + captured.text + tail

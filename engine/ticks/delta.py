@@ -1,0 +1,79 @@
+"""Says how a document changed: one line, and a unified diff as far as a token budget goes.
+
+Text in, text out; knows no node and no file. Called by handles when a tick brings new content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from ..timeline.diff import Opcode, hunks, opcodes
+
+_CONTEXT: Final = 1
+_LONGEST_LINE: Final = 200
+"""Characters of a changed line that a delta shows."""
+
+
+def describe(
+    title: str, before: Sequence[str], after: Sequence[str], count: Callable[[str], int], budget: int
+) -> tuple[str, str]:
+    """The summary line, and the summary with as much of the diff as `budget` tokens hold. Neither ends in a newline.
+
+    The summary itself is never cut: it is short but for the title.
+    """
+    codes = opcodes(before, after)
+    changed = [code for code in codes if code.tag != "equal"]
+    if not changed:
+        summary = f"{title} changed in its encoding, line ends or final newline only"
+        return summary, summary
+    removed = sum(code.i2 - code.i1 for code in changed)
+    added = sum(code.j2 - code.j1 for code in changed)
+    lines = sum(max(code.i2 - code.i1, code.j2 - code.j1) for code in changed)
+    noun = "line" if lines == 1 else "lines"
+    summary = f"{lines} {noun} changed in {title} (+{added} -{removed}), first at line {changed[0].j1 + 1}"
+    return summary, _within(summary, _unified(codes, before, after), count, budget)
+
+
+def _within(summary: str, diff: Iterator[str], count: Callable[[str], int], budget: int) -> str:
+    """As many whole diff lines as fit; that some are left out is said where it fits too."""
+    kept = [summary]
+    used = count(summary + "\n")
+    cut = False
+    for line in diff:
+        used += count(line + "\n")
+        if used > budget:
+            cut = True
+            break
+        kept.append(line)
+    text = "\n".join(kept)
+    # Counted as a whole, because a blank context line may join its neighbours and so make the sum above too low.
+    while len(kept) > 1 and count(text + ("\n...\n" if cut else "\n")) > budget:
+        kept.pop()
+        cut = True
+        text = "\n".join(kept)
+    return text + "\n..." if cut and len(kept) > 1 else text
+
+
+def _unified(codes: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for hunk in hunks(codes, _CONTEXT):
+        first, last = hunk[0], hunk[-1]
+        yield f"@@ -{_span(first.i1, last.i2)} +{_span(first.j1, last.j2)} @@"
+        for code in hunk:
+            if code.tag == "equal":
+                yield from (" " + _short(line) for line in before[code.i1 : code.i2])
+                continue
+            yield from ("-" + _short(line) for line in before[code.i1 : code.i2])
+            yield from ("+" + _short(line) for line in after[code.j1 : code.j2])
+
+
+def _span(start: int, end: int) -> str:
+    """A range as unified diffs write it: an empty one names the line before it."""
+    size = end - start
+    first = start + 1 if size else start
+    return str(first) if size == 1 else f"{first},{size}"
+
+
+def _short(line: str) -> str:
+    line = line.rstrip("\r")
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
