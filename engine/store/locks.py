@@ -1,0 +1,110 @@
+"""One advisory lock per session between processes: a file under `locks/` that holds `<pid>\\n` while it is locked.
+
+`flock`, because it dies with its process however that dies, and because POSIX record locks are lost as soon as
+anything in the process opens and closes the same file. Its price is that a forked child shares the lock: descriptors
+are close-on-exec, and a fork hook closes them in a child that goes on as Python. Knows nothing of what a session is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from typing import Final
+
+from ..errors import SessionInUseError, StoreError
+from ..ids import SessionId
+from .files import make_directory
+
+_OPEN: Final[set[int]] = set()
+"""Descriptors of all locks that this process has, for the fork hook."""
+
+
+def _forget_in_child() -> None:
+    for descriptor in _OPEN:
+        os.close(descriptor)
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+class SessionLocks:
+    """The locks of one database. Files are removed on release; those of a crash stay and are taken over."""
+
+    __slots__ = ("_descriptors", "_directory", "_prefix")
+
+    def __init__(self, database: str) -> None:
+        self._directory = os.path.join(os.path.dirname(database), "locks")
+        self._prefix = os.path.basename(database)
+        self._descriptors: dict[SessionId, int] = {}
+
+    def acquire(self, session_id: SessionId) -> None:
+        """Takes the lock at once or not at all.
+
+        Raises:
+            SessionInUseError: another process, or another store of this one, has it.
+            StoreError: the lock file cannot be made.
+        """
+        path = self._path(session_id)
+        try:
+            make_directory(self._directory)
+            descriptor = self._locked(path, session_id)
+            try:
+                os.fchmod(descriptor, 0o600)  # because the umask may have taken even the owner's rights
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+            except OSError:
+                _close(descriptor)
+                raise
+        except OSError as error:
+            raise StoreError(
+                f"cannot lock {path}: {error.strerror}; make its directory writable, or free some space"
+            ) from error
+        self._descriptors[session_id] = descriptor
+
+    def release(self, session_id: SessionId) -> None:
+        """Gives the lock back; does nothing where it is not held."""
+        descriptor = self._descriptors.pop(session_id, None)
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(session_id))
+            _close(descriptor)
+
+    def _path(self, session_id: SessionId) -> str:
+        return os.path.join(self._directory, f"{self._prefix}.{session_id}.lock")
+
+    def _locked(self, path: str, session_id: SessionId) -> int:
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            _OPEN.add(descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(path, descriptor):
+                    return descriptor
+            except BlockingIOError:
+                owner = _owner(descriptor)
+                _close(descriptor)
+                raise SessionInUseError(session_id, owner) from None
+            except OSError:
+                _close(descriptor)
+                raise
+            # Its owner removed the file between the two calls above, so what was locked has no name any more.
+            _close(descriptor)
+
+
+def _close(descriptor: int) -> None:
+    _OPEN.discard(descriptor)
+    os.close(descriptor)
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _owner(descriptor: int) -> int | None:
+    text = os.pread(descriptor, 32, 0).strip()
+    return int(text) if text.isdigit() else None

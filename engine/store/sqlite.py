@@ -1,0 +1,262 @@
+"""`ports.Store` on one SQLite file: which sessions this process writes to, and all reading.
+
+Writing is the writer thread's; this module only checks, encodes and queues. Nothing of SQLite is imported, and no file
+touched, before the first call that needs it. Must not know what events mean.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import InvalidRequestError, SessionNotFoundError, StoreError
+from ..events import Event
+from ..events.codec import UndecodableEventError, decode
+from ..ids import BlobDigest, Seq, SessionId
+from ..ports import Clock, CommitListener, SessionRow
+from .blobs import digest_of, unpack
+from .changes import Append, Content, Create, Greet, Retitle
+from .held import Held, check_title, stamped_row
+from .schema import MIGRATIONS, Migration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .database import Database
+    from .locks import SessionLocks
+    from .writer import Writer
+
+_SELECT_ROWS: Final = "SELECT session, cwd, directories, title, created_at, updated_at, events FROM sessions"
+_SELECT_EVENTS: Final = "SELECT json FROM events WHERE session = ? AND seq >= ? ORDER BY seq"
+_SELECT_BLOB: Final = "SELECT data FROM blobs WHERE digest = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    database: Database
+    writer: Writer
+    locks: SessionLocks
+
+
+class SqliteStore:
+    """Sessions in the SQLite file at `path`, which is made, with its directory, when it is first needed.
+
+    Every method may raise StoreError (StoreTooNewError) with a sentence that says what to do. `busy_seconds` bounds
+    how long a commit waits for other processes before its sessions become read-only.
+    """
+
+    def __init__(
+        self, path: Path, clock: Clock, *, busy_seconds: float = 10.0, migrations: Sequence[Migration] = MIGRATIONS
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._busy_seconds = busy_seconds
+        self._migrations = migrations
+        self._mutex = threading.RLock()
+        self._held: dict[SessionId, Held] = {}
+        self._opened: _Parts | None = None
+        self._closed = False
+
+    def create(self, row: SessionRow) -> None:
+        """As in the port. A `created_at` of 0.0 is filled in from the clock.
+
+        Raises:
+            InvalidRequestError: the id is taken or could not name a file, or a text of the row is not Unicode.
+            SessionInUseError: another process is creating a session of that id.
+        """
+        fresh = stamped_row(row, self._clock)
+        with self._mutex:
+            parts = self._parts()
+            if row.session_id in self._held or self._stored(row.session_id) is not None:
+                raise InvalidRequestError(f"there is a session {row.session_id} already; choose another id")
+            parts.locks.acquire(row.session_id)
+            self._held[row.session_id] = Held(row.session_id, fresh=fresh)
+
+    def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
+        """As in the port; after `create` it only brings the listener.
+
+        Raises:
+            SessionReadOnlyError: a commit failed between `create` and this call.
+            StoreError: the lock file cannot be made.
+        """
+        with self._mutex:
+            parts = self._parts()
+            held = self._held.get(session_id)
+            if held is not None:
+                held.attach(committed)
+                parts.writer.put(Greet(held))
+                return
+            if self._stored(session_id) is None:
+                raise SessionNotFoundError(session_id)
+            parts.locks.acquire(session_id)
+            try:
+                row = self._stored(session_id)  # again, because its last owner may have written meanwhile
+                if row is None:
+                    raise SessionNotFoundError(session_id)
+            except BaseException:
+                parts.locks.release(session_id)
+                raise
+            last = Seq(row.events - 1)
+            self._held[session_id] = Held(session_id, row.events, last, last, committed)
+
+    def release(self, session_id: SessionId) -> None:
+        """As in the port; does nothing for a session that is not held. Not to be called by a commit listener."""
+        with self._mutex:
+            held = self._held.pop(session_id, None)
+        if held is not None and self._opened is not None:
+            self._opened.writer.drain()
+            self._opened.locks.release(session_id)
+
+    def submit(self, session_id: SessionId, event: Event) -> None:
+        """As in the port.
+
+        Raises:
+            SessionReadOnlyError: a commit failed; nothing after it was or will be kept.
+            InvalidEventError: another position is due, or the event cannot be kept as JSON; nothing was queued.
+            StoreError: this store does not hold the session.
+        """
+        with self._mutex:
+            held = self._holding(session_id)
+            json = held.encoded(event)
+            writer = self._parts().writer
+            if held.next_seq == 0 and held.fresh is not None:
+                writer.put(Create(held, held.fresh))
+            values = (session_id, event.seq, event.branch_id, event.kind, json)
+            writer.put(Append(held, values, self._clock.now()))
+            held.next_seq += 1
+
+    def retitle(self, session_id: SessionId, title: str | None) -> None:
+        """As in the port. Raises what `submit` raises, and InvalidRequestError for a title that is not Unicode."""
+        check_title(title)
+        with self._mutex:
+            held = self._holding(session_id)
+            held.check_writable()
+            fresh = held.fresh  # read once, because the writer takes it away when it is stored
+            if fresh is not None:
+                held.fresh = replace(fresh, title=title)
+            if held.next_seq:
+                self._parts().writer.put(Retitle(held, title))
+
+    def load(self, session_id: SessionId, since: int = 0) -> Sequence[Event]:
+        """As in the port. Waits for what this process has submitted to the session; shows what is committed."""
+        parts = self._parts()
+        held = self._held.get(session_id)
+        if held is not None and held.failure is None and held.committed < held.next_seq - 1:
+            parts.writer.drain()
+        with parts.database.reading() as connection:
+            found: list[tuple[str]] = connection.execute(_SELECT_EVENTS, (session_id, since)).fetchall()
+        if not found:
+            self.row(session_id)
+        return _decoded(session_id, since, found)
+
+    def row(self, session_id: SessionId) -> SessionRow:
+        """As in the port: what is committed, or what `create` was given. Raises SessionNotFoundError."""
+        held = self._held.get(session_id)
+        fresh = held.fresh if held is not None else None
+        row = self._stored(session_id) or fresh
+        if row is None:
+            raise SessionNotFoundError(session_id)
+        return row
+
+    def rows(self) -> Sequence[SessionRow]:
+        fresh = {held.session_id: held.fresh for held in tuple(self._held.values()) if held.fresh is not None}
+        with self._parts().database.reading() as connection:
+            stored = [_row(values) for values in connection.execute(_SELECT_ROWS).fetchall()]
+        rows = {**fresh, **{row.session_id: row for row in stored}}
+        return sorted(rows.values(), key=lambda row: (row.updated_at, row.session_id), reverse=True)
+
+    def blob_put(self, data: bytes) -> BlobDigest:
+        """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
+        digest = digest_of(data)
+        with self._mutex:
+            self._parts().writer.put(Content(digest, bytes(data)))
+        return digest
+
+    def blob_get(self, digest: BlobDigest) -> bytes:
+        parts = self._parts()
+        data = parts.writer.unsaved(digest)
+        if data is not None:
+            return data
+        with parts.database.reading() as connection:
+            found: tuple[bytes] | None = connection.execute(_SELECT_BLOB, (digest,)).fetchone()
+        if found is None:
+            raise KeyError(digest)
+        return unpack(digest, found[0])
+
+    def close(self) -> None:
+        """Commits what was submitted and gives all sessions back. Not to be called by a commit listener."""
+        with self._mutex:
+            self._closed = True
+            held = tuple(self._held)
+            self._held.clear()
+            parts, self._opened = self._opened, None
+        if parts is not None:
+            parts.writer.close()
+            parts.database.close()
+            for session_id in held:
+                parts.locks.release(session_id)
+
+    def _parts(self) -> _Parts:
+        parts = self._opened
+        if parts is not None:
+            return parts
+        with self._mutex:
+            if self._closed:
+                raise StoreError("the store is closed; open another one")
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> _Parts:
+        # Here, because a host answers its first request sooner without SQLite.
+        from .database import Database
+        from .locks import SessionLocks
+        from .writer import Writer
+
+        path = os.path.realpath(self._path)
+        database = Database(path, self._busy_seconds, self._migrations)
+        return _Parts(database, Writer(database), SessionLocks(path))
+
+    def _holding(self, session_id: SessionId) -> Held:
+        held = self._held.get(session_id)
+        if held is None:
+            raise StoreError(f"session {session_id} is not open for writing here; acquire it first")
+        return held
+
+    def _stored(self, session_id: SessionId) -> SessionRow | None:
+        with self._parts().database.reading() as connection:
+            found = connection.execute(f"{_SELECT_ROWS} WHERE session = ?", (session_id,)).fetchone()
+        return None if found is None else _row(found)
+
+
+def _row(values: tuple[Any, ...]) -> SessionRow:
+    session_id, cwd, directories, title, created_at, updated_at, events = values
+    return SessionRow(
+        session_id=SessionId(session_id),
+        cwd=_path(cwd),
+        directories=tuple(_path(path) for path in directories.split(b"\0")) if directories else (),
+        title=title,
+        created_at=created_at,
+        updated_at=updated_at,
+        events=events,
+    )
+
+
+def _path(encoded: bytes) -> str:
+    return encoded.decode("utf-8", "surrogateescape")
+
+
+def _decoded(session_id: SessionId, since: int, found: Sequence[tuple[str]]) -> list[Event]:
+    events: list[Event] = []
+    try:
+        for (json,) in found:
+            events.append(decode(json))
+    except UndecodableEventError as error:
+        raise StoreError(
+            f"event {since + len(events)} of session {session_id} cannot be read: {error}; a newer rewindow may, else"
+            " restore the store from a copy"
+        ) from error
+    return events

@@ -1,0 +1,311 @@
+"""Commits that fail for real reasons: what was reported stays, the session is read-only, the others go on."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SessionReadOnlyError, StoreError
+from engine.ids import SessionId
+from engine.store.sqlite import SqliteStore
+from tests.support.stores import (
+    PRELUDE,
+    A,
+    B,
+    CountingClock,
+    Recorder,
+    begun,
+    environment,
+    message,
+    outcome,
+    row,
+    texts,
+)
+
+# Says what became of session A, which is to fail, and of B, which is to go on. `held_back` keeps the writer waiting, so
+# that the changes of both go into one transaction.
+DISK_FULL = """
+import sqlite3
+from contextlib import contextmanager
+
+@contextmanager
+def held_back():
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store.blob_put(os.urandom(10))  # what the writer waits with
+    while not store._parts().writer._queue.empty():
+        pass
+    yield
+    other.execute("ROLLBACK")
+    other.close()
+
+store = SqliteStore(path, SystemClock())
+a, b = begun(store, A, events=3), begun(store, B, events=3)
+limit_room()
+large = os.urandom(3_000_000)
+with held_back():
+    store.submit(A, message(3, large.hex()))
+    store.submit(A, message(4))
+    store.submit(B, message(3, "small"))
+error = a.wait_for_error()
+b.wait_for(3)
+say("error", type(error).__name__, error)
+try:
+    store.submit(A, message(5))
+except SessionReadOnlyError as refused:
+    say("refused", refused.session_id)
+digest = store.blob_put(large)
+say("content", store.blob_get(digest) == large)
+store.submit(B, message(4, "after content that found no room"))
+b.wait_for(4)
+say("heard", a.seqs[-1], len(a.errors), b.seqs[-1], len(b.errors))
+say("loaded", len(store.load(A)), len(store.load(B)), store.row(A).events, store.row(B).events, len(store.rows()))
+give_room()
+store.submit(B, message(5, digest))
+b.wait_for(5)
+store.release(A)
+again = Recorder()
+store.acquire(A, again)
+store.submit(A, message(3, "room again"))
+again.wait_for(3)
+store.close()
+store = SqliteStore(path, SystemClock())
+say("kept", texts(store, A)[-1], len(texts(store, B)), store.blob_get(digest) == large)
+store.close()
+"""
+
+FILE_SIZE_LIMIT = """
+def limit_room():
+    largest = max(file.stat().st_size for file in path.parent.glob(path.name + "*"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 200_000, resource.RLIM_INFINITY))
+
+def give_room():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+"""
+
+SMALL_DISK = """
+def limit_room():
+    assert os.statvfs(path.parent).f_blocks * os.statvfs(path.parent).f_frsize <= 2 << 20
+
+def give_room():
+    import subprocess
+    subprocess.run(["mount", "-o", "remount,size=64m", str(path.parent)], check=True)
+"""
+
+EXPECTED = [
+    "refused ses_a",
+    "content True",
+    "heard 2 1 4 0",
+    "loaded 3 5 3 5 2",
+    "kept room again 6 True",
+]
+
+
+def test_a_file_size_limit_stops_only_the_session_that_hits_it(tmp_path: Path) -> None:
+    error, *lines = outcome(FILE_SIZE_LIMIT + DISK_FULL, tmp_path / "sessions.db")
+    assert error.startswith("error StoreError")
+    assert "the disk failed or a size limit was hit" in error
+    assert lines == EXPECTED
+
+
+def _can_mount() -> bool:
+    probe = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /mnt"]
+    return (
+        shutil.which("unshare") is not None and subprocess.run(probe, check=False, capture_output=True).returncode == 0
+    )
+
+
+def test_a_full_disk_stops_only_the_session_that_finds_no_room(tmp_path: Path) -> None:
+    if not _can_mount():  # without the right to mount, the limit above is the disk that is full
+        test_a_file_size_limit_stops_only_the_session_that_hits_it(tmp_path)
+        return
+    script = 'mount -t tmpfs -o size=2m none "$1" && exec "$2" -B -c "$3"'
+    source = PRELUDE + SMALL_DISK + DISK_FULL
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, source]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=environment(tmp_path / "sessions.db"), timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    error, *lines = done.stdout.splitlines()
+    assert "the disk is full; free some space" in error
+    assert lines == EXPECTED
+
+
+def _damage_index_of(path: Path, session_id: SessionId) -> None:
+    """Overwrites the leaf pages of the index on events that hold entries of the session."""
+    size, index_leaf = 4096, 0x0A
+    data = path.read_bytes()
+    pages = [data[start : start + size] for start in range(0, len(data), size)]
+    name = session_id.encode()
+    damaged = [n for n, page in enumerate(pages) if page[0] == index_leaf and name in page and b"/work" not in page]
+    assert damaged
+    with path.open("r+b") as file:
+        for number in damaged:
+            file.seek(number * size)
+            file.write(b"\xff" * size)
+
+
+def test_a_damaged_page_stops_only_the_session_that_needs_it(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    far = SessionId("ses_z")
+    store = SqliteStore(path, CountingClock())
+    for session_id, events in ((A, 100), (SessionId("ses_m"), 600), (far, 100)):
+        begun(store, session_id, events)
+    store.close()
+    _damage_index_of(path, A)
+    again = SqliteStore(path, CountingClock())
+    a, z = Recorder(), Recorder()
+    again.acquire(A, a)
+    again.acquire(far, z)
+    again.submit(A, message(100))
+    assert "it is damaged; restore it from a copy" in str(a.wait_for_error())
+    again.submit(far, message(100))
+    z.wait_for(100)
+    with pytest.raises(SessionReadOnlyError, match="damaged"):
+        again.submit(A, message(101))
+    with pytest.raises(StoreError, match="damaged"):
+        again.load(A)
+    assert (again.row(A).events, len(again.load(far)), len(again.rows())) == (100, 101, 3)
+    again.close()
+    assert (a.seqs, len(a.errors)) == ([], 1)
+
+
+@contextmanager
+def _place_of_somebody_without_rights() -> Iterator[Path]:
+    """A directory that the user of AS_SOMEBODY owns; `tmp_path` is below one that only its owner may enter."""
+    place = Path(tempfile.mkdtemp())
+    try:
+        yield place
+    finally:
+        for directory in (place, *(path for path in place.rglob("*") if path.is_dir())):
+            directory.chmod(0o700)
+        shutil.rmtree(place)
+
+
+# Rights do not bind root, so a program that is root becomes somebody else first, with all it needs imported.
+AS_SOMEBODY = """
+import hashlib, engine.store.database, engine.store.locks, engine.store.writer
+if os.geteuid() == 0:
+    os.chown(path.parent, 65534, 65534)
+    os.setgid(65534), os.setuid(65534)
+store = SqliteStore(path, SystemClock())
+begun(store, A, events=3)
+digest = store.blob_put(b"content")
+store.close()
+"""
+
+READ_ONLY_FILE = """
+path.chmod(0o400)
+store = SqliteStore(path, SystemClock())
+heard = Recorder()
+store.acquire(A, heard)
+store.submit(A, message(3))
+error = heard.wait_for_error()
+say(type(error).__name__, "it may not be written" in str(error))
+try:
+    store.submit(A, message(4))
+except SessionReadOnlyError as refused:
+    say("refused")
+say(len(store.load(A)), len(store.rows()), store.blob_get(digest).decode(), heard.seqs, len(heard.errors))
+store.close()
+"""
+
+READ_ONLY_DIRECTORY = """
+path.parent.chmod(0o500)
+(path.parent / "locks").chmod(0o500)
+store = SqliteStore(path, SystemClock())
+say(len(store.load(A)), len(store.rows()), store.blob_get(digest).decode())
+for attempt in (lambda: store.acquire(A, Recorder()), lambda: store.create(row(B))):
+    try:
+        attempt()
+    except StoreError as error:
+        say(error)
+store.close()
+say(sorted(os.listdir(path.parent)))
+new = SqliteStore(path.parent / "other.db", SystemClock())
+try:
+    new.rows()
+except StoreError as error:
+    say(error)
+new.close()
+"""
+
+
+def test_without_permission_to_write_the_session_is_read_only() -> None:
+    with _place_of_somebody_without_rights() as place:
+        lines = outcome(AS_SOMEBODY + READ_ONLY_FILE, place / "sessions.db")
+    assert lines == ["StoreError True", "refused", "3 1 content [] 1"]
+
+
+def test_in_a_read_only_directory_everything_can_be_read_and_nothing_acquired() -> None:
+    with _place_of_somebody_without_rights() as place:
+        read, *refused, left, new = outcome(AS_SOMEBODY + READ_ONLY_DIRECTORY, place / "sessions.db")
+    assert read == "3 1 content"
+    assert [line.endswith("make its directory writable, or free some space") for line in refused] == [True, True]
+    assert left == "['locks', 'sessions.db']"
+    assert "Permission denied; make its directory writable or choose another path" in new
+
+
+def test_another_writer_that_hangs_is_waited_for_and_then_reported(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
+    heard = begun(store, events=1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.submit(A, message(1))
+        assert "another process kept it locked" in str(heard.wait_for_error())
+    assert texts(store) == ["hello"]
+    store.close()
+
+
+def test_a_short_lock_delays_a_commit_and_nothing_more(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock())
+    heard = begun(store, events=1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.submit(A, message(1))
+        assert heard.seqs == [0]
+        other.execute("COMMIT")
+        heard.wait_for(1)
+    store.close()
+
+
+def test_a_row_that_somebody_took_away_stops_the_session_and_writes_no_orphan(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock())
+    heard = begun(store, events=1)
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("PRAGMA foreign_keys=ON")
+        other.execute("DELETE FROM sessions")
+    store.submit(A, message(1))
+    assert "FOREIGN KEY" in str(heard.wait_for_error())
+    store.close()
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT count(*) FROM events").fetchone()[0] == 0
+
+
+def test_a_failure_before_anybody_listens_is_told_to_the_first_who_does(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
+    store.create(row())
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.submit(A, message(0))
+        store.retitle(A, "neither")
+        begun(store, B)
+        store._parts().writer.drain()
+    with pytest.raises(SessionReadOnlyError, match="kept it locked"):
+        store.acquire(A, Recorder())
+    with pytest.raises(SessionReadOnlyError):
+        store.retitle(A, "nor this")
+    assert (store.load(A), store.row(A).events) == ([], 0)
+    store.close()

@@ -1,0 +1,126 @@
+"""Schema versions: migrating once, with a copy of what was there, and never touching what is newer."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from sqlite3 import Connection
+
+import pytest
+
+from engine.errors import SessionReadOnlyError, StoreError, StoreTooNewError
+from engine.store.schema import MIGRATIONS, Migration
+from engine.store.sqlite import SqliteStore
+from tests.support.stores import A, B, CountingClock, Recorder, begun, message, texts
+
+
+def _second(connection: Connection) -> None:
+    connection.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
+
+
+def _broken(connection: Connection) -> None:
+    connection.execute("ALTER TABLE sessions ADD COLUMN half TEXT")
+    connection.execute("INSERT INTO no_such_table VALUES (1)")
+
+
+def opened(path: Path, migrations: Sequence[Migration]) -> SqliteStore:
+    return SqliteStore(path, CountingClock(), migrations=migrations)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A store of the present version with one session of two events."""
+    path = tmp_path / "sessions.db"
+    store = opened(path, MIGRATIONS)
+    begun(store, events=2)
+    store.close()
+    return path
+
+
+def columns(path: Path) -> tuple[int, list[str]]:
+    connection = sqlite3.connect(path)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    names = [column[1] for column in connection.execute("PRAGMA table_info(sessions)")]
+    connection.close()
+    return version, names
+
+
+def test_an_old_store_is_migrated_after_a_private_copy_of_it(old: Path) -> None:
+    later = opened(old, (*MIGRATIONS, _second))
+    assert texts(later) == ["hello", "hello"]
+    later.close()
+    backup = old.with_name("sessions.db.v1.backup")
+    assert (columns(old)[0], columns(backup)[0]) == (2, 1)
+    assert "colour" in columns(old)[1]
+    assert "colour" not in columns(backup)[1]
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    restored = opened(backup, MIGRATIONS)
+    assert texts(restored) == ["hello", "hello"]
+    restored.close()
+
+
+def test_a_store_is_migrated_once(old: Path) -> None:
+    for _ in range(2):
+        store = opened(old, (*MIGRATIONS, _second))
+        assert store.row(A).events == 2
+        store.close()
+    assert columns(old)[0] == 2
+
+
+def test_a_migration_that_fails_leaves_the_store_as_it_was(old: Path) -> None:
+    broken = opened(old, (*MIGRATIONS, _second, _broken))
+    with pytest.raises(StoreError, match="no_such_table"):
+        broken.rows()
+    broken.close()
+    assert columns(old) == columns(old.with_name("sessions.db.v1.backup"))
+    store = opened(old, MIGRATIONS)
+    assert texts(store) == ["hello", "hello"]
+    store.close()
+
+
+def test_without_a_copy_there_is_no_migration(old: Path) -> None:
+    old.with_name("sessions.db.v1.backup.partial").mkdir()
+    later = opened(old, (*MIGRATIONS, _second))
+    with pytest.raises(StoreError, match="cannot back up"):
+        later.rows()
+    later.close()
+    assert columns(old)[0] == 1
+
+
+def test_a_new_store_gets_every_version_and_no_copy(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = opened(path, (*MIGRATIONS, _second))
+    assert store.rows() == []
+    store.close()
+    assert columns(path)[0] == 2
+    assert not list(tmp_path.glob("*backup*"))
+
+
+def test_a_newer_store_is_refused_and_left_alone(old: Path) -> None:
+    opened(old, (*MIGRATIONS, _second)).rows()
+    before = old.read_bytes()
+    store = opened(old, MIGRATIONS)
+    with pytest.raises(StoreTooNewError, match="upgrade rewindow") as caught:
+        store.rows()
+    assert (caught.value.found, caught.value.known, caught.value.path) == (2, 1, str(old))
+    store.close()
+    assert old.read_bytes() == before
+
+
+def test_a_store_that_is_migrated_under_an_older_program_is_not_written_by_it(old: Path) -> None:
+    older = opened(old, MIGRATIONS)
+    heard = Recorder()
+    older.acquire(A, heard)
+    older.submit(A, message(2))
+    heard.wait_for(2)
+    later = opened(old, (*MIGRATIONS, _second))
+    begun(later, B, events=1)
+    later.close()
+    older.submit(A, message(3))
+    assert isinstance(heard.wait_for_error(), StoreTooNewError)
+    with pytest.raises(SessionReadOnlyError, match="upgrade rewindow"):
+        older.submit(A, message(4))
+    older.close()
+    assert heard.seqs == [2]

@@ -1,0 +1,161 @@
+"""What tests of the store share: a clock that counts, a listener to wait on, events, and real processes over a store.
+
+Must not know which implementation is under test, nor import what a started program would only wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from engine.events import Event, UserMessage
+from engine.ids import EventId, MessageId, Seq, SessionId
+from engine.ports import SessionRow, Store
+
+PATIENCE = 20.0
+"""Seconds after which a test gives up on something that ought to happen at once."""
+ROOT = Path(__file__).resolve().parents[2]
+A = SessionId("ses_a")
+B = SessionId("ses_b")
+
+
+class CountingClock:
+    """Every reading is one second later than the one before."""
+
+    def __init__(self, start: float = 1000.0) -> None:
+        self._now = start
+
+    def now(self) -> float:
+        self._now += 1.0
+        return self._now
+
+    def monotonic(self) -> float:
+        return self.now()
+
+
+class Recorder:
+    """A commit listener that keeps what it was told, and by which thread."""
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+        self.errors: list[Exception] = []
+        self.threads: set[threading.Thread] = set()
+        self._changed = threading.Condition()
+
+    def __call__(self, seq: Seq, error: Exception | None) -> None:
+        with self._changed:
+            self.threads.add(threading.current_thread())
+            if error is None:
+                self.seqs.append(seq)
+            else:
+                self.errors.append(error)
+            self._changed.notify_all()
+
+    def wait_for(self, seq: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.errors or (self.seqs and self.seqs[-1] >= seq), PATIENCE)
+        assert not self.errors
+
+    def wait_for_error(self) -> Exception:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.errors, PATIENCE)
+        return self.errors[0]
+
+
+def message(seq: int, text: str = "hello") -> Event:
+    """The stamped event at `seq`."""
+    return UserMessage(
+        seq=Seq(seq), event_id=EventId(f"e{seq}"), at=float(seq), message_id=MessageId(f"m{seq}"), text=text
+    )
+
+
+def row(session_id: SessionId = A, cwd: str = "/work") -> SessionRow:
+    return SessionRow(session_id=session_id, cwd=cwd)
+
+
+def begun(store: Store, session_id: SessionId = A, events: int = 0, text: str = "hello") -> Recorder:
+    """A new session with so many events, committed where there are any."""
+    recorder = Recorder()
+    store.create(row(session_id))
+    store.acquire(session_id, recorder)
+    for seq in range(events):
+        store.submit(session_id, message(seq, text))
+    if events:
+        recorder.wait_for(events - 1)
+    return recorder
+
+
+def texts(store: Store, session_id: SessionId = A) -> list[str]:
+    return [event.text for event in store.load(session_id) if isinstance(event, UserMessage)]
+
+
+PRELUDE = """
+import os, resource, signal, sys, threading
+sys.path.insert(0, os.environ["REWINDOW_ROOT"])
+from pathlib import Path
+from engine.errors import *
+from engine.ids import SessionId
+from engine.runtime.system import SystemClock
+from engine.store.sqlite import SqliteStore
+from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
+path = Path(os.fsdecode(os.environb[b"REWINDOW_STORE"]))
+"""
+
+
+def environment(path: Path) -> dict[bytes, bytes]:
+    """What PRELUDE needs to know, for the store at `path`."""
+    return {**os.environb, b"REWINDOW_ROOT": os.fsencode(ROOT), b"REWINDOW_STORE": os.fsencode(path)}
+
+
+@contextmanager
+def program(source: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A real process that runs `source` after PRELUDE, with pipes; killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-B", "-c", PRELUDE + source],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(path),
+        bufsize=0,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def outcome(source: str, path: Path) -> list[str]:
+    """The lines that the program said; it must end by itself, and well."""
+    with program(source, path) as process:
+        output, errors = process.communicate(timeout=PATIENCE * 3)
+    assert process.returncode == 0, errors.decode()
+    return output.decode().splitlines()
+
+
+def line(pipe: IO[bytes] | None) -> str:
+    """The next line, within PATIENCE."""
+    assert pipe is not None
+    found = b""
+    while not found.endswith(b"\n"):
+        assert select.select([pipe], [], [], PATIENCE)[0], f"only {found!r} came"
+        byte = pipe.read(1)
+        assert byte, f"it ended after {found!r}"
+        found += byte
+    return found.decode().rstrip("\n")
