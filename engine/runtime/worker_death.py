@@ -1,0 +1,29 @@
+"""How a worker ended, in words that a user reads in the record of an execution. Used by `worker_connection`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+
+from ..worker.channel import EXIT_CHANNEL_LOST
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """The worker is gone, and why, in words."""
+
+    reason: str
+
+
+def describe_status(status: int) -> str:
+    """What `waitpid` said, in words."""
+    code = os.waitstatus_to_exitcode(status)
+    if code == EXIT_CHANNEL_LOST:
+        return "the statement closed the connection between the worker and its host"
+    if code >= 0:
+        return f"the worker exited with code {code}"
+    try:
+        return f"the worker was killed by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
+    except ValueError:
+        return f"the worker was killed by signal {-code}"

@@ -1,0 +1,167 @@
+"""The host's handle on its zygote: started before anything else is, asked for forks, ended with the host.
+
+Imports the standard library alone and never `subprocess`, because `Zygote.spawn` belongs at the very start of the
+program, in parallel with its imports. Must not know what workers do. Used by `worker_connection`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from typing import Final
+
+from ..errors import EnvironmentUnavailableError
+
+_BOOT: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "boot.py")
+_INHERITED: Final = 3
+"""The zygote's descriptor of the fork socket."""
+_BRAND_BASE: Final = 1 << 60
+"""Microseconds of real-time CPU that no process uses up; see `worker.processes` for what brands are."""
+_LEAVE_SECONDS: Final = 2.0
+_KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH",)
+"""What an interpreter may need to start; nothing else of the host's environment can be read in a worker."""
+
+
+class Zygote:
+    """One zygote process, replaced by a new one when it is found dead. Not for use from several threads at once."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._process = -1
+        self._forks: socket.socket | None = None
+        self._lives = False
+        self.brand = 0
+
+    @classmethod
+    def spawn(cls) -> Zygote:
+        """Starts the process and returns at once, about a millisecond later. Call it in the main thread.
+
+        Raises:
+            EnvironmentUnavailableError: no process could be started.
+        """
+        zygote = cls()
+        zygote.ensure()
+        return zygote
+
+    @property
+    def pid(self) -> int:
+        """The process id, 0 before the start and after `close`."""
+        return self._pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process >= 0 and not self._ended_within(0)
+
+    def _ended_within(self, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self._process, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def ensure(self) -> None:
+        """Starts a new process where there is none, or none any more. Raises EnvironmentUnavailableError."""
+        if self.alive:
+            return
+        self.close()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._start(theirs)
+        except OSError as error:
+            ours.close()
+            raise EnvironmentUnavailableError(f"the worker processes' parent could not be started: {error}") from error
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        self._forks = ours
+
+    def _start(self, theirs: socket.socket) -> None:
+        # The parent-death signal is tied to the thread that spawns; only the main one lives as long as the process.
+        with_thread = threading.current_thread() is threading.main_thread()
+        command = (sys.executable, "-s", "-P", "-X", "utf8", _BOOT)
+        arguments = (str(_INHERITED), str(os.getpid()), "1" if with_thread else "0")
+        variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+        self._pid = os.posix_spawn(
+            sys.executable,
+            [*command, *arguments],
+            {**variables, "PYTHONHASHSEED": "0"},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), _INHERITED),
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, 2, 1),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD],
+        )
+        self._process = os.pidfd_open(self._pid)
+        self.brand = _BRAND_BASE + int.from_bytes(os.urandom(5), "big")
+        self._lives = False
+
+    async def ready(self) -> None:
+        """Returns when fork requests are served without delay; for measuring and for `doctor`, nobody has to wait."""
+        import anyio  # only now, because this module is imported at the very start and anyio takes its time
+
+        self.warm_up()
+        while self._forks is not None and not self._lives:
+            await anyio.wait_readable(self._forks)
+            record = self._forks.recv(1)
+            if not record:
+                raise EnvironmentUnavailableError("the worker processes' parent ended while it was starting")
+            self._lives = record == b"R"
+
+    def warm_up(self) -> None:
+        """Has the process load what workers need, some 200 ms of another core; the first fork would otherwise wait."""
+        if self._forks is not None:
+            # A process that is gone is replaced when a worker is needed.
+            with contextlib.suppress(OSError):
+                self._forks.send(b"W")
+
+    def fork(self, descriptors: list[int]) -> None:
+        """Hands over the descriptors of a worker to be: control channel, worker socket, stdout and stderr pipes.
+
+        Raises:
+            EnvironmentUnavailableError: the zygote cannot take them.
+        """
+        if self._forks is None:
+            raise EnvironmentUnavailableError("the worker processes' parent is closed")
+        try:
+            socket.send_fds(self._forks, [b"F"], descriptors)
+        except OSError as error:
+            raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
+
+    def sweep(self, brand: int) -> None:
+        """Ends what the zygote with that brand left behind, once it is dead; waits shortly for its death.
+
+        Does nothing for an earlier zygote: its successor was started after a sweep.
+        """
+        # A dying process loses its sockets a moment before it counts as dead.
+        if brand == self.brand and self._process >= 0 and self._ended_within(_LEAVE_SECONDS):
+            from ..worker.processes import end_branded  # only now, because starting does not need ctypes
+
+            end_branded(brand)
+
+    def kill(self) -> None:
+        """Ends the process the hard way, for when it does not answer; its workers go with it."""
+        if self.alive:
+            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            self._ended_within(_LEAVE_SECONDS)
+        self.sweep(self.brand)
+
+    def close(self) -> None:
+        """Ends the process with all its descendants, within two seconds; may be called again at any time."""
+        if self._forks is not None:
+            self._forks.close()
+            self._forks = None
+        if self._process < 0:
+            return
+        if not self._ended_within(_LEAVE_SECONDS):
+            self.kill()
+        self.sweep(self.brand)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        os.close(self._process)
+        self._process, self._pid = -1, 0

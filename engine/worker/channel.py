@@ -1,0 +1,62 @@
+"""The worker's end of its socket: whole frames in and out, blocking, and never spoken by a forked child.
+
+Owns the socket. Must not know what the messages mean. Used by `main` and `effects`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+
+from .framing import FrameBuffer, frame, to_worker
+from .protocol import FromWorker, ToWorker
+
+_CHUNK = 65536
+EXIT_HOST_GONE = 0
+EXIT_CHANNEL_LOST = 71
+
+
+class Channel:
+    """Frames between this worker and its host. A fork of the worker loses it at once."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._buffer = FrameBuffer()
+        self._owner = os.getpid()
+        self._poll = select.poll()
+        self._poll.register(connection.fileno(), select.POLLIN)
+        os.register_at_fork(after_in_child=self._close)
+
+    def _close(self) -> None:
+        self._connection.close()
+
+    @property
+    def ours(self) -> bool:
+        """Whether this is the worker itself and not something it forked."""
+        return os.getpid() == self._owner
+
+    def send(self, message: FromWorker) -> None:
+        """Raises FrameTooLargeError with nothing sent. A lost socket ends the process: nobody would hear it."""
+        data = frame(message)
+        try:
+            self._connection.sendall(data)
+        except OSError:
+            os._exit(EXIT_CHANNEL_LOST)
+
+    def wait(self) -> None:
+        """Returns when there is something to receive; an interrupt may end it without harm."""
+        if not self._buffer.complete:
+            self._poll.poll()
+
+    def receive(self) -> ToWorker:
+        """The next message. Ends the process when the host closed its end or the socket was closed under us."""
+        while (body := self._buffer.next()) is None:
+            try:
+                data = self._connection.recv(_CHUNK)
+            except OSError:
+                os._exit(EXIT_CHANNEL_LOST)
+            if not data:
+                os._exit(EXIT_HOST_GONE)
+            self._buffer.feed(data)
+        return to_worker(body)

@@ -1,0 +1,118 @@
+"""From a fork of the zygote to a worker: descriptors, limits, environment, import path, then the request loop.
+
+Everything here happens before anything of the user's runs; whatever fails is reported on the worker socket as
+`Failed`. Must not know what requests there are. Called by `zygote` in the forked child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import os
+import resource
+import signal
+import site
+import socket
+import sys
+import sysconfig
+from types import ModuleType
+from typing import Final, NoReturn
+
+from . import main, streams
+from .framing import frame
+from .processes import become_subreaper, brand, die_with_parent
+from .protocol import Failed, Fork
+
+_RESERVED: Final = 8
+"""Descriptors at the top of the limit that are ours, where a statement closing a few low ones does not hit them."""
+_EXIT_SETUP: Final = 70
+
+
+def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int) -> NoReturn:
+    """Turns this forked process into a worker that leaves by `os._exit` only."""
+    channel = None
+    try:
+        os.setsid()
+        become_subreaper()
+        if not die_with_parent(signal.SIGKILL, parent):
+            os._exit(_EXIT_SETUP)
+        brand(request.brand)
+        _limit(request)
+        channel, spares = _place(worker_socket, stdout, stderr)
+        gc.enable()
+        os.chdir(request.cwd)
+        _set_environment(request.variables)
+        namespace = _main_module()
+        _set_path(request)
+        main.serve(channel, spares, namespace, request.cwd, request.directories)
+    except BaseException as error:
+        with contextlib.suppress(BaseException):
+            reason = f"{type(error).__name__}: {error}"
+            sender = channel or socket.socket(fileno=worker_socket)
+            sender.sendall(frame(Failed(reason)))
+        os._exit(_EXIT_SETUP)
+
+
+def _limit(request: Fork) -> None:
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_DATA, request.data_bytes)
+    _lower(resource.RLIMIT_NOFILE, request.open_files)
+
+
+def _lower(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _place(worker_socket: int, stdout: int, stderr: int) -> tuple[socket.socket, tuple[int, int]]:
+    """Puts the pipes on 1 and 2, /dev/null on 0, ours at the top of the limit, and closes all others."""
+    floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
+    channel = fcntl.fcntl(worker_socket, fcntl.F_DUPFD_CLOEXEC, floor)
+    spares = (
+        fcntl.fcntl(stdout, fcntl.F_DUPFD_CLOEXEC, floor),
+        fcntl.fcntl(stderr, fcntl.F_DUPFD_CLOEXEC, floor),
+    )
+    streams.replace(spares)
+    os.closerange(3, floor)
+    for descriptor in range(floor, floor + _RESERVED):
+        if descriptor not in (channel, *spares):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+    return socket.socket(fileno=channel), spares
+
+
+def _set_environment(variables: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+    os.environ["PYTHONHASHSEED"] = "0"
+
+
+def _main_module() -> dict[str, object]:
+    """The module `__main__` whose dict is the namespace, so that classes made in statements can be pickled."""
+    module = ModuleType("__main__")
+    module.__dict__["__builtins__"] = __import__("builtins")
+    sys.modules["__main__"] = module
+    sys.argv = [""]
+    return module.__dict__
+
+
+def _set_path(request: Fork) -> None:
+    """The order of a script in the project: its folder, the standard library, its packages; ours come last.
+
+    `site.addsitedir` makes the project's .pth files count, which is how it is installed in its own environment.
+    """
+    paths = sysconfig.get_paths()
+    roots = (paths["stdlib"], paths["platstdlib"])
+    standard = [path for path in sys.path if path.endswith(".zip") or _is_standard(path, roots)]
+    ours = [path for path in sys.path if path not in standard]
+    sys.path[:] = [request.cwd, *standard]
+    for path in request.import_paths:
+        if os.path.isdir(path):
+            site.addsitedir(path)
+    sys.path += [path for path in ours if path not in sys.path]
+
+
+def _is_standard(path: str, roots: tuple[str, ...]) -> bool:
+    return "site-packages" not in path and "dist-packages" not in path and path.startswith(roots)

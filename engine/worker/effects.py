@@ -1,0 +1,90 @@
+"""What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
+
+Owns the numbering of effects within a run. Must not know which operations there are. Used by `names`; opened and
+closed around each statement by `main`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+
+from .channel import Channel
+from .interrupts import Interrupts
+from .protocol import Answer, Ask
+from .replay import ReplayEffect
+from .sanitize import sanitize
+
+
+class Effects:
+    """The asking side. One question at a time; threads of the statement queue up."""
+
+    def __init__(self, channel: Channel, interrupts: Interrupts) -> None:
+        self._channel = channel
+        self._interrupts = interrupts
+        self._lock = threading.Lock()
+        self._open = False
+        self._ordinal = 0
+        self._recorded: dict[int, Answer] | None = None
+        self.stops: list[str] = []
+
+    def open(self, recorded: tuple[Answer, ...] | None) -> None:
+        """A statement begins; `recorded` answers its effects in a replay, None asks the host."""
+        self._ordinal = 0
+        self.stops = []
+        self._recorded = None if recorded is None else {answer.ordinal: answer for answer in recorded}
+        self._open = True
+
+    def close(self) -> None:
+        """The statement has ended: waits for a thread that is being answered, then refuses further questions."""
+        with self._lock:
+            self._open = False
+
+    def ask(self, operation: str, arguments: dict[str, object]) -> object:
+        """Plain data from the host.
+
+        Raises:
+            TypeError: an argument is no plain data.
+            RuntimeError: no statement is running, or this is a forked process.
+            OSError, ValueError ...: what the host answered, by the name of the builtin exception.
+            ReplayEffect: a replay has no recorded answer.
+        """
+        clean = sanitize(arguments)
+        # Before the lock, which a fork may have copied in its locked state.
+        if not self._channel.ours:
+            raise RuntimeError(f"{operation}() needs the session's own process, not one forked from it")
+        with self._lock:
+            if not self._open:
+                raise RuntimeError(f"{operation}() can only be called while a statement runs")
+            ordinal, self._ordinal = self._ordinal, self._ordinal + 1
+            answer = self._exchange(ordinal, operation, clean)
+        if answer.error is not None:
+            raise exception_named(answer.error.type, answer.error.message)
+        return answer.value
+
+    def _exchange(self, ordinal: int, operation: str, arguments: dict[str, object]) -> Answer:
+        if self._recorded is not None:
+            if ordinal not in self._recorded:
+                self.stops.append(f"asked for {operation}, for which there is no recorded answer")
+                raise ReplayEffect(f"{operation}() has no recorded answer")
+            return self._recorded[ordinal]
+        with self._interrupts.held():
+            self._channel.send(Ask(ordinal=ordinal, operation=operation, arguments=arguments))
+        while True:
+            self._channel.wait()
+            with self._interrupts.held():
+                message = self._channel.receive()
+            # An answer to a question that an interrupt tore off is still on its way.
+            if isinstance(message, Answer) and message.ordinal == ordinal:
+                return message
+
+
+def exception_named(name: str, message: str) -> Exception:
+    """The builtin exception of that name with that message; RuntimeError for any other name."""
+    found = getattr(builtins, name, None)
+    if isinstance(found, type) and issubclass(found, Exception):
+        try:
+            return found(message)
+        except TypeError:
+            pass
+    return RuntimeError(f"{name}: {message}")

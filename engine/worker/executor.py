@@ -1,0 +1,123 @@
+"""Runs one statement in the namespace, in phases, each of which an interrupt may end.
+
+Owns compiling, displaying the trailing expression, and the order of the phases. Whatever user code raises becomes part
+of the result. Must not know the host or the nodes. Called by `main`.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Final
+
+from ..execution import ExceptionInfo, NamespaceDiff
+from .failures import bound, describe_failure
+from .interrupts import Interrupts
+from .namespace import NamespaceWatch
+from .processes import flush_c_streams
+
+VALUE_LIMIT: Final = 16384
+"""Characters of a displayed value."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What the phases have found out so far."""
+
+    value: str | None = None
+    exception: ExceptionInfo | None = None
+    time_ms: float = 0.0
+    diff: NamespaceDiff = field(default_factory=NamespaceDiff)
+
+
+class Executor:
+    """The namespace with what is needed to run statements in it."""
+
+    def __init__(self, namespace: dict[str, object], watch: NamespaceWatch, interrupts: Interrupts) -> None:
+        self._namespace = namespace
+        self._watch = watch
+        self._interrupts = interrupts
+        self._owner = os.getpid()
+
+    def run(self, source: str, label: str) -> Result:
+        """Runs the statement; tracebacks call it `label`. Never raises for what user code does."""
+        result = Result()
+        lines = source.splitlines(keepends=True)
+        linecache.cache[label] = (len(source), None, lines, label)
+        # Order matters: the diff sees what displaying did, and streams are flushed when no user code can follow.
+        phases: tuple[Callable[[], None], ...] = (
+            lambda: self._execute(source, label, result),
+            lambda: self._compare(result),
+        )
+        for phase in phases:
+            self._guard(phase, result)
+        _flush()
+        return result
+
+    def _guard(self, phase: Callable[[], None], result: Result) -> None:
+        try:
+            with self._interrupts.armed():
+                phase()
+        except BaseException as error:
+            self._leave_if_forked(error)
+            if result.exception is None:
+                result.exception = _described(error, self._interrupts)
+        else:
+            self._leave_if_forked(None)
+
+    def _execute(self, source: str, label: str, result: Result) -> None:
+        started = time.perf_counter_ns()
+        try:
+            body, tail = self._compile(source, label)
+            if body is not None:
+                exec(body, self._namespace)  # noqa: S102 -- running statements is what this process is for
+            if tail is not None:
+                value = eval(tail, self._namespace)  # noqa: S307 -- as above
+                result.value = None if value is None else bound(repr(value), VALUE_LIMIT)
+        finally:
+            result.time_ms = (time.perf_counter_ns() - started) / 1e6
+
+    def _compile(self, source: str, label: str) -> tuple[CodeType | None, CodeType | None]:
+        tree = ast.parse(source, label)
+        self._watch.before(tree)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        body = compile(tree, label, "exec", dont_inherit=True) if tree.body else None
+        if not isinstance(last, ast.Expr):
+            return body, None
+        return body, compile(ast.Expression(last.value), label, "eval", dont_inherit=True)
+
+    def _compare(self, result: Result) -> None:
+        result.diff = self._watch.after()
+
+    def _leave_if_forked(self, error: BaseException | None) -> None:
+        """A process that the statement forked, and that came back here, must not go on as a second worker."""
+        if os.getpid() == self._owner:
+            return
+        with suppress(BaseException):
+            if error is not None:
+                sys.stderr.write(describe_failure(error).traceback)
+            _flush()
+        os._exit(0 if error is None else 1)
+
+
+def _described(error: BaseException, interrupts: Interrupts) -> ExceptionInfo:
+    try:
+        with interrupts.armed():
+            return describe_failure(error)
+    except BaseException as failure:
+        return ExceptionInfo(type=type(error).__name__, message=f"<describing it raised {type(failure).__name__}>")
+
+
+def _flush() -> None:
+    # A statement may have closed or replaced any of them.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BaseException):
+            stream.flush()
+    flush_c_streams()

@@ -1,0 +1,72 @@
+"""Exceptions of user code as recorded values: bounded, from the user's first frame on, with notes and chained causes.
+
+Calls `str` and `repr` of user exceptions, so callers run it under the statement's interrupt flag. Must not know how the
+exception came about. Used by `executor`.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from typing import Final
+
+from ..execution import ExceptionInfo
+
+MESSAGE_LIMIT: Final = 4096
+TRACEBACK_LIMIT: Final = 16384
+"""Characters kept; of a longer traceback the middle is left out, because its ends say what and where."""
+_FRAMES: Final = 2000
+_OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LABEL: Final = "<statement "
+
+
+def bound(text: str, limit: int) -> str:
+    """The text within `limit` characters, its middle replaced by a line that counts what is missing."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+def describe_failure(error: BaseException) -> ExceptionInfo:
+    """Type, message and traceback; whatever the exception's own methods raise becomes part of the message."""
+    report = traceback.TracebackException(type(error), error, error.__traceback__, limit=_limit(error), compact=True)
+    _strip(report, set())
+    return ExceptionInfo(
+        type=type(error).__name__,
+        message=bound(_message(error), MESSAGE_LIMIT),
+        traceback=bound("".join(report.format()), TRACEBACK_LIMIT),
+    )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as failure:
+        return f"<its str() raised {type(failure).__name__}>"
+
+
+def _limit(error: BaseException) -> int | None:
+    depth, step = 0, error.__traceback__
+    while step is not None:
+        depth, step = depth + 1, step.tb_next
+    # A negative limit keeps the last frames: of a runaway recursion the end is enough.
+    return -_FRAMES if depth > _FRAMES else None
+
+
+def _strip(report: traceback.TracebackException, done: set[int]) -> None:
+    """Leaves out our own frames before the user's first, and the signal handler after the last."""
+    if id(report) in done:
+        return
+    done.add(id(report))
+    frames = list(report.stack)
+    first = next((i for i, frame in enumerate(frames) if not frame.filename.startswith(_OURS)), len(frames))
+    last = len(frames)
+    while last > first and frames[last - 1].filename.startswith(_OURS):
+        last -= 1
+    report.stack[:] = frames[first:last]
+    for chained in (report.__cause__, report.__context__, *(report.exceptions or ())):
+        if chained is not None:
+            _strip(chained, done)

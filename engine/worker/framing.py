@@ -1,0 +1,145 @@
+"""Messages as bytes and back: a 4-byte little-endian length, then msgpack.
+
+Nothing is ever pickled: the worker runs untrusted code, so what comes from it is decoded with types, and whatever does
+not fit is a `ProtocolError`, never another exception. Used on both ends of every channel of `protocol`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from ..events import UNSTAMPED, Event, FileChanged, MethodCalled, NamesRebound, NodeChanged, TickApplied
+from ..events.codec import UndecodableEventError
+from ..events.codec import decode as decode_event
+from ..events.codec import encode as encode_event
+from .protocol import FromWorker, FromZygote, ToWorker, ToZygote
+from .sanitize import sanitize
+
+MAX_FRAME: Final = 64 << 20
+"""Bytes of one frame's body, at most, in either direction."""
+_PREFIX: Final = 4
+
+WORKER_EVENTS: Final = (MethodCalled, NodeChanged, TickApplied, FileChanged, NamesRebound)
+"""The only kinds of event that a worker may report."""
+
+
+class ProtocolError(ValueError):
+    """Raised for bytes that are no message of the expected direction."""
+
+
+class FrameTooLargeError(ProtocolError):
+    """Raised before a message is sent whose frame would exceed `MAX_FRAME`."""
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+def frame(message: ToZygote | FromZygote | ToWorker | FromWorker) -> bytes:
+    """The message as bytes to send, sanitized where it has to be.
+
+    Raises:
+        FrameTooLargeError: its encoding exceeds `MAX_FRAME`.
+    """
+    try:
+        body = _ENCODER.encode(message)
+    except (UnicodeEncodeError, OverflowError):
+        body = _ENCODER.encode(sanitize(message))
+    if len(body) > MAX_FRAME:
+        raise FrameTooLargeError(f"a message of {len(body)} bytes; at most {MAX_FRAME} are sent")
+    return len(body).to_bytes(_PREFIX, "little") + body
+
+
+class FrameBuffer:
+    """Bytes in, bodies of frames out, whatever the pieces are in which the bytes come."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._bytes += data
+
+    @property
+    def complete(self) -> bool:
+        """Whether `next` has something to say without further bytes."""
+        return len(self._bytes) >= _PREFIX and len(self._bytes) >= _PREFIX + self._size()
+
+    def _size(self) -> int:
+        return int.from_bytes(self._bytes[:_PREFIX], "little")
+
+    def next(self) -> bytes | None:
+        """The body of the next complete frame, or None. Raises ProtocolError for one that says it is too large."""
+        if len(self._bytes) >= _PREFIX and (size := self._size()) > MAX_FRAME:
+            raise ProtocolError(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are read")
+        if not self.complete:
+            return None
+        end = _PREFIX + self._size()
+        body = bytes(self._bytes[_PREFIX:end])
+        del self._bytes[:end]
+        return body
+
+
+def _refuse_extension(code: int, data: memoryview) -> object:
+    raise ValueError(f"msgpack extension {code} of {len(data)} bytes")
+
+
+def _decoder(messages: Any) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(messages, ext_hook=_refuse_extension)
+
+
+_TO_ZYGOTE: Final = _decoder(ToZygote)
+_FROM_ZYGOTE: Final = _decoder(FromZygote)
+_TO_WORKER: Final = _decoder(ToWorker)
+_FROM_WORKER: Final = _decoder(FromWorker)
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
+    try:
+        return decoder.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(str(error)) from error
+
+
+def to_zygote(body: bytes) -> ToZygote:
+    """Raises ProtocolError, as its three siblings do."""
+    return _decode(_TO_ZYGOTE, body)
+
+
+def from_zygote(body: bytes) -> FromZygote:
+    return _decode(_FROM_ZYGOTE, body)
+
+
+def to_worker(body: bytes) -> ToWorker:
+    return _decode(_TO_WORKER, body)
+
+
+def from_worker(body: bytes) -> FromWorker:
+    return _decode(_FROM_WORKER, body)
+
+
+def pack_events(events: tuple[Event, ...]) -> tuple[bytes, ...]:
+    """Events as JSON, sanitized where they have to be."""
+    packed: list[bytes] = []
+    for event in events:
+        try:
+            packed.append(encode_event(event))
+        except (UnicodeEncodeError, OverflowError):
+            packed.append(encode_event(sanitize(event)))
+    return tuple(packed)
+
+
+def unpack_events(packed: tuple[bytes, ...]) -> tuple[Event, ...]:
+    """What `pack_events` packed. Raises ProtocolError for anything that a worker must not report."""
+    events: list[Event] = []
+    for data in packed:
+        try:
+            event = decode_event(data)
+        except (UndecodableEventError, ValueError, RecursionError) as error:
+            raise ProtocolError(f"undecodable event: {error}") from error
+        if not isinstance(event, WORKER_EVENTS) or event.seq != UNSTAMPED:
+            raise ProtocolError(f"a worker must not report {event.kind} with seq {event.seq}")
+        events.append(event)
+    return tuple(events)

@@ -1,0 +1,147 @@
+"""What host, zygote and worker say to each other, as tagged plain structures; `framing` makes bytes of them.
+
+Owns every message of the four directions. Must not know who sends or receives them. Used by `zygote` and `main` on one
+side and by `runtime` on the other.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..execution import Artifact, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
+from ..ports import HandleRow
+
+# --- host to zygote, on the control channel of one worker ------------------------------------------------------------
+
+
+class Fork(msgspec.Struct, tag=True, kw_only=True):
+    """The first message on a control channel: start a worker. Sizes in bytes; `brand` as in `processes`."""
+
+    cwd: str
+    directories: tuple[str, ...]
+    import_paths: tuple[str, ...]
+    variables: dict[str, str]
+    data_bytes: int
+    open_files: int
+    brand: int
+
+
+class Interrupt(msgspec.Struct, tag=True):
+    """Send SIGINT to the worker."""
+
+
+class Kill(msgspec.Struct, tag=True):
+    """End the worker and all its descendants."""
+
+
+ToZygote = Fork | Interrupt | Kill
+
+# --- zygote to host --------------------------------------------------------------------------------------------------
+
+
+class Forked(msgspec.Struct, tag=True):
+    pid: int
+
+
+class Interrupted(msgspec.Struct, tag=True):
+    """SIGINT was sent: whatever the host writes to the worker from now on arrives after it."""
+
+
+class Died(msgspec.Struct, tag=True):
+    """The worker was reaped, its descendants were sent SIGKILL. `wait_status` as from `waitpid`; -1 for no fork."""
+
+    wait_status: int
+    reason: str = ""
+
+
+FromZygote = Forked | Interrupted | Died
+
+# --- host to worker --------------------------------------------------------------------------------------------------
+
+
+class Answer(msgspec.Struct, tag=True, kw_only=True):
+    ordinal: int
+    value: object = None
+    error: ExceptionInfo | None = None
+
+
+class Run(msgspec.Struct, tag=True, kw_only=True):
+    """Execute a statement. `recorded` answers its effects in a replay, during which nothing outside is touched."""
+
+    execution_id: str
+    label: str
+    source: str
+    round_id: int
+    recorded: tuple[Answer, ...] | None = None
+
+
+class Tick(msgspec.Struct, tag=True):
+    round_id: int
+    now: float
+
+
+class Project(msgspec.Struct, tag=True):
+    texts: tuple[str, ...]
+    budget: int
+
+
+class Calm(msgspec.Struct, tag=True):
+    """Forget an interrupt that came too late for the statement it was meant for."""
+
+
+ToWorker = Run | Tick | Project | Answer | Calm
+
+# --- worker to host --------------------------------------------------------------------------------------------------
+
+
+class Started(msgspec.Struct, tag=True):
+    """The namespace is there and requests may come."""
+
+
+class Ask(msgspec.Struct, tag=True, kw_only=True):
+    """A statement wants an effect of the host, and waits for its `Answer`."""
+
+    ordinal: int
+    operation: str
+    arguments: dict[str, object]
+
+
+class Ran(msgspec.Struct, tag=True, kw_only=True):
+    """How a statement ended. `events` are event JSON; `stops` says what a replay kept from happening."""
+
+    execution_id: str
+    status: ExecutionStatus
+    value: str | None = None
+    exception: ExceptionInfo | None = None
+    time_ms: float = 0.0
+    displays: tuple[Display, ...] = ()
+    locations: tuple[Location, ...] = ()
+    diff: NamespaceDiff = msgspec.field(default_factory=NamespaceDiff)
+    artifacts: tuple[Artifact, ...] = ()
+    events: tuple[bytes, ...] = ()
+    stops: tuple[str, ...] = ()
+
+
+class Ticked(msgspec.Struct, tag=True, kw_only=True):
+    events: tuple[bytes, ...]
+    time_ms: float
+
+
+class Projected(msgspec.Struct, tag=True, kw_only=True):
+    tail: str
+    tail_tokens: int
+    text_tokens: tuple[int, ...]
+    handles: tuple[HandleRow, ...]
+
+
+class Calmed(msgspec.Struct, tag=True):
+    """The answer to `Calm`."""
+
+
+class Failed(msgspec.Struct, tag=True):
+    """The request could not be served; the worker lives on, unless it never said `Started`."""
+
+    reason: str
+
+
+FromWorker = Started | Ask | Ran | Ticked | Projected | Calmed | Failed
