@@ -1,0 +1,106 @@
+"""Condensations applied to a sequence of entries, and what makes one unacceptable.
+
+Owns how events leave and where their summary goes. Must not know when to condense or what to forget: that is policy.
+`condensed` does what a Condensation says, however bad; `refusal` is what the log asks before it takes one; `settled`
+moves a summary out of a unit that it would split, for a View that has to take a bad one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..events import Condensation, Event
+from ..ids import EventId
+from .enforcement import Correction, Enforced
+from .entries import Summary, summary_id
+from .indices import Indices
+from .properties import Property
+
+
+def condensed(entries: Sequence[Event], condensation: Condensation) -> list[Event]:
+    """The entries that remain, with the summary at its offset among them; past the end means at the end.
+
+    Ids that are not there are ignored. A summary without an offset, or an offset without a summary, inserts nothing.
+    """
+    forgotten = frozenset(condensation.forgotten)
+    remaining = [entry for entry in entries if entry.event_id not in forgotten]
+    if condensation.summary is not None and condensation.summary_offset is not None:
+        summary = Summary(
+            seq=condensation.seq,
+            event_id=summary_id(condensation.event_id),
+            at=condensation.at,
+            branch_id=condensation.branch_id,
+            text=condensation.summary,
+        )
+        remaining.insert(max(condensation.summary_offset, 0), summary)
+    return remaining
+
+
+def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Condensation) -> str | None:
+    """Why this Condensation must not be taken by a log whose View is `entries`, or None when it may.
+
+    A cut is safe between two indices, an insertion at one; both are counted in the View as it is before.
+    """
+    open_gaps = frozenset(indices)
+    forgotten = frozenset(condensation.forgotten)
+    missing = forgotten - {entry.event_id for entry in entries}
+    if missing:
+        return f"{min(missing)} is not in the View; name events that are"
+    for low, high in _cuts(entries, forgotten):
+        for gap in (low, high):
+            if gap not in open_gaps:
+                return f"the cut {low}:{high} would split what belongs together; gap {gap} is no manipulation index"
+    if (condensation.summary is None) != (condensation.summary_offset is None):
+        return "a summary and its offset go together; give both or neither"
+    if condensation.summary_offset is None:
+        return None
+    kept = len(entries) - sum(entry.event_id in forgotten for entry in entries)
+    if not 0 <= condensation.summary_offset <= kept:
+        return f"summary offset {condensation.summary_offset} is outside 0..{kept}, the gaps of what remains"
+    if not summary_is_safe(entries, indices, condensation):
+        return f"summary offset {condensation.summary_offset} would split what belongs together; it is no index"
+    return None
+
+
+def summary_is_safe(entries: Sequence[Event], indices: Sequence[int], condensation: Condensation) -> bool:
+    """Whether some index of `entries`, as they are before, is the gap that the summary's offset names after the cuts.
+
+    Inserting at an index and then cutting elsewhere is safe, and comes to the same.
+    """
+    if condensation.summary_offset is None:
+        return True
+    forgotten = frozenset(condensation.forgotten)
+    kept = [position for position, entry in enumerate(entries) if entry.event_id not in forgotten]
+    offset = min(max(condensation.summary_offset, 0), len(kept))
+    low = kept[offset - 1] + 1 if offset > 0 else 0
+    high = kept[offset] if offset < len(kept) else len(entries)
+    return not frozenset(indices).isdisjoint(range(low, high + 1))
+
+
+def settled(entries: Sequence[Event], summary: EventId, properties: Sequence[Property]) -> Enforced:
+    """The entries with that summary at the nearest index before it, if it splits what a property holds together."""
+    named = (at for at, entry in enumerate(entries) if isinstance(entry, Summary) and entry.event_id == summary)
+    position = next(named, None)
+    if position is None:
+        return Enforced(tuple(entries), ())
+    rest = [*entries[:position], *entries[position + 1 :]]
+    for each in properties:
+        if position not in Indices.over(rest, (each,)).snapshot():
+            indices = Indices.over(rest, properties).snapshot()
+            target = max((index for index in indices if index < position), default=len(rest))
+            return Enforced((*rest[:target], entries[position], *rest[target:]), (Correction(each.name, 1),))
+    return Enforced(tuple(entries), ())
+
+
+def _cuts(entries: Sequence[Event], forgotten: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """The runs `low:high` of neighbours that go."""
+    low: int | None = None
+    for position, entry in enumerate(entries):
+        if entry.event_id not in forgotten:
+            if low is not None:
+                yield low, position
+            low = None
+        elif low is None:
+            low = position
+    if low is not None:
+        yield low, len(entries)

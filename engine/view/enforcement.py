@@ -1,0 +1,61 @@
+"""Enforcement: the greatest set of entries in which every property holds, whatever the order of the properties.
+
+Each property names what offends it, and what must follow once something is gone. One work list runs until it is
+empty; every entry goes at most once, so the cost is linear and nothing restarts or recurses. Because a removal can only
+cause corrections, the result is the one greatest set. Must not know what the properties are about.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..events import Event
+from .properties import Property
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A property had `count` entries left out, or a summary moved, because it did not hold."""
+
+    property_name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Enforced:
+    """What remains, in order, and who had how many corrected; `corrections` is empty for a well-formed sequence."""
+
+    events: tuple[Event, ...]
+    corrections: tuple[Correction, ...]
+
+
+def enforce(entries: Sequence[Event], properties: Sequence[Property], open_run: bool) -> Enforced:
+    """Leaves out of `entries` what keeps any of `properties` from holding.
+
+    An entry that offends several properties is counted for the first that named it. With `open_run`, calls that the
+    running run waits for count as answered.
+    """
+    enforcements = [each.enforcement(entries, open_run) for each in properties]
+    gone = bytearray(len(entries))
+    counts = [0] * len(properties)
+    pending: deque[int] = deque()
+
+    def take(positions: Iterable[int], reason: int) -> None:
+        for position in positions:
+            if not gone[position]:
+                gone[position] = 1
+                counts[reason] += 1
+                pending.append(position)
+
+    for reason, enforcement in enumerate(enforcements):
+        take(enforcement.offending(), reason)
+    while pending:
+        position = pending.popleft()
+        for reason, enforcement in enumerate(enforcements):
+            take(enforcement.after(position), reason)
+
+    kept = tuple(entry for entry, is_gone in zip(entries, gone, strict=True) if not is_gone)
+    corrections = tuple(Correction(each.name, count) for each, count in zip(properties, counts, strict=True) if count)
+    return Enforced(kept, corrections)

@@ -1,0 +1,39 @@
+"""What a View is made of: the conversation events a model gets to see, and the summaries that stand for forgotten ones.
+
+Owns the decision which events enter. Must not know of positions, gaps or properties. Called by the View, its
+properties and its condensations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
+from ..ids import EventId
+
+TOOL_EVENTS: Final = (ToolCall, ToolResult)
+"""Actions and observations. With a parent they are a statement's own and stay out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(Event):
+    """Stands for what a Condensation forgot, with that Condensation's stamp and the id `<its id>-summary`.
+
+    It lives in Views alone: the log holds the Condensation, so this kind is in no registry and is never stored.
+    """
+
+    kind: ClassVar[str] = "summary"
+
+    text: str
+
+
+def summary_id(condensation: EventId) -> EventId:
+    """The id under which a later Condensation can forget this one's summary."""
+    return EventId(f"{condensation}-summary")
+
+
+ENTERING: Final[frozenset[type[Event]]] = frozenset((UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult))
+"""The kinds of event on a log that become entries. All others are skipped."""
+TEXTS: Final = (UserMessage, AgentText, AgentReasoning, Summary)
+"""The kinds of entry that are neither action nor observation."""

@@ -1,0 +1,69 @@
+"""The session's View: a fold over its log that stays well-formed, and the log's check for condensations.
+
+Wire both ends: `EventLog(clock, journal, folds=[fold.apply], check=fold.refusal)`. What `EventLog.append` takes can
+then never break a property; a log from elsewhere is taken as it is, and what had to be left out of it or moved is one
+warning, a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..events import Condensation, Event
+from . import condensation
+from .enforcement import Correction
+from .properties import PROPERTIES, Property
+from .rule import BoundaryRule
+from .view import View
+from .window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementWarning:
+    """What keeps the View well-formed, by property. Each correction is one ViewEnforced event."""
+
+    corrections: tuple[Correction, ...]
+
+    def __str__(self) -> str:
+        total = sum(correction.count for correction in self.corrections)
+        parts = ", ".join(f"{correction.property_name} {correction.count}" for correction in self.corrections)
+        return f"{total} events were left out of the View, or moved, to keep it well-formed: {parts}"
+
+
+class ViewFold:
+    """Feeds a View from a log. Enforces right after every Condensation."""
+
+    def __init__(
+        self, rule: BoundaryRule = BoundaryRule.GAPS, properties: Sequence[type[Property]] = PROPERTIES
+    ) -> None:
+        self._view = View(rule, properties, enforcing=True)
+        self._corrected: dict[str, int] = {}
+
+    def apply(self, event: Event) -> None:
+        """Called by the log for every event it took."""
+        for correction in self._view.append(event):
+            self._corrected[correction.property_name] = (
+                self._corrected.get(correction.property_name, 0) + correction.count
+            )
+
+    def refusal(self, event: Event) -> str | None:
+        """Why the log must not take this event, or None. Only a Condensation is ever refused here."""
+        if not isinstance(event, Condensation):
+            return None
+        return condensation.refusal(self._view.events, self._view.indices, event)
+
+    @property
+    def view(self) -> Window:
+        return self._view
+
+    @property
+    def warning(self) -> EnforcementWarning | None:
+        """What is left out by now: for good by condensations, and from `ready` as the View stands. O(n).
+
+        Ask after `EventLog.load`. A log that was only appended to, with no call left open by a stopped run, gives None.
+        """
+        counts = dict(self._corrected)
+        for correction in self._view.enforced(open_run=True).corrections:
+            counts[correction.property_name] = counts.get(correction.property_name, 0) + correction.count
+        return EnforcementWarning(tuple(Correction(name, count) for name, count in counts.items())) if counts else None

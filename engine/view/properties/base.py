@@ -1,0 +1,115 @@
+"""What a property of the View is: a rule about which gaps are safe, and what must go where it does not hold.
+
+A property never knows another property. The View asks each for three things: recorders (its memory of the log),
+closers (its share of the indices, maintained while appending) and an enforcement (its share of what is left out).
+Recorders and closers are tables by kind, so that an event costs nothing where it does not matter. Adding a property is
+a file beside this one and a line in `PROPERTIES`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from ...events import Event
+from ..rule import BoundaryRule
+
+Key = TypeVar("Key", bound=Hashable)
+
+Recorder = Callable[[Any], None]
+"""Told of every event of one kind on the log, in order. Calls and results of statements are never told."""
+
+Closer = Callable[[int, Any], range | None]
+"""Told of every entry of one kind with its position, in order; returns the gaps which it closes for good, if any.
+
+Gap `i` is the one before entry `i`; the entry just told about adds the gap after it, which may be closed at once. The
+range ends with the gap before that entry or the gap after it. A gap may be closed by several entries; none is ever
+opened again.
+"""
+
+
+class Enforcement(Protocol):
+    """One property's part in finding the greatest set of entries in which all properties hold.
+
+    Both methods name positions that have to go; naming one twice, or one that is gone, is harmless. Over a whole
+    enforcement the positions named must be linear in the entries.
+    """
+
+    def offending(self) -> Iterable[int]:
+        """What has to go in the sequence as it is."""
+        ...
+
+    def after(self, position: int) -> Iterable[int]:
+        """What has to go because `position` went. Called once for every position that goes, whoever named it."""
+        ...
+
+
+class Property(Protocol):
+    """One rule, with its memory of one log."""
+
+    name: ClassVar[str]
+
+    def __init__(self, rule: BoundaryRule) -> None: ...
+
+    def recorders(self) -> Mapping[type[Event], Recorder]:
+        """What keeps this property's memory of the log, by kind of event; empty where it needs none."""
+        ...
+
+    def closers(self) -> Mapping[type[Event], Closer]:
+        """Closers for a new sequence, by kind of entry and with one state; empty where the property closes no gap."""
+        ...
+
+    def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
+        """The enforcement over `entries`. With `open_run`, calls that the running run waits for count as answered."""
+        ...
+
+
+class Positions(Generic[Key]):
+    """Where each key is, as chains of positions: one list of integers, because a list per key costs the collector."""
+
+    __slots__ = ("_before", "_last")
+
+    def __init__(self, keys: Sequence[Key | None]) -> None:
+        self._last: dict[Key, int] = {}
+        self._before = [-1] * len(keys)
+        for position, key in enumerate(keys):
+            if key is not None:
+                self._before[position] = self._last.get(key, -1)
+                self._last[key] = position
+
+    def pop(self, key: Key) -> Iterator[int]:
+        """The positions of `key`, the last first; none when they were taken before."""
+        position = self._last.pop(key, -1)
+        while position >= 0:
+            yield position
+            position = self._before[position]
+
+
+class AllOrNothing(Generic[Key]):
+    """An enforcement of units that stay whole or go: each unit goes as soon as one of its members is missing.
+
+    Args:
+        units: the unit that each position belongs to, or None.
+        sizes: how many members each unit has on the log.
+    """
+
+    def __init__(self, units: Sequence[Key | None], sizes: Mapping[Key, int]) -> None:
+        self._units = units
+        self._sizes = sizes
+        self._members: Positions[Key] | None = None
+
+    def offending(self) -> Iterable[int]:
+        for unit, count in Counter(self._units).items():
+            if unit is not None and count < self._sizes[unit]:
+                yield from self._whole().pop(unit)
+
+    def after(self, position: int) -> Iterable[int]:
+        unit = self._units[position]
+        return () if unit is None else self._whole().pop(unit)
+
+    def _whole(self) -> Positions[Key]:
+        """The units not given up yet; found only once something goes, which is rare."""
+        if self._members is None:
+            self._members = Positions(self._units)
+        return self._members

@@ -1,0 +1,53 @@
+"""ObservationUniqueness: a tool call is answered once.
+
+After a crash a call may have been answered twice, by the repair and by the tool itself; providers refuse such a
+conversation for good. Closes no gap; leaves out every observation after the first for its `tool_call_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from ...events import Event, ToolResult
+from ...ids import ToolCallId
+from ..rule import BoundaryRule
+from .base import Closer, Enforcement, Recorder
+
+
+class ObservationUniqueness:
+    """Both boundary rules read it alike."""
+
+    name: ClassVar[str] = "ObservationUniqueness"
+
+    def __init__(self, rule: BoundaryRule) -> None:
+        del rule
+
+    def recorders(self) -> Mapping[type[Event], Recorder]:
+        return {}
+
+    def closers(self) -> Mapping[type[Event], Closer]:
+        return {}
+
+    def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
+        del open_run
+        return _Duplicates(entries)
+
+
+class _Duplicates:
+    """A later observation never takes the place of a first one that goes, so nothing follows from a removal."""
+
+    def __init__(self, entries: Sequence[Event]) -> None:
+        self._entries = entries
+
+    def offending(self) -> Iterable[int]:
+        seen: set[ToolCallId] = set()
+        for position, entry in enumerate(self._entries):
+            if isinstance(entry, ToolResult):
+                if entry.tool_call_id in seen:
+                    yield position
+                seen.add(entry.tool_call_id)
+
+    def after(self, position: int) -> Iterable[int]:
+        del position
+        return ()

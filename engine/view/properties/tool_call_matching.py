@@ -1,0 +1,109 @@
+"""ToolCallMatching: every action has an observation, and every observation an action.
+
+Closes every gap at which some call is open: after its action, up to and including the gap before its observation; a
+call that is never answered closes everything after it (`POSITIONS` closes nothing). Leaves out actions without an
+observation and observations without an action.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from ...events import Event, RunStop, ToolCall, ToolResult
+from ...ids import ToolCallId
+from ..entries import TEXTS
+from ..rule import BoundaryRule
+from .base import Closer, Enforcement, Positions, Recorder
+
+
+class ToolCallMatching:
+    """Remembers of the log which calls the running run still waits for."""
+
+    name: ClassVar[str] = "ToolCallMatching"
+
+    def __init__(self, rule: BoundaryRule) -> None:
+        self._rule = rule
+        self._awaited: set[ToolCallId] = set()
+
+    def recorders(self) -> Mapping[type[Event], Recorder]:
+        return {ToolCall: self._called, ToolResult: self._answered, RunStop: self._stopped}
+
+    def _called(self, call: ToolCall) -> None:
+        self._awaited.add(call.tool_call_id)
+
+    def _answered(self, result: ToolResult) -> None:
+        self._awaited.discard(result.tool_call_id)
+
+    def _stopped(self, stop: RunStop) -> None:
+        del stop
+        self._awaited.clear()
+
+    def closers(self) -> Mapping[type[Event], Closer]:
+        if self._rule is BoundaryRule.POSITIONS:
+            return {}
+        calls = _OpenCalls()
+        return {ToolCall: calls.asked, ToolResult: calls.answered, **dict.fromkeys(TEXTS, calls.waited)}
+
+    def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
+        return _Pairs(entries, frozenset(self._awaited) if open_run else frozenset())
+
+
+class _OpenCalls:
+    """The calls without an observation so far: while there are any, each new gap is closed from the start."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: set[ToolCallId] = set()
+
+    def asked(self, position: int, call: ToolCall) -> range | None:
+        self._open.add(call.tool_call_id)
+        return range(position + 1, position + 2)
+
+    def answered(self, position: int, result: ToolResult) -> range | None:
+        self._open.discard(result.tool_call_id)
+        return range(position + 1, position + 2) if self._open else None
+
+    def waited(self, position: int, text: Event) -> range | None:
+        del text
+        return range(position + 1, position + 2) if self._open else None
+
+
+class _Pairs:
+    """The call that each position asks or answers, and how many of either are left for each call."""
+
+    def __init__(self, entries: Sequence[Event], awaited: frozenset[ToolCallId]) -> None:
+        self._actions = [entry.tool_call_id if isinstance(entry, ToolCall) else None for entry in entries]
+        self._observations = [entry.tool_call_id if isinstance(entry, ToolResult) else None for entry in entries]
+        self._asked = Counter(self._actions)
+        self._answered = Counter(self._observations)
+        self._awaited = awaited
+        self._positions: tuple[Positions[ToolCallId], Positions[ToolCallId]] | None = None
+
+    def offending(self) -> Iterable[int]:
+        for position, call in enumerate(self._actions):
+            if call is not None and call not in self._answered and call not in self._awaited:
+                yield position
+        for position, call in enumerate(self._observations):
+            if call is not None and call not in self._asked:
+                yield position
+
+    def after(self, position: int) -> Iterable[int]:
+        asked, answered = self._actions[position], self._observations[position]
+        if asked is not None:
+            self._asked[asked] -= 1
+            if self._asked[asked] == 0:
+                return self._where()[1].pop(asked)
+        elif answered is not None:
+            self._answered[answered] -= 1
+            if self._answered[answered] == 0 and answered not in self._awaited:
+                return self._where()[0].pop(answered)
+        return ()
+
+    def _where(self) -> tuple[Positions[ToolCallId], Positions[ToolCallId]]:
+        """Positions of actions and of observations by call; found only once something goes, which is rare."""
+        if self._positions is None:
+            self._positions = Positions(self._actions), Positions(self._observations)
+        return self._positions

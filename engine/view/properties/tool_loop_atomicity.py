@@ -1,0 +1,128 @@
+"""ToolLoopAtomicity: a tool loop keeps its thinking head and all that follows from it.
+
+A loop starts at an action with thinking, runs through consecutive actions and observations, and ends at the next
+action with thinking (which starts its own) or at the first event of another kind. Closes the gap before each event of
+a loop but its head (`POSITIONS`: see `BoundaryRule`), because providers reject signed thinking that lost its calls.
+Leaves out what remains of a loop of which any event is missing (`POSITIONS`: nothing).
+
+Two sequences have loops. Those of the View, for the gaps, are broken by any other entry. Those of the log, for what is
+missing, are broken by any other event of the conversation, a Condensation or a RunStop included; runtime events and
+the calls that statements make happen *inside* a call and break nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from ...events import (
+    AgentReasoning,
+    AgentText,
+    Condensation,
+    CondensationRequest,
+    Event,
+    RunStop,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from ...ids import LlmResponseId, Seq
+from ..entries import TEXTS, TOOL_EVENTS
+from ..rule import BoundaryRule
+from .base import AllOrNothing, Closer, Enforcement, Recorder
+
+_BREAKS: Final = (UserMessage, AgentText, AgentReasoning, RunStop, Condensation, CondensationRequest)
+
+
+class ToolLoopAtomicity:
+    """Remembers of the log where each loop begins and ends, and how many events it has."""
+
+    name: ClassVar[str] = "ToolLoopAtomicity"
+
+    def __init__(self, rule: BoundaryRule) -> None:
+        self._rule = rule
+        self._heads: list[Seq] = []
+        self._tails: list[Seq] = []
+        self._sizes: dict[int, int] = {}
+        self._inside = False
+
+    def recorders(self) -> Mapping[type[Event], Recorder]:
+        if self._rule is BoundaryRule.POSITIONS:
+            return {}
+        return {ToolCall: self._called, ToolResult: self._answered, **dict.fromkeys(_BREAKS, self._broken)}
+
+    def _called(self, call: ToolCall) -> None:
+        if call.thinking:
+            self._inside = True
+            self._sizes[len(self._heads)] = 1
+            self._heads.append(call.seq)
+            self._tails.append(call.seq)
+        elif self._inside:
+            self._continue(call.seq)
+
+    def _answered(self, result: ToolResult) -> None:
+        if self._inside:
+            self._continue(result.seq)
+
+    def _continue(self, seq: Seq) -> None:
+        self._tails[-1] = seq
+        self._sizes[len(self._heads) - 1] += 1
+
+    def _broken(self, event: Event) -> None:
+        del event
+        self._inside = False
+
+    def closers(self) -> Mapping[type[Event], Closer]:
+        loops = _PublishedLoops() if self._rule is BoundaryRule.POSITIONS else _Loops()
+        return {ToolCall: loops.asked, ToolResult: loops.answered, **dict.fromkeys(TEXTS, loops.broken)}
+
+    def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
+        del open_run
+        heads, tails = self._heads, self._tails
+        loops: list[int | None] = []
+        for entry in entries:
+            loop = bisect_right(heads, entry.seq) - 1 if isinstance(entry, TOOL_EVENTS) else -1
+            loops.append(loop if loop >= 0 and entry.seq <= tails[loop] else None)
+        return AllOrNothing(loops, self._sizes)
+
+
+class _Loops:
+    """Whether the sequence ends inside a loop."""
+
+    __slots__ = ("_inside",)
+
+    def __init__(self) -> None:
+        self._inside = False
+
+    def asked(self, position: int, call: ToolCall) -> range | None:
+        if call.thinking:
+            self._inside = True
+            return None
+        return range(position, position + 1) if self._inside else None
+
+    def answered(self, position: int, result: ToolResult) -> range | None:
+        del result
+        return range(position, position + 1) if self._inside else None
+
+    def broken(self, position: int, text: Event) -> range | None:
+        del position, text
+        self._inside = False
+        return None
+
+
+class _PublishedLoops(_Loops):
+    """The same by positions: the head's own gap is closed, and every action of a batch that thinks is in a loop."""
+
+    __slots__ = ("_thinking",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thinking: set[LlmResponseId] = set()
+
+    def asked(self, position: int, call: ToolCall) -> range | None:
+        response = call.llm_response_id
+        if call.thinking and response is not None:
+            self._thinking.add(response)
+        self._inside = self._inside or bool(call.thinking) or response in self._thinking
+        return range(position, position + 1) if self._inside else None

@@ -1,0 +1,109 @@
+"""The View: the attention window, folded over the stamped events of one log.
+
+`append` is the only way in and nothing but a Condensation takes anything out. The indices grow with the entries, so
+there is no cache that could be stale; what a property has to know about the log it records as events pass. Must not
+know of sessions or models. Owned by `ViewFold`; others get the reading side, `Window`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import InvalidEventError
+from ..events import UNSTAMPED, Condensation, CondensationRequest, Event
+from .condensation import condensed, settled, summary_is_safe
+from .enforcement import Correction, enforce
+from .entries import ENTERING, TOOL_EVENTS, summary_id
+from .indices import Indices
+from .properties import PROPERTIES, Property
+from .rule import BoundaryRule
+from .window import Window
+
+
+class View(Window):
+    """The window that grows.
+
+    Args:
+        rule: how properties close gaps.
+        properties: the kinds of property that have to hold.
+        enforcing: enforce right after every Condensation, for good, so that a bad one cannot harm what comes later.
+            Without it the View shows what it was told, and only `ready` is enforced.
+    """
+
+    __slots__ = ("_enforcing", "_entering", "_last", "_passing")
+
+    def __init__(
+        self,
+        rule: BoundaryRule = BoundaryRule.GAPS,
+        properties: Sequence[type[Property]] = PROPERTIES,
+        *,
+        enforcing: bool = False,
+    ) -> None:
+        super().__init__(rule, properties)
+        self._enforcing = enforcing
+        self._last = UNSTAMPED
+        tables = [each.recorders() for each in self._properties]
+        kinds = {kind for table in tables for kind in table} | ENTERING
+        recorders = {kind: tuple(table[kind] for table in tables if kind in table) for kind in kinds}
+        self._entering = {kind: recorders[kind] for kind in ENTERING}
+        self._passing = {kind: recorders[kind] for kind in kinds - ENTERING}
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event], rule: BoundaryRule = BoundaryRule.GAPS) -> View:
+        """The View of a whole log."""
+        view = cls(rule)
+        for event in events:
+            view.append(event)
+        return view
+
+    def append(self, event: Event) -> tuple[Correction, ...]:
+        """Takes the next event of the log; what a model is not to see is skipped. O(1) amortised, a Condensation O(n).
+
+        Returns:
+            What an enforcing View had to leave out or move because of a bad Condensation.
+
+        Raises:
+            InvalidEventError: the event is not stamped, or not later on its log than the one before.
+        """
+        if event.seq <= self._last:
+            raise InvalidEventError(event.kind, f"position {event.seq} does not follow {self._last} in the View")
+        self._last = event.seq
+        recorders = self._entering.get(type(event))
+        if recorders is None:
+            return self._pass(event)
+        if isinstance(event, TOOL_EVENTS) and event.parent_id is not None:
+            return ()
+        for recorder in recorders:
+            recorder(event)
+        self._entries.append(event)
+        self._indices.append(event)
+        return ()
+
+    def _pass(self, event: Event) -> tuple[Correction, ...]:
+        """An event that becomes no entry: it may matter to a property, or to the entries there are, or to neither."""
+        for recorder in self._passing.get(type(event), ()):
+            recorder(event)
+        if isinstance(event, CondensationRequest):
+            self._request = True
+        elif isinstance(event, Condensation):
+            return self._condense(event)
+        return ()
+
+    def _condense(self, condensation: Condensation) -> tuple[Correction, ...]:
+        self._request = False
+        remaining = condensed(self._entries, condensation)
+        if not self._enforcing:
+            self._hold(remaining)
+            return ()
+        is_safe = summary_is_safe(self._entries, self._indices.snapshot(), condensation)
+        enforced = enforce(remaining, self._properties, open_run=True)
+        if is_safe:
+            self._hold(enforced.events)
+            return enforced.corrections
+        moved = settled(enforced.events, summary_id(condensation.event_id), self._properties)
+        self._hold(moved.events)
+        return enforced.corrections + moved.corrections
+
+    def _hold(self, entries: Iterable[Event]) -> None:
+        self._entries = list(entries)
+        self._indices = Indices.over(self._entries, self._properties)

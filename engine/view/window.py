@@ -1,0 +1,107 @@
+"""The reading side of a View: what it holds, where it may be cut, and what a model gets.
+
+Owns the entries and their indices; every answer is a value that nobody can change the View through. Must not know how
+events come in. Handed to the projection and to condensation policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..events import Event, ToolCall, ToolResult
+from ..ids import LlmResponseId, ToolCallId
+from . import auxiliary
+from .enforcement import Enforced, enforce
+from .indices import Indices
+from .properties import PROPERTIES, Property
+from .rule import BoundaryRule
+
+
+class Window:
+    """An ordered sequence of entries with its manipulation indices. Grown only by `View`.
+
+    Args:
+        rule: how properties close gaps.
+        properties: the kinds of property that have to hold.
+    """
+
+    __slots__ = ("_entries", "_indices", "_properties", "_request", "_rule")
+
+    def __init__(
+        self, rule: BoundaryRule = BoundaryRule.GAPS, properties: Sequence[type[Property]] = PROPERTIES
+    ) -> None:
+        self._rule = rule
+        self._properties = tuple(kind(rule) for kind in properties)
+        self._entries: list[Event] = []
+        self._indices = Indices(self._properties)
+        self._request = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def rule(self) -> BoundaryRule:
+        return self._rule
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What was appended, with condensations applied; it may be unfinished, and after a bad log malformed."""
+        return tuple(self._entries)
+
+    def enforced(self, *, open_run: bool = False) -> Enforced:
+        """What remains of `events` when every property has to hold, and who asked for it. O(n).
+
+        Args:
+            open_run: calls that the running run still waits for count as answered.
+        """
+        return enforce(self._entries, self._properties, open_run)
+
+    def ready(self, *, open_run: bool = False) -> tuple[Event, ...]:
+        """What a model gets: `events`, enforced."""
+        return self.enforced(open_run=open_run).events
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The manipulation indices of `events`, ascending: where to insert, and between which two to cut."""
+        return self._indices.snapshot()
+
+    @property
+    def manipulation_indices(self) -> tuple[int, ...]:
+        """`indices`, under its published name."""
+        return self.indices
+
+    def find_next(self, threshold: int) -> int:
+        """The smallest manipulation index that is at least `threshold`, in O(log n).
+
+        Raises:
+            NoManipulationIndexError: there is none.
+        """
+        return self._indices.find_next(threshold)
+
+    @property
+    def unhandled_condensation_request(self) -> bool:
+        """Whether a condensation was asked for and none came since."""
+        return self._request
+
+    @property
+    def batches(self) -> Mapping[LlmResponseId, tuple[int, ...]]:
+        """Positions of the actions of each model response."""
+        return auxiliary.batches(self._entries)
+
+    @property
+    def batch_ranges(self) -> tuple[tuple[int, int, bool], ...]:
+        """(first position, last position, has thinking) of each batch."""
+        return auxiliary.batch_ranges(self._entries)
+
+    @property
+    def tool_loop_ranges(self) -> tuple[tuple[int, int], ...]:
+        """(first, last) position of each tool loop, inclusively."""
+        return auxiliary.tool_loop_ranges(self._entries, self._rule)
+
+    @property
+    def action_tool_call_ids(self) -> frozenset[ToolCallId]:
+        return frozenset(entry.tool_call_id for entry in self._entries if isinstance(entry, ToolCall))
+
+    @property
+    def observation_tool_call_ids(self) -> frozenset[ToolCallId]:
+        return frozenset(entry.tool_call_id for entry in self._entries if isinstance(entry, ToolResult))

@@ -1,0 +1,192 @@
+"""Properties of the View over random logs: safe cuts, greatest and order-free enforcement, and the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations_with_replacement, permutations
+from math import inf
+from random import Random
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from engine.events import Condensation, Event, RunStop, UserMessage
+from engine.ids import EventId, MessageId, Seq
+from engine.view import View, ViewFold
+from engine.view.indices import indices_of
+from engine.view.properties import PROPERTIES
+from tests.engine.view import fuzz
+from tests.engine.view.logs import Readings, difference, random_log
+from tests.support import view_reference as reference
+from tests.support.view_reference import ids
+
+ORDERS = tuple(permutations(PROPERTIES))
+
+
+def logs(longest: int) -> st.SearchStrategy[list[Event]]:
+    """Stamped logs of at most `longest` events."""
+    return st.integers(0, 2**64 - 1).map(lambda seed: random_log(Random(seed), longest))
+
+
+quickly = settings(max_examples=120, deadline=None, derandomize=False, database=None)
+FOREIGN = UserMessage(event_id=EventId("foreign"), message_id=MessageId("foreign"), text="")
+
+
+@quickly
+@given(logs(60))
+def test_every_reading_equals_the_reference_after_every_event(log: list[Event]) -> None:
+    assert difference(log, range(len(log))) is None
+
+
+@quickly
+@given(logs(24))
+def test_cutting_between_any_two_indices_and_inserting_at_any_keeps_every_property(log: list[Event]) -> None:
+    before = View.from_events(log).ready()
+    assume(_answers_follow(before))
+    indices = indices_of(before)
+
+    assert all(reference.holds([*before[:gap], FOREIGN, *before[gap:]], before) for gap in indices)
+    for low, high in combinations_with_replacement(indices, 2):
+        after = [*before[:low], *before[high:]]
+        assert reference.holds(after, before)
+        assert reference.holds([*before[:low], FOREIGN, *before[high:]], before)
+
+
+@quickly
+@given(logs(24))
+def test_no_gap_is_closed_without_need(log: list[Event]) -> None:
+    before = View.from_events(log).ready()
+    assume(_answers_follow(before))
+
+    for gap in set(range(len(before) + 1)) - set(indices_of(before)):
+        assert not reference.holds([*before[:gap], FOREIGN, *before[gap:]], before)
+
+
+def _answers_follow(entries: Sequence[Event]) -> bool:
+    """Whether each call has its result behind it. One before it is possible in logs from elsewhere alone, and cuts
+    between the two are not ruled out by any property; enforcement deals with what they leave."""
+    return all(last < inf for _, last in reference.spans(entries))
+
+
+@quickly
+@given(logs(14), st.booleans())
+def test_what_is_ready_is_the_greatest_set_in_which_the_properties_hold(log: list[Event], open_run: bool) -> None:
+    view = View.from_events(log)
+
+    assert ids(view.ready(open_run=open_run)) == ids(reference.greatest(view.events, log, open_run))
+
+
+@quickly
+@given(logs(60), st.booleans())
+def test_enforcement_does_not_depend_on_the_order_of_the_properties(log: list[Event], open_run: bool) -> None:
+    expected = View.from_events(log).enforced(open_run=open_run)
+    for order in ORDERS:
+        view = View(properties=order)
+        for event in log:
+            view.append(event)
+        enforced = view.enforced(open_run=open_run)
+        assert enforced.events == expected.events
+        assert sum(each.count for each in enforced.corrections) == len(view) - len(expected.events)
+
+
+@quickly
+@given(logs(60))
+def test_enforcing_what_is_enforced_changes_nothing(log: list[Event]) -> None:
+    fold = ViewFold()
+    for event in log:
+        fold.apply(event)
+        if isinstance(event, Condensation):
+            assert fold.view.enforced(open_run=True).corrections == ()
+
+    view = View.from_events(log)
+    ready = view.ready()
+    gone = tuple(entry.event_id for entry in view.events if entry not in ready)
+    view.append(Condensation(seq=Seq(len(log)), event_id=EventId("all"), forgotten=gone))
+    assert view.ready() == tuple(entry for entry in ready if entry.event_id not in gone)
+
+
+@quickly
+@given(logs(60))
+def test_the_incremental_view_equals_the_rebuilt_one_after_every_event(log: list[Event]) -> None:
+    live = Readings()
+    for number, event in enumerate(log, 1):
+        live.append(event)
+        rebuilt = View.from_events(log[:number])
+        assert (live.view.events, live.view.indices) == (rebuilt.events, rebuilt.indices)
+        assert live.view.enforced(open_run=True) == rebuilt.enforced(open_run=True)
+        assert live.view.indices == indices_of(live.view.events)
+        assert live.fold.view.indices == indices_of(live.fold.view.events)
+
+
+@quickly
+@given(logs(60))
+def test_appending_anything_but_a_condensation_never_removes(log: list[Event]) -> None:
+    readings = Readings()
+    for event in log:
+        before, settled = readings.view.events, readings.fold.view.events
+        readings.append(event)
+        if not isinstance(event, Condensation):
+            assert readings.view.events[: len(before)] == before
+            assert readings.fold.view.events[: len(settled)] == settled
+
+
+@quickly
+@given(logs(60))
+def test_an_index_once_closed_by_events_before_it_is_never_opened(log: list[Event]) -> None:
+    view = View()
+    for event in log:
+        length, before = len(view), view.indices
+        view.append(event)
+        if not isinstance(event, Condensation):
+            assert {gap for gap in view.indices if gap <= length} <= set(before)
+
+
+@quickly
+@given(logs(60), st.randoms(use_true_random=False))
+def test_a_condensation_that_is_not_refused_keeps_the_view_well_formed(log: list[Event], random: Random) -> None:
+    fold = ViewFold()
+    for event in log:
+        fold.apply(event)
+    stop = RunStop(seq=Seq(len(log)), event_id=EventId("stop"), reason="completed", cause="end_turn")
+    settle = Condensation(seq=Seq(len(log) + 1), event_id=EventId("settle"), forgotten=())
+    fold.apply(stop)
+    fold.apply(settle)
+    before = fold.view.events
+    assume(_answers_follow(before))
+    low, high = sorted(random.choices(fold.view.indices if random.random() < 0.7 else range(len(before) + 1), k=2))
+    wanted = Condensation(
+        seq=Seq(len(log) + 2),
+        event_id=EventId("cut"),
+        forgotten=tuple(entry.event_id for entry in before[low:high]),
+        summary="s",
+        summary_offset=random.choice((low, random.randrange(len(before) + 1))),
+    )
+    refused = fold.refusal(wanted)
+    warned = fold.warning
+    fold.apply(wanted)
+
+    if refused is None:
+        assert fold.warning == warned
+        assert fold.view.ready() == fold.view.events
+        assert reference.holds(fold.view.events, before)
+    if {low, high} <= set(indices_of(before)) and wanted.summary_offset == low:
+        assert refused is None
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_short_run_of_the_fuzzer_finds_no_difference(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz.main(["--events", "6000", "--seed", str(seed)]) == 0
+    assert f"seed {seed}: 6,0" in capsys.readouterr().out
+
+
+def test_the_fuzzer_stops_at_a_difference_and_prints_the_smallest_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reference, "without_duplicates", list)
+
+    assert fuzz.main(["--events", "50000", "--seed", "3"]) == 1
+    printed = capsys.readouterr().out
+    assert "no difference" not in printed
+    assert printed.count('"kind":"tool_result"') == 2
+    assert printed.count('"kind":') <= 4
