@@ -1,0 +1,68 @@
+"""The model that is none: what the user types is the statement. A REPL in the editor over the same machinery.
+
+Prose is answered with what this is and how to configure a model. Chosen when nothing is configured.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from ..events import ToolResult, UserMessage
+from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
+
+ECHO_CHARS: Final = 2_000
+_FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_SCRIPT: Final = re.compile(r'<script\s+type="text/x-python">\n?(.*?)</script>', re.DOTALL)
+
+HELP: Final = """\
+That is not Python, and no language model is configured, so what you type runs as a statement.
+
+    engine = view("README.md", tokens=800)      a window on a file, kept up to date
+    engine.SetPos("40").SetTokens(2000)         move it, resize it
+    engine.Run(freq="Sync")                     follow changes of the file
+    ls()                                        every handle; ls("src") lists a directory
+    read("pyproject.toml")                      a whole file as text
+
+Everything you run is on a timeline: /timeline. What a model would read: /context. More: /help.
+To script replies, set REWINDOW_MODEL=scripted:REPLIES.jsonl."""
+
+
+def statement_in(text: str) -> str | None:
+    """The Python cell in `text`: all of it, a fenced block, or a `<script>` form; None where there is none."""
+    script = _SCRIPT.search(text)
+    if script:
+        return script.group(1)
+    fence = _FENCE.match(text)
+    source = fence.group(1) if fence else text
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source if fence else None
+    return source if tree.body else None
+
+
+class DirectModel:
+    """Turns the prompt into a statement, and its result into the answer."""
+
+    name = "direct"
+
+    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        last = prompt.messages[-1] if prompt.messages else None
+        match last:
+            case ToolResult(text=text):
+                yield TextDelta(_echo(text))
+            case UserMessage(text=text):
+                source = statement_in(text)
+                yield StatementAsked(source) if source is not None else TextDelta(HELP)
+            case _:
+                yield TextDelta(HELP)
+        yield ReplyEnded()
+
+
+def _echo(text: str) -> str:
+    if len(text) <= ECHO_CHARS:
+        return text or "(no output)"
+    return f"{text[:ECHO_CHARS]}\n... {len(text) - ECHO_CHARS} more characters in the statement's output"

@@ -1,0 +1,191 @@
+"""Makes a session's events durable and publishes them, in order, together with ephemeral signals.
+
+Owns the rule that nothing a client sees because of an event leaves before that event is durable. Stands between
+`EventLog`, which hands every event on, and the store's writer thread. Subscribers are the adapters' pumps. Must not
+know what events mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from ..errors import SessionReadOnlyError
+from ..events import Event
+from ..ids import MessageId, Seq, SessionId, ToolCallId
+from ..ports import Store
+
+
+@dataclass(frozen=True, slots=True)
+class TextStreamed:
+    """A piece of assistant text, as it arrived; the whole follows as `AgentText`."""
+
+    message_id: MessageId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningStreamed:
+    """A piece of reasoning, as it arrived; the whole follows as `AgentReasoning`."""
+
+    message_id: MessageId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStreamed:
+    """A piece of what a running statement printed; the whole follows on `ExecutionFinished`."""
+
+    tool_call_id: ToolCallId
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+Signal = TextStreamed | ReasoningStreamed | OutputStreamed
+Item = Event | Signal
+
+HIGH_WATER = 8_192
+"""Items that a subscriber may lag behind before `room` makes the sender wait."""
+
+
+class Journal:
+    """One session's outgoing order. Used from the event loop only, but for the store's commit callback."""
+
+    def __init__(self, store: Store, session_id: SessionId) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Item] = deque()
+        self._durable = Seq(-1)
+        self._failure: SessionReadOnlyError | None = None
+        self._progress = anyio.Event()
+        self._subscriptions: list[Subscription] = []
+
+    def opened_at(self, seq: Seq) -> None:
+        """Everything up to `seq` is durable already: the session was loaded."""
+        self._durable = seq
+
+    def write(self, event: Event) -> None:
+        """Queues a stamped event for the next commit, and for publication after it.
+
+        Raises:
+            SessionReadOnlyError: an earlier commit failed; nothing was queued.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._store.submit(self._session_id, event)
+        self._waiting.append(event)
+
+    def signal(self, signal: Signal) -> None:
+        """Publishes a signal after the events before it; it is not kept."""
+        self._waiting.append(signal)
+        self._publish()
+
+    async def room(self) -> None:
+        """Waits while a subscriber is far behind, so that a slow client slows the model and not the memory."""
+        for subscription in self._subscriptions:
+            await subscription.room()
+
+    async def durable(self, seq: Seq) -> None:
+        """Waits until the event at `seq` is on disk.
+
+        Raises:
+            SessionReadOnlyError: it never will be.
+        """
+        while self._durable < seq:
+            if self._failure is not None:
+                raise self._failure
+            await self._progress.wait()
+
+    @property
+    def failure(self) -> SessionReadOnlyError | None:
+        """Why nothing can be appended any more, if so."""
+        return self._failure
+
+    def subscribe(self) -> Subscription:
+        """A new reader of everything published from now on."""
+        subscription = Subscription()
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def close(self) -> None:
+        """Ends every subscription after what it was sent so far."""
+        for subscription in self._subscriptions:
+            subscription.close()
+
+    def committed(self, seq: Seq, error: Exception | None) -> None:
+        """The store's callback, on its own thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._on_commit, seq, error)
+        except RuntimeError:  # because the loop may be closed while the last commit is still under way
+            return
+
+    def _on_commit(self, seq: Seq, error: Exception | None) -> None:
+        self._durable = max(self._durable, seq)
+        if error is not None and self._failure is None:
+            self._failure = SessionReadOnlyError(self._session_id, str(error))
+        progress, self._progress = self._progress, anyio.Event()
+        progress.set()
+        self._publish()
+
+    def _publish(self) -> None:
+        while self._waiting:
+            item = self._waiting[0]
+            if isinstance(item, Event) and item.seq > self._durable:
+                return
+            self._waiting.popleft()
+            for subscription in self._subscriptions:
+                subscription.put(item)
+
+
+class Subscription:
+    """An ordered, unbounded queue with a single reader; `room` tells a sender when to wait."""
+
+    def __init__(self) -> None:
+        self._items: deque[Item] = deque()
+        self._arrival = anyio.Event()
+        self._pressing = anyio.Event()
+        self._taken = anyio.Event()
+        self._closed = False
+
+    def put(self, item: Item) -> None:
+        self._items.append(item)
+        self._arrival.set()
+        if isinstance(item, Event):
+            self._pressing.set()
+
+    def close(self) -> None:
+        self._closed = True
+        for event in (self._arrival, self._pressing, self._taken):
+            event.set()
+
+    async def room(self) -> None:
+        while len(self._items) > HIGH_WATER and not self._closed:
+            self._taken = anyio.Event()
+            await self._taken.wait()
+
+    async def batches(self, pace: float) -> AsyncIterator[list[Item]]:
+        """Everything there is, whenever there is something; ends after `close`.
+
+        After a batch of signals alone the next waits `pace` seconds, so that a stream of small pieces is handed on in
+        few batches; an event does not wait.
+        """
+        while True:
+            while not self._items:
+                if self._closed:
+                    return
+                self._arrival = anyio.Event()
+                await self._arrival.wait()
+            batch = list(self._items)
+            self._items.clear()
+            self._taken.set()
+            self._pressing = anyio.Event()
+            yield batch
+            if not self._closed and not any(isinstance(item, Event) for item in batch):
+                with anyio.move_on_after(pace):
+                    await self._pressing.wait()

@@ -1,0 +1,45 @@
+"""What a log needs appended after a crash so that it is whole again. History is never rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..events import Event, ExecutionFinished, ExecutionStarted, RunStop, ToolResult, UserMessage
+from ..execution import ExceptionInfo
+from ..log import EventLog
+from ..timeline.index import Timeline
+
+
+def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
+    """Appends the end of everything that was under way when the process died; returns what it appended."""
+    start = len(log)
+    for cell in timeline.cells:
+        if cell.started is not None and cell.finished is None:
+            log.append(_interrupted(cell.started))
+    for call in log.open_calls:
+        log.append(
+            ToolResult(tool_call_id=call.tool_call_id, status="error", text="[interrupted]", parent_id=call.parent_id)
+        )
+    if _run_is_open(log.events):
+        log.append(RunStop(reason="error", cause="error", detail="interrupted"))
+    return log.since(start)
+
+
+def _interrupted(started: ExecutionStarted) -> ExecutionFinished:
+    return ExecutionFinished(
+        execution_id=started.execution_id,
+        statement_id=started.statement_id,
+        status="cancelled",
+        started_at=started.at,
+        ended_at=started.at,
+        exception=ExceptionInfo(type="Interrupted", message="the process ended while this statement was running"),
+    )
+
+
+def _run_is_open(events: Sequence[Event]) -> bool:
+    for event in reversed(events):
+        if isinstance(event, RunStop):
+            return False
+        if isinstance(event, UserMessage):
+            return True
+    return False

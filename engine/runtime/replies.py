@@ -1,0 +1,94 @@
+"""Turns a model's stream into signals and events: pieces go out as they come, each finished item is one event.
+
+An item that is interrupted is recorded with exactly what was sent of it. Used by the agent loop for one reply each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from .. import turn as t
+from ..events import AgentReasoning, AgentText, ThinkingBlock, ToolCall
+from ..ids import MessageId, Minter, ToolCallId
+from ..log import EventLog
+from ..ports import ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta
+from .journal import Journal, ReasoningStreamed, TextStreamed
+
+STATEMENT_TOOL = "python"
+"""The one tool a model has: it takes `source`, one cell of Python."""
+
+
+class ReplyRecorder:
+    """Records one reply."""
+
+    def __init__(self, log: EventLog, journal: Journal, minter: Minter) -> None:
+        self._log = log
+        self._journal = journal
+        self._minter = minter
+        self._response = minter.llm_response()
+        self._item: type[TextDelta | ReasoningDelta] | None = None
+        self._message = MessageId("")
+        self._pieces: list[str] = []
+        self._signature: str | None = None
+        self._thinking: list[ThinkingBlock] = []
+
+    async def record(self, stream: AsyncGenerator[ModelSignal, None]) -> t.Replied:
+        """Consumes the stream. Whatever ends it, cancellation included, the open item is appended."""
+        statement: StatementAsked | None = None
+        ended = ReplyEnded()
+        try:
+            async with aclosing(stream) as signals:
+                async for signal in signals:
+                    match signal:
+                        case TextDelta() | ReasoningDelta():
+                            await self._stream(signal)
+                        case StatementAsked():
+                            statement = statement or signal
+                        case ReplyEnded():
+                            ended = signal
+        finally:
+            self._end_item()
+        if statement is None or ended.cause != "end":
+            return t.Replied(cause=ended.cause)
+        return t.Replied(statement.source, self._call(statement), ended.cause)
+
+    async def _stream(self, delta: TextDelta | ReasoningDelta) -> None:
+        if type(delta) is not self._item:
+            self._end_item()
+            self._item = type(delta)
+            self._message = self._minter.message()
+        if isinstance(delta, ReasoningDelta):
+            self._signature = delta.signature or self._signature
+        if not delta.text:
+            return
+        self._pieces.append(delta.text)
+        streamed = TextStreamed if isinstance(delta, TextDelta) else ReasoningStreamed
+        self._journal.signal(streamed(self._message, delta.text))
+        await self._journal.room()
+
+    def _end_item(self) -> None:
+        text = "".join(self._pieces)
+        if self._item is TextDelta and text:
+            self._log.append(AgentText(message_id=self._message, text=text, llm_response_id=self._response))
+        elif self._item is ReasoningDelta and (text or self._signature):
+            self._log.append(
+                AgentReasoning(
+                    message_id=self._message, text=text, signature=self._signature, llm_response_id=self._response
+                )
+            )
+            self._thinking.append(ThinkingBlock(text=text, signature=self._signature))
+        self._item, self._pieces, self._signature = None, [], None
+
+    def _call(self, asked: StatementAsked) -> ToolCallId:
+        call = ToolCallId(asked.tool_call_id) if asked.tool_call_id else self._minter.tool_call()
+        self._log.append(
+            ToolCall(
+                tool_call_id=call,
+                tool=STATEMENT_TOOL,
+                arguments={"source": asked.source},
+                llm_response_id=self._response,
+                thinking=tuple(self._thinking),
+            )
+        )
+        return call

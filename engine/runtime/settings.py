@@ -1,0 +1,119 @@
+"""What can be configured, in one table: command line, then environment, then config file, then default.
+
+Owns names, defaults and checks. Read once at start-up by every console script. `docs/configuration.md` documents each
+row; a test keeps the two in step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One value per row of OPTIONS. Sizes in tokens, times in seconds."""
+
+    state_dir: Path
+    model: str = "direct"
+    python: str | None = None
+    context_budget: int = 128_000
+    max_rounds: int = 50
+    statement_seconds: float = 120.0
+
+
+def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        value = convert(text)
+        if value <= 0:
+            raise ValueError("must be more than 0")
+        return value
+
+    return parse
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One thing to configure: its name in the config file, and how its text is read."""
+
+    name: str
+    parse: Callable[[str], Any]
+    help: str
+
+    @property
+    def variable(self) -> str:
+        return f"REWINDOW_{self.name.upper()}"
+
+
+OPTIONS: Final = (
+    Option("state_dir", lambda text: Path(text).expanduser(), "where sessions are kept"),
+    Option("model", str, "`direct`, or `scripted:FILE` for replies from a file"),
+    Option("python", str, "the project's Python, where its environment is not found by itself"),
+    Option("context_budget", _positive(int), "tokens that a projection may use"),
+    Option("max_rounds", _positive(int), "model calls in one turn before it stops"),
+    Option("statement_seconds", _positive(float), "how long one statement may run"),
+)
+
+
+def load(environ: Mapping[str, str], overrides: Mapping[str, str | None] | None = None) -> Settings:
+    """The settings in force.
+
+    Args:
+        environ: the process environment.
+        overrides: values from the command line by option name; None means not given.
+
+    Raises:
+        InvalidRequestError: a value or the config file cannot be used; the message names it.
+    """
+    from_file = _config_file(environ)
+    values: dict[str, Any] = {"state_dir": default_state_dir(environ)}
+    for option in OPTIONS:
+        for source, text in (
+            (f"--{option.name.replace('_', '-')}", (overrides or {}).get(option.name)),
+            (option.variable, environ.get(option.variable)),
+            (f"{option.name} in {config_path(environ)}", from_file.get(option.name)),
+        ):
+            if text:
+                try:
+                    values[option.name] = option.parse(str(text))
+                except ValueError as error:
+                    raise InvalidRequestError(f"{source}: {text!r} cannot be used: {error}") from None
+                break
+    return Settings(**values)
+
+
+def config_path(environ: Mapping[str, str]) -> Path:
+    """Where the config file is looked for: `$XDG_CONFIG_HOME/rewindow/config.toml`."""
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
+    return Path(base) / "rewindow" / "config.toml"
+
+
+def default_state_dir(environ: Mapping[str, str]) -> Path:
+    """Where sessions are kept by default: `$XDG_STATE_HOME/rewindow`."""
+    base = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", "/"), ".local", "state")
+    return Path(base) / "rewindow"
+
+
+def _config_file(environ: Mapping[str, str]) -> Mapping[str, object]:
+    path = config_path(environ)
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidRequestError(f"{path} cannot be read: {error.strerror}") from None
+    import tomllib  # only who has a config file pays for the parser
+
+    try:
+        table: dict[str, object] = tomllib.loads(text.decode())
+    except ValueError as error:
+        raise InvalidRequestError(f"{path} is not valid TOML: {error}") from None
+    unknown = sorted(set(table) - {option.name for option in OPTIONS})
+    if unknown:
+        raise InvalidRequestError(f"{path} sets {', '.join(unknown)}, which there is no option for")
+    return table

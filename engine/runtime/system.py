@@ -1,0 +1,23 @@
+"""The operating system's clock and randomness behind `ports.Clock` and `ports.Entropy`. Tests bring their own."""
+
+from __future__ import annotations
+
+import os
+import time
+
+
+class SystemClock:
+    """Wall time and monotonic time of this machine."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class SystemEntropy:
+    """Random bytes of the operating system."""
+
+    def bytes(self, count: int) -> bytes:
+        return os.urandom(count)

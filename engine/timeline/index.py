@@ -1,0 +1,89 @@
+"""The timeline as a read model: which statements there are, which execution of each counts, what to run again.
+
+A fold over the log. Used by the loop (numbers, parents, history for a restore) and by every listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..events import (
+    EffectAnswered,
+    Event,
+    ExecutionFinished,
+    ExecutionStarted,
+    StatementRecorded,
+    UsageReported,
+)
+from ..ids import ExecutionId, StatementId
+
+
+@dataclass(slots=True)
+class Cell:
+    """A statement with its latest execution: started, perhaps finished, and what the host answered it."""
+
+    statement: StatementRecorded
+    started: ExecutionStarted | None = None
+    finished: ExecutionFinished | None = None
+    answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
+
+
+class Timeline:
+    """Statements in order. `apply` is for the log alone."""
+
+    def __init__(self) -> None:
+        self._cells: dict[StatementId, Cell] = {}
+        self._by_execution: dict[ExecutionId, Cell] = {}
+        self._last_execution: ExecutionId | None = None
+        self._rounds = 0
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case StatementRecorded():
+                self._cells[event.statement_id] = Cell(event)
+            case ExecutionStarted():
+                cell = self._cells.get(event.statement_id)
+                if cell is not None:
+                    cell.started, cell.finished, cell.answers = event, None, []
+                    self._by_execution[event.execution_id] = cell
+                    self._last_execution = event.execution_id
+            case ExecutionFinished():
+                cell = self._by_execution.get(event.execution_id)
+                if cell is not None:
+                    cell.finished = event
+            case EffectAnswered():
+                cell = self._by_execution.get(event.execution_id)
+                if cell is not None:
+                    cell.answers.append(event)
+            case UsageReported():
+                self._rounds += 1
+            case _:
+                pass
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        """Every statement of the branch, oldest first."""
+        return tuple(self._cells.values())
+
+    @property
+    def last_statement(self) -> StatementId | None:
+        return next(reversed(self._cells), None)
+
+    @property
+    def last_execution(self) -> ExecutionId | None:
+        return self._last_execution
+
+    @property
+    def rounds(self) -> int:
+        """How many model calls there were; the number of the next Round."""
+        return self._rounds
+
+    @property
+    def completed(self) -> Sequence[Cell]:
+        """The cells that a restore runs again: those that ended by themselves, well or with an exception."""
+        return tuple(
+            cell
+            for cell in self._cells.values()
+            if cell.finished is not None and cell.finished.status in ("ok", "error")
+        )

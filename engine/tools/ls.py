@@ -1,0 +1,35 @@
+"""`ls(path)`: the entries of a directory, directories with a trailing slash."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import msgspec
+
+from .workspace import Workspace
+
+MAX_ENTRIES: Final = 2_000
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    path: str = "."
+
+
+def perform(workspace: Workspace, arguments: Arguments) -> list[str]:
+    """Names sorted as text; after MAX_ENTRIES a last line says how many there are more.
+
+    Raises:
+        OSError: it is no readable directory, or lies outside the workspace.
+    """
+    path = workspace.resolve(arguments.path)
+    with os.scandir(path) as entries:
+        names = sorted(_name(entry) for entry in entries)
+    if len(names) > MAX_ENTRIES:
+        names = [*names[:MAX_ENTRIES], f"... {len(names) - MAX_ENTRIES} more"]
+    return names
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    name = os.fsencode(entry.name).decode("utf-8", "replace")
+    return f"{name}/" if entry.is_dir() else name

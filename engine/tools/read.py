@@ -1,0 +1,44 @@
+"""`read(path, start_line=1, end_line=None)`: a text file, or some of its lines, as a string."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from .workspace import Workspace
+
+MAX_BYTES: Final = 8 << 20
+"""Larger files have to be read by lines or looked at through a view."""
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    """Lines count from 1; `end_line` is the last one included."""
+
+    path: str
+    start_line: int | None = None
+    end_line: int | None = None
+
+
+def perform(workspace: Workspace, arguments: Arguments) -> str:
+    """The text, UTF-8 with undecodable bytes replaced.
+
+    Raises:
+        OSError: the file cannot be read, or lies outside the workspace.
+        ValueError: the lines make no range, or the file is larger than MAX_BYTES.
+    """
+    start = 1 if arguments.start_line is None else arguments.start_line
+    end = arguments.end_line
+    if start < 1 or (end is not None and end < start):
+        raise ValueError(f"lines {start} to {end} are no range; lines count from 1")
+    path = workspace.resolve(arguments.path)
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(
+            f"{arguments.path} has more than {MAX_BYTES >> 20} MiB; use view(), or open() in the statement"
+        )
+    text = data.decode("utf-8", "replace")
+    if start == 1 and end is None:
+        return text
+    return "".join(text.splitlines(keepends=True)[start - 1 : end])
