@@ -1,0 +1,452 @@
+"""What a peer answers, in which order, over real pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_adapter.errors import Code, ProtocolError, to_error
+from acp_adapter.rpc.framing import MAX_LINE
+from acp_adapter.rpc.methods import Context, Method
+from acp_adapter.rpc.peer import Peer
+from acp_adapter.wire.model import Empty
+from acp_adapter.wire.v1.sessions import ListSessionsRequest, PromptRequest, PromptResponse, SessionRequest
+from tests.support.wire_peer import WireClient, connected
+
+pytestmark = pytest.mark.anyio
+PROMPT = {"sessionId": "s", "prompt": []}
+
+
+def call(method: str, params: Any = None, request_id: Any = 1) -> dict[str, Any]:
+    message = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def note(method: str, params: Any = None) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+async def echo(context: Context[Any, Any], params: SessionRequest) -> Empty:
+    return Empty(meta={"echo": params.session_id})
+
+
+async def listed(context: Context[Any, Any], params: ListSessionsRequest) -> None:
+    return None
+
+
+ECHO = Method[Any, SessionRequest, None]("echo", SessionRequest, None, echo)
+LIST = Method[Any, ListSessionsRequest, None]("list", ListSessionsRequest, None, listed)
+
+
+def failing(exception: BaseException) -> Method[Any, Any, None]:
+    async def fail(context: Context[Any, Any], params: Empty) -> None:
+        raise exception
+
+    return Method("fail", Empty, None, fail)
+
+
+async def still_serves(client: WireClient) -> None:
+    await client.send(call("echo", {"sessionId": "alive"}, "last"))
+    assert await client.read() == {"jsonrpc": "2.0", "id": "last", "result": {"_meta": {"echo": "alive"}}}
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "request_id"),
+    [
+        (b"{", -32700, None),
+        (b"\xff\xfe\xfd", -32700, None),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":NaN}', -32700, None),
+        (b"[" * 100_000, -32700, None),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, -32700, None),
+        (b"[]", -32600, None),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"echo"}]', -32600, None),
+        (b'"x"', -32600, None),
+        (b"null", -32600, None),
+        (b"5", -32600, None),
+        (b"{}", -32600, None),
+        (b'{"jsonrpc":"2.0","id":{"a":1},"method":"echo"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":true,"method":"echo"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":1.0,"method":"echo"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":4,"method":["a"]}', -32600, 4),
+        (b'{"id":"k","method":"echo","params":{"sessionId":"s"}}', -32600, "k"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"nope"}', -32601, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"_x/y","params":[1]}', -32601, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"$/cancel_request","params":{"requestId":1}}', -32601, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"__class__"}', -32601, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo"}', -32602, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":null}', -32602, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":["s"]}', -32602, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":"s"}', -32602, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"sessionId":7}}', -32602, 1),
+        (b'{"jsonrpc":"2.0","id":null,"method":"echo","params":{}}', -32602, None),
+    ],
+)
+async def test_bad_input_gets_its_error_and_the_next_request_its_answer(
+    line: bytes, code: int, request_id: Any
+) -> None:
+    async with connected([ECHO]) as (client, _):
+        await client.write(line + b"\n")
+        answer = await client.read()
+        assert answer["error"]["code"] == code
+        assert answer["id"] == request_id
+        assert "data" not in answer["error"]
+        assert "\n" not in answer["error"]["message"]
+        await still_serves(client)
+
+
+async def test_fifty_megabytes_are_taken_and_sixty_are_refused_once() -> None:
+    async with connected([ECHO]) as (client, _):
+        head, tail = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"sessionId":"', b'"}}\n'
+        await client.write(head + b"x" * (MAX_LINE - len(head) - len(tail) + 1) + tail)
+        answer = await client.read()
+        assert len(answer["result"]["_meta"]["echo"]) > 50_000_000
+        await client.write(head + b"x" * 60_000_000 + tail)
+        assert (await client.read())["error"]["code"] == -32700
+        await still_serves(client)
+
+
+@pytest.mark.parametrize("request_id", [1, "1", "", 0, -5, None, 2**80])
+async def test_an_id_comes_back_with_its_type(request_id: Any) -> None:
+    async with connected([ECHO]) as (client, _):
+        await client.send(call("echo", {"sessionId": "s"}, request_id))
+        answer = await client.read()
+        assert answer["id"] == request_id
+        assert type(answer["id"]) is type(request_id)
+
+
+async def test_notifications_are_never_answered() -> None:
+    async with connected([ECHO, failing(ValueError("x"))]) as (client, _):
+        await client.send(
+            note("nope"),
+            note("_x", [1]),
+            note("$/x"),
+            note("echo", {"sessionId": "s"}),
+            note("fail"),
+            note("$/cancel_request", {"requestId": [1]}),
+            note("$/cancel_request", 5),
+            note("$/cancel_request"),
+        )
+        await still_serves(client)
+
+
+@pytest.mark.parametrize("params", [{}, {"cwd": None}, {"_meta": {"cwd": "/evil"}}, {"unknown": 1}])
+async def test_null_missing_and_unknown_params_of_an_all_optional_payload_are_fine(params: Any) -> None:
+    async with connected([LIST]) as (client, _):
+        await client.send(call("list", params), call("list"), {**call("list"), "params": None})
+        for _ in range(3):
+            assert (await client.read())["result"] == {}
+
+
+async def test_an_error_in_params_names_the_field_and_echoes_nothing() -> None:
+    method = Method[Any, PromptRequest, None]("prompt", PromptRequest, None, listed)
+    async with connected([method]) as (client, _):
+        bad = {"sessionId": "s", "prompt": [{"type": "text", "text": "a"}, {"type": "SECRET"}]}
+        await client.send(call("prompt", bad), call("prompt", {"prompt": [], "SECRET": "SECRET"}, 2))
+        errors = {answer["id"]: answer["error"] for answer in [await client.read(), await client.read()]}
+        assert errors[1]["message"].startswith("Invalid params: prompt[1]: must be tagged with one of 'text'")
+        assert errors[2] == {"code": -32602, "message": "Invalid params: sessionId: is required"}
+        assert "SECRET" not in repr(errors)
+
+
+async def test_an_unknown_exception_is_an_internal_error_without_text_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with connected([failing(ValueError("the secret"))]) as (client, _):
+        await client.send(call("fail"))
+        assert (await client.read())["error"] == {"code": -32603, "message": "Internal error"}
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert "the secret" in caplog.text
+
+
+async def test_a_protocol_error_is_sent_as_it_is_on_one_line() -> None:
+    error = ProtocolError(Code.RESOURCE_NOT_FOUND, "no such\n session", {"sessionId": "s"})
+    async with connected([failing(error)]) as (client, _):
+        await client.send(call("fail"))
+        assert (await client.read())["error"] == {
+            "code": -32002,
+            "message": "no such session",
+            "data": {"sessionId": "s"},
+        }
+
+
+async def test_a_boundary_that_fails_is_an_internal_error() -> None:
+    def boundary(exc: Exception) -> Any:
+        raise exc
+
+    async with connected([failing(ValueError("secret"))], to_error=boundary) as (client, _):
+        await client.send(call("fail"))
+        assert (await client.read())["error"] == {"code": -32603, "message": "Internal error"}
+
+
+async def test_a_result_that_json_cannot_hold_is_an_internal_error() -> None:
+    async def unspeakable(context: Context[Any, Any], params: Empty) -> Empty:
+        context.after_response(never)
+        return Empty(meta={"x": object()})
+
+    async def never() -> None:
+        raise AssertionError("the request failed")
+
+    async with connected([ECHO, Method("m", Empty, None, unspeakable)]) as (client, _):
+        await client.send(call("m"))
+        assert (await client.read())["error"] == {"code": -32603, "message": "Internal error"}
+        await still_serves(client)
+
+
+async def test_a_cancellation_that_leaks_out_of_a_handler_still_gives_an_answer() -> None:
+    async with connected([ECHO, failing(asyncio.CancelledError())]) as (client, _):
+        await client.send(call("fail"))
+        assert (await client.read())["error"]["code"] == -32800
+        await still_serves(client)
+
+
+async def test_handlers_begin_in_the_order_of_their_lines_and_run_side_by_side() -> None:
+    begun: list[str] = []
+    release = anyio.Event()
+
+    async def handler(context: Context[Any, Any], params: SessionRequest) -> None:
+        begun.append(params.session_id)
+        if len(begun) == 50:
+            release.set()
+        await release.wait()
+
+    async with connected([Method("m", SessionRequest, None, handler)]) as (client, _):
+        await client.send(*(call("m", {"sessionId": str(i)}, i) for i in range(50)))
+        answered = [(await client.read())["id"] for _ in range(50)]
+    assert begun == [str(i) for i in range(50)]
+    assert sorted(answered) == list(range(50))
+
+
+async def test_a_client_that_never_pauses_does_not_keep_handlers_from_running() -> None:
+    reads_when_served: list[int] = []
+
+    class Flood:
+        """A client whose next bytes are always there already."""
+
+        def __init__(self) -> None:
+            self.reads = 0
+
+        async def receive(self) -> bytes:
+            self.reads += 1
+            return b'{"jsonrpc":"2.0","method":"m"}\n' if self.reads < 500 else b""
+
+        async def send(self, data: bytes) -> None:
+            raise AssertionError("notifications are not answered")
+
+    transport = Flood()
+
+    async def handler(context: Context[Any, Any], params: Empty) -> None:
+        reads_when_served.append(transport.reads)
+
+    methods = [Method[None, Empty, None]("m", Empty, None, handler, is_notification=True)]
+    with anyio.fail_after(10):
+        await Peer(transport, {method.name: method for method in methods}, None, to_error=to_error).run()
+    assert len(reads_when_served) == 499
+    assert reads_when_served[0] < 50
+
+
+async def test_a_cancel_in_the_same_write_finds_the_turn_that_its_prompt_registered() -> None:
+    class Turns:
+        def __init__(self) -> None:
+            self.cancelled: dict[str, anyio.Event] = {}
+
+    def accept_prompt(turns: Turns, params: PromptRequest) -> anyio.Event:
+        return turns.cancelled.setdefault(params.session_id, anyio.Event())
+
+    async def prompt(context: Context[Turns, anyio.Event], params: PromptRequest) -> PromptResponse:
+        await context.accepted.wait()
+        return PromptResponse(stop_reason="cancelled")
+
+    def accept_cancel(turns: Turns, params: SessionRequest) -> None:
+        if params.session_id in turns.cancelled:
+            turns.cancelled.pop(params.session_id).set()
+
+    async def cancelled(context: Context[Turns, None], params: SessionRequest) -> None:
+        pass
+
+    methods: list[Method[Any, Any, Any]] = [
+        Method("session/prompt", PromptRequest, accept_prompt, prompt),
+        Method("session/cancel", SessionRequest, accept_cancel, cancelled, is_notification=True),
+    ]
+    async with connected(methods, Turns()) as (client, _):
+        await client.send(
+            note("session/cancel", {"sessionId": "s"}), call("session/prompt", PROMPT), note("session/cancel", PROMPT)
+        )
+        assert (await client.read())["result"] == {"stopReason": "cancelled"}
+
+
+async def test_what_accept_raises_is_the_answer_and_the_handler_does_not_run() -> None:
+    def accept(connection: None, params: SessionRequest) -> None:
+        raise ProtocolError(Code.INVALID_REQUEST, "busy")
+
+    async def handler(context: Context[Any, Any], params: SessionRequest) -> None:
+        raise AssertionError("not accepted")
+
+    methods = [ECHO, Method("m", SessionRequest, accept, handler)]
+    methods.append(Method("n", SessionRequest, accept, handler, is_notification=True))
+    async with connected(methods) as (client, _):
+        await client.send(call("m", {"sessionId": "s"}), note("n", {"sessionId": "s"}))
+        assert (await client.read())["error"] == {"code": -32600, "message": "busy"}
+        await still_serves(client)
+
+
+async def test_a_notification_that_comes_as_a_request_is_served_and_answered() -> None:
+    async with connected([Method("list", ListSessionsRequest, None, listed, is_notification=True)]) as (client, _):
+        await client.send(call("list", {}, "q"))
+        assert await client.read() == {"jsonrpc": "2.0", "id": "q", "result": {}}
+
+
+async def test_a_request_that_comes_as_a_notification_is_not_served() -> None:
+    async def handler(context: Context[Any, Any], params: Empty) -> None:
+        await context.peer.notify("served", {})
+
+    async with connected([ECHO, Method("m", Empty, None, handler)]) as (client, _):
+        await client.send(note("m", {}))
+        await still_serves(client)
+
+
+async def test_what_follows_a_response_comes_after_it_and_in_order() -> None:
+    async def handler(context: Context[Any, Any], params: Empty) -> None:
+        def later(text: str) -> None:
+            async def send() -> None:
+                await context.peer.notify("n", {"n": text})
+
+            context.after_response(send)
+
+        await context.peer.notify("n", {"n": "before"})
+        later("first")
+        later("second")
+
+    async with connected([Method("m", Empty, None, handler)]) as (client, _):
+        await client.send(call("m"))
+        messages = [await client.read() for _ in range(4)]
+    assert [message.get("params", message.get("result")) for message in messages] == [
+        {"n": "before"},
+        {},
+        {"n": "first"},
+        {"n": "second"},
+    ]
+
+
+async def test_what_follows_a_response_waits_until_the_transport_has_it() -> None:
+    followed = anyio.Event()
+
+    async def handler(context: Context[Any, Any], params: Empty) -> Empty:
+        async def follow() -> None:
+            followed.set()
+
+        context.after_response(follow)
+        return Empty(meta={"pad": "x" * 1_000_000})
+
+    async with connected([Method("m", Empty, None, handler)]) as (client, _):
+        client.pause()
+        await client.send(call("m"))
+        for _ in range(200):
+            await anyio.lowlevel.checkpoint()
+        assert not followed.is_set()
+        client.resume()
+        await client.read()
+        with anyio.fail_after(10):
+            await followed.wait()
+
+
+async def test_nothing_follows_a_request_that_failed() -> None:
+    async def handler(context: Context[Any, Any], params: Empty) -> None:
+        async def never() -> None:
+            await context.peer.notify("never", {})
+
+        context.after_response(never)
+        raise ProtocolError(Code.INVALID_PARAMS, "no")
+
+    async with connected([ECHO, Method("m", Empty, None, handler)]) as (client, _):
+        await client.send(call("m"))
+        assert (await client.read())["error"]["message"] == "no"
+        await still_serves(client)
+
+
+async def test_a_follow_up_that_fails_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    async def handler(context: Context[Any, Any], params: Empty) -> None:
+        async def broken() -> None:
+            raise ValueError("follow-up")
+
+        context.after_response(broken)
+
+    async with connected([ECHO, Method("m", Empty, None, handler)]) as (client, _):
+        await client.send(call("m"))
+        assert (await client.read())["result"] == {}
+        await still_serves(client)
+    assert "follow-up" in caplog.text
+
+
+def waiting(begun: anyio.Event, cleaned: list[str]) -> Method[Any, Any, Any]:
+    async def handler(context: Context[Any, Any], params: Empty) -> None:
+        try:
+            begun.set()
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(3):
+                    await anyio.lowlevel.checkpoint()
+            cleaned.append("cleaned")
+
+    return Method("wait", Empty, None, handler)
+
+
+async def test_a_cancelled_request_cleans_up_and_answers_that_it_was_cancelled() -> None:
+    begun, cleaned = anyio.Event(), list[str]()
+    async with connected([waiting(begun, cleaned)]) as (client, _):
+        await client.send(call("wait", None, 7))
+        await begun.wait()
+        await client.send(note("$/cancel_request", {"requestId": "7"}))
+        await client.send(note("$/cancel_request", {"requestId": 7}))
+        answer = await client.read()
+    assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": -32800, "message": "The request was cancelled"}}
+    assert cleaned == ["cleaned"]
+
+
+async def test_a_request_cancelled_by_the_very_next_line_is_answered() -> None:
+    async with connected([ECHO, waiting(anyio.Event(), [])]) as (client, _):
+        await client.send(call("wait", None, "w"), note("$/cancel_request", {"requestId": "w"}))
+        assert (await client.read())["error"]["code"] == -32800
+        await client.send(note("$/cancel_request", {"requestId": "w"}))
+        await still_serves(client)
+
+
+async def test_only_the_request_with_that_id_and_that_type_is_cancelled() -> None:
+    begun = [anyio.Event(), anyio.Event()]
+
+    async def handler(context: Context[Any, Any], params: SessionRequest) -> Empty:
+        begun[int(params.session_id)].set()
+        with anyio.move_on_after(5):
+            await anyio.sleep_forever()
+        return Empty()
+
+    async with connected([Method("m", SessionRequest, None, handler)], grace=0.01) as (client, _):
+        await client.send(call("m", {"sessionId": "0"}, 1), call("m", {"sessionId": "1"}, "1"))
+        for event in begun:
+            await event.wait()
+        await client.send(note("$/cancel_request", {"requestId": "1"}))
+        assert (await client.read())["id"] == "1"
+        client.stop_writing()
+        assert (await client.read())["id"] == 1
+
+
+async def test_a_handler_that_turns_its_cancellation_into_a_result_is_answered_with_it() -> None:
+    begun = anyio.Event()
+
+    async def handler(context: Context[Any, Any], params: PromptRequest) -> PromptResponse:
+        try:
+            begun.set()
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            return PromptResponse(stop_reason="cancelled")
+        return PromptResponse(stop_reason="end_turn")
+
+    async with connected([Method("p", PromptRequest, None, handler)]) as (client, _):
+        await client.send(call("p", PROMPT))
+        await begun.wait()
+        await client.send(note("$/cancel_request", {"requestId": 1}))
+        assert (await client.read())["result"] == {"stopReason": "cancelled"}

@@ -1,0 +1,203 @@
+"""What a peer asks of its client and tells it, over real pipes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_adapter.errors import ConnectionClosedError, InvalidResultError, RemoteError
+from acp_adapter.rpc.methods import Context, Method
+from acp_adapter.rpc.outbox import HIGH_WATER
+from acp_adapter.wire.model import Empty
+from acp_adapter.wire.v1.client import ReadTextFileResponse
+from acp_adapter.wire.v1.sessions import SessionRequest
+from tests.support.wire_peer import connected
+
+pytestmark = pytest.mark.anyio
+
+
+def answer(request_id: Any, result: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+async def test_answers_find_their_requests_in_any_order() -> None:
+    got: dict[str, str] = {}
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+
+        async def ask(path: str) -> None:
+            got[path] = (await peer.request("fs/read_text_file", {"path": path}, ReadTextFileResponse)).content
+
+        for path in ("a", "b", "c"):
+            tasks.start_soon(ask, path)
+        asked = [await client.read() for _ in range(3)]
+        assert [message["params"]["path"] for message in asked] == ["a", "b", "c"]
+        assert len({message["id"] for message in asked}) == 3
+        await client.send(*(answer(m["id"], {"content": m["params"]["path"] * 2}) for m in reversed(asked)))
+    assert got == {"a": "aa", "b": "bb", "c": "cc"}
+
+
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        ({"error": {"code": -32601, "message": "Method\nnot found"}}, RemoteError),
+        ({"error": {"code": "x"}}, InvalidResultError),
+        ({"error": "nope"}, InvalidResultError),
+        ({"result": {"content": 5}}, InvalidResultError),
+        ({"result": [1]}, InvalidResultError),
+        ({"result": None}, InvalidResultError),
+        ({}, TimeoutError),
+    ],
+)
+async def test_a_bad_answer_ends_the_wait_with_an_error(response: dict[str, Any], error: type[Exception]) -> None:
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            with pytest.raises(error):
+                await peer.request("fs/read_text_file", {}, ReadTextFileResponse, deadline=5 if response else 0.05)
+
+        tasks.start_soon(ask)
+        asked = await client.read()
+        await client.send({"jsonrpc": "2.0", "id": asked["id"], **response})
+        if not response:
+            assert (await client.read())["error"]["code"] == -32600
+            assert (await client.read())["method"] == "$/cancel_request"
+
+
+async def test_null_counts_as_an_empty_answer() -> None:
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            assert await peer.request("fs/write_text_file", {}, Empty) == Empty()
+
+        tasks.start_soon(ask)
+        await client.send(answer((await client.read())["id"], None))
+
+
+async def test_a_wait_that_is_cancelled_tells_the_client_and_drops_the_late_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+
+        async def ask() -> None:
+            with scope:
+                await peer.request("session/request_permission", {}, Empty)
+
+        tasks.start_soon(ask)
+        asked = await client.read()
+        scope.cancel()
+        told = await client.read()
+        assert told["method"] == "$/cancel_request"
+        assert told["params"] == {"requestId": asked["id"]}
+        assert "id" not in told
+        await client.send(answer(asked["id"], {}))
+        tasks.start_soon(peer.request, "x", {}, Empty)
+        await client.send(answer((await client.read())["id"], {}))
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("stray", [99, "1", True, 1.0, None, [1], {"a": 1}, 0, -1])
+async def test_a_stray_response_is_logged_once_and_harms_no_pending_request(
+    stray: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+        got: list[str] = []
+
+        async def ask() -> None:
+            got.append((await peer.request("fs/read_text_file", {}, ReadTextFileResponse)).content)
+
+        tasks.start_soon(ask)
+        asked = await client.read()
+        await client.send(answer(stray, {"content": "wrong"}), answer(asked["id"], {"content": "right"}))
+    assert got == ["right"]
+    assert len(caplog.records) == 1
+
+
+async def test_a_second_answer_to_the_same_request_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+        tasks.start_soon(peer.request, "x", {}, Empty)
+        asked = await client.read()
+        await client.send(answer(asked["id"], {}), answer(asked["id"], {"again": True}))
+    assert len(caplog.records) == 1
+
+
+async def test_a_request_that_json_cannot_hold_leaves_nothing_behind() -> None:
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+        with pytest.raises(TypeError):
+            await peer.request("x", {"x": object()}, Empty)
+        tasks.start_soon(peer.request, "y", {}, Empty)
+        asked = await client.read()
+        assert (asked["method"], asked["id"]) == ("y", 1)
+        await client.send(answer(1, {}))
+
+
+async def test_nobody_waits_for_a_client_that_is_gone() -> None:
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            with pytest.raises(ConnectionClosedError):
+                await peer.request("x", {}, Empty)
+            with pytest.raises(ConnectionClosedError):
+                await peer.request("y", {}, Empty)
+
+        tasks.start_soon(ask)
+        await client.read()
+        client.stop_writing()
+
+
+async def test_notifications_keep_the_order_of_the_calls_across_tasks() -> None:
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+        for i in range(200):
+            tasks.start_soon(peer.notify, "n", {"i": i, "pad": "x" * 5000})
+        assert [(await client.read())["params"]["i"] for _ in range(200)] == list(range(200))
+
+
+async def test_a_client_that_stops_reading_stops_notifications_but_is_still_heard() -> None:
+    sent = 0
+    heard = anyio.Event()
+
+    async def hear(context: Context[Any, Any], params: SessionRequest) -> None:
+        heard.set()
+
+    async with connected([Method("hear", SessionRequest, None, hear, is_notification=True)]) as (client, peer):
+        async with anyio.create_task_group() as tasks:
+
+            async def flood() -> None:
+                nonlocal sent
+                for _ in range(2000):
+                    await peer.notify("n", {"pad": "x" * 1000})
+                    sent += 1
+
+            client.pause()
+            tasks.start_soon(flood)
+            await client.send({"jsonrpc": "2.0", "method": "hear", "params": {"sessionId": "s"}})
+            with anyio.fail_after(10):
+                await heard.wait()
+            for _ in range(100):
+                await anyio.lowlevel.checkpoint()
+            # what was sent fits into the queue, the batch in flight and the pipe
+            assert sent * 1000 < HIGH_WATER + 4 * 65_536
+            client.resume()
+            for _ in range(2000):
+                await client.read()
+        assert sent == 2000
+
+
+async def test_a_client_that_writes_without_reading_is_not_read_for_ever() -> None:
+    lines = 80_000
+    largest = 0
+    async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
+        client.pause()
+        tasks.start_soon(client.write, b"[]\n" * lines)
+        while peer._outbox.size < 2 * HIGH_WATER:
+            await anyio.lowlevel.checkpoint()
+        for _ in range(500):
+            await anyio.lowlevel.checkpoint()
+            largest = max(largest, peer._outbox.size)
+        client.resume()
+        for _ in range(lines):
+            assert (await client.read())["error"]["code"] == -32600
+    # one read of 64 KiB makes 2 MB of answers, and all lines would make 7 MB
+    assert largest < 4_000_000

@@ -1,0 +1,132 @@
+"""Judges messages of an ACP agent against the official schemas in tests/schemas/acp; used by every test that sees some.
+
+Beyond the schema it refuses root keys that the schema does not know, because the protocol keeps those to itself
+(`_meta` is the place for others), and error messages that are more than one line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+SCHEMAS = Path(__file__).parent.parent / "schemas" / "acp"
+Edition = Literal["stable", "unstable"]
+_FILES: dict[Edition, str] = {"stable": "schema.json", "unstable": "schema.unstable.json"}
+
+
+class NotConformantError(AssertionError):
+    """Raised for a message that the schema, or the rule about root keys, does not allow."""
+
+
+class Coverage:
+    """Checks an agent's messages and counts what occurred, so that a suite can ask for everything it advertises."""
+
+    def __init__(self) -> None:
+        self.answered: Counter[str] = Counter()
+        """Methods of the client's requests that were answered with a result."""
+        self.sent: Counter[str] = Counter()
+        """Methods of the agent's own requests and notifications."""
+        self.updates: Counter[str] = Counter()
+        """Kinds of session/update."""
+
+    def check(self, message: dict[str, Any], request_method: str | None = None) -> None:
+        """Validates one message and notes it; `request_method` is what a response answers, if that is known."""
+        validate_outgoing(message, request_method)
+        if "method" in message:
+            self.sent[message["method"]] += 1
+        elif "result" in message and request_method is not None:
+            self.answered[request_method] += 1
+        if message.get("method") == "session/update":
+            self.updates[message["params"]["update"]["sessionUpdate"]] += 1
+
+
+def validate_outgoing(message: dict[str, Any], request_method: str | None, edition: Edition = "stable") -> None:
+    """Raises NotConformantError unless an agent may send this. Extension methods (`_x`) are free in their params."""
+    _require(isinstance(message, dict) and message.get("jsonrpc") == "2.0", message, "jsonrpc is not 2.0")
+    keys = set(message) - {"jsonrpc"}
+    if "method" in message:
+        _require(keys <= {"id", "method", "params"}, message, f"unknown keys in {sorted(keys)}")
+        if "id" in message:
+            _check(edition, "RequestId", message["id"], message)
+        _check_params(edition, message)
+    elif "error" in message:
+        _require(keys == {"id", "error"}, message, f"wrong keys: {sorted(keys)}")
+        _check(edition, "RequestId", message["id"], message)
+        _check(edition, "Error", message["error"], message)
+        text = message["error"]["message"]
+        _require(text != "" and "\n" not in text, message, "an error message must be one sentence")
+    else:
+        _require(keys == {"id", "result"}, message, f"wrong keys: {sorted(keys)}")
+        _check(edition, "RequestId", message["id"], message)
+        if request_method is not None and not request_method.startswith("_"):
+            _check(edition, definition(edition, request_method, "agent", "Response"), message["result"], message)
+
+
+def _check_params(edition: Edition, message: dict[str, Any]) -> None:
+    method = message["method"]
+    if method.startswith("_"):
+        return
+    suffix = "Request" if "id" in message else "Notification"
+    side = "protocol" if method.startswith("$/") else "client"
+    _check(edition, definition(edition, method, side, suffix), message.get("params"), message)
+
+
+@cache
+def schema(edition: Edition) -> dict[str, Any]:
+    """The vendored schema of ACP v1."""
+    return json.loads((SCHEMAS / "v1" / _FILES[edition]).read_text(encoding="utf-8"))
+
+
+@cache
+def definition(edition: Edition, method: str, side: str, suffix: str) -> str:
+    """The name of the shape that goes with a method, such as NewSessionResponse for session/new."""
+    for name, shape in schema(edition)["$defs"].items():
+        if shape.get("x-method") == method and shape.get("x-side") == side and name.endswith(suffix):
+            return name
+    raise NotConformantError(f"the {edition} schema has no {suffix} of {method} on the {side} side")
+
+
+@cache
+def validator(edition: Edition, name: str) -> Draft202012Validator:
+    """The compiled validator of one definition, closed against unknown root keys."""
+    root = json.loads(json.dumps(schema(edition)))
+    for shape in list(_values(root["$defs"])):
+        _close(shape)
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": root["$defs"], "unevaluatedProperties": False})
+
+
+def _check(edition: Edition, name: str, value: Any, message: dict[str, Any]) -> None:
+    error = best_match(validator(edition, name).iter_errors(value))
+    if error is not None:
+        raise NotConformantError(f"not a {name}: {error.json_path}: {error.message}\n{json.dumps(message)[:2000]}")
+
+
+def _values(node: Any) -> Iterator[dict[str, Any]]:
+    """Every subschema that describes a whole value, not just an aspect of one as the members of allOf do."""
+    if isinstance(node, list):
+        for item in cast("list[Any]", node):
+            yield from _values(item)
+    elif isinstance(node, dict):
+        fields = cast("dict[str, Any]", node)
+        if isinstance(fields.get("properties"), dict):
+            yield from fields["properties"].values()
+        yield from (fields[key] for key in ("items", "additionalProperties") if isinstance(fields.get(key), dict))
+        for item in fields.values():
+            yield from _values(item)
+
+
+def _close(shape: dict[str, Any]) -> None:
+    if any(key in shape for key in ("$ref", "allOf", "anyOf", "oneOf", "properties")):
+        shape.setdefault("unevaluatedProperties", False)
+
+
+def _require(holds: bool, message: Any, reason: str) -> None:
+    if not holds:
+        raise NotConformantError(f"{reason}: {json.dumps(message)[:2000]}")

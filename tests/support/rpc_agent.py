@@ -1,0 +1,52 @@
+"""A small agent over the real standard streams, run as a program by the tests of `rpc.stdio`."""
+
+from acp_adapter.rpc.stdio import divert
+
+STREAMS = divert()
+
+import os  # noqa: E402  (the streams come first)
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+from typing import Any  # noqa: E402
+
+import anyio  # noqa: E402
+
+from acp_adapter.errors import to_error  # noqa: E402
+from acp_adapter.rpc.methods import Context, Method  # noqa: E402
+from acp_adapter.rpc.peer import Peer  # noqa: E402
+from acp_adapter.rpc.stdio import StdioTransport  # noqa: E402
+from acp_adapter.wire.model import Empty  # noqa: E402
+from acp_adapter.wire.v1.sessions import SessionRequest  # noqa: E402
+
+
+async def noisy(context: Context[None, None], params: Empty) -> Empty:
+    """Prints in every way there is, and lets a child print and read."""
+    print("printed")
+    sys.stdout.write("written\n")
+    os.write(1, b"raw")
+    child = "import sys; print('child'); print('child read', repr(sys.stdin.read()))"
+    await anyio.to_thread.run_sync(lambda: subprocess.run([sys.executable, "-c", child], check=True))
+    return Empty(meta={"stdin": sys.stdin.read(), "input": os.read(0, 10).decode()})
+
+
+async def echo(context: Context[None, None], params: SessionRequest) -> Empty:
+    return Empty(meta={"echo": params.session_id})
+
+
+async def flood(context: Context[None, None], params: Empty) -> None:
+    for i in range(2000):
+        await context.peer.notify("n", {"i": i, "text": "x" * 200})
+
+
+async def main() -> None:
+    methods: list[Method[None, Any, None]] = [
+        Method("noisy", Empty, None, noisy),
+        Method("echo", SessionRequest, None, echo),
+        Method("flood", Empty, None, flood),
+    ]
+    transport = StdioTransport(*STREAMS)
+    await Peer(transport, {method.name: method for method in methods}, None, to_error=to_error).run()
+    transport.close()
+
+
+anyio.run(main)
