@@ -1,0 +1,82 @@
+"""`rewindow-acp`: reads the command line, takes the protocol's streams, starts the zygote, serves.
+
+The order matters and start-up time counts: nothing heavy is imported before the zygote runs, because it starts up in
+parallel on another core.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+
+from acp_adapter.rpc.stdio import divert
+
+DESCRIPTION = """\
+A coding agent for editors that speak the Agent Client Protocol (ACP). An editor starts it and talks to it on standard
+input and output; it is of little use in a terminal by itself.
+"""
+EXAMPLES = """\
+examples:
+  Zed, settings.json:   { "agent_servers": { "Rewindow": { "command": "rewindow-acp" } } }
+  a terminal client:    acpx --agent rewindow-acp "view('README.md')"
+  scripted replies:     rewindow-acp --model scripted:replies.jsonl
+
+Every option can also be set in the environment or in a config file: docs/configuration.md.
+Sessions are listed by `rewindow sessions`.
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the agent until its client leaves; returns the exit code: 0, or 2 for what cannot be used."""
+    overrides = _parse(arguments) if arguments else {}
+    # Imports make much that lives on and no garbage; the server turns collection on when it has started.
+    gc.disable()
+    read_fd, write_fd = divert()
+    from engine.errors import InvalidRequestError  # only now, because `divert` comes before everything that could print
+    from engine.runtime.settings import load
+
+    try:
+        settings = load(os.environ, overrides)
+    except InvalidRequestError as error:
+        sys.stderr.write(f"rewindow-acp: {error}\n")
+        return 2
+    from engine.runtime.worker_zygote import Zygote  # after the settings, which may end the program
+
+    zygote = Zygote.spawn()
+    import logging  # from here on the zygote starts up beside us
+
+    import anyio
+
+    from acp_adapter.server import serve
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
+    try:
+        anyio.run(serve, read_fd, write_fd, settings, zygote)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
+    import argparse  # editors usually give no arguments
+
+    from engine.runtime.settings import OPTIONS
+
+    parser = argparse.ArgumentParser(
+        "rewindow-acp",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    for option in OPTIONS:
+        parser.add_argument(f"--{option.name.replace('_', '-')}", help=f"{option.help} ({option.variable})")
+    return vars(parser.parse_args(arguments))
+
+
+def _version() -> str:
+    from importlib.metadata import version  # slow, and only for --version
+
+    return f"rewindow-acp {version('rewindow')}"

@@ -1,0 +1,87 @@
+"""An open session as the editor sees it: the engine's session, the pump that shows it, its unanswered prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from acp_adapter.pump import Pump
+from acp_adapter.updates import Updates
+from acp_adapter.wire.v1.updates import AvailableCommand, AvailableCommandsUpdate, CommandInput
+from engine.events import UNSTAMPED, Attachment
+from engine.runtime.session import Session, Ticket, TurnEnd
+
+Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
+
+
+class Conversation:
+    """Binds a session to the connection that opened it."""
+
+    def __init__(self, session: Session, notify: Notify) -> None:
+        self.session = session
+        self._notify = notify
+        self._pump = Pump(session.parts.journal.subscribe(), Updates(session.parts.cwd), self.send)
+        self._unanswered: set[Ticket] = set()
+        self._answered = anyio.Event()
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Begins to show what happens in the session."""
+        tasks.start_soon(self._pump.run)
+
+    async def send(self, update: dict[str, Any]) -> None:
+        """Sends one update of this session."""
+        await self._notify("session/update", {"sessionId": self.session.session_id, "update": update})
+
+    async def announce(self, commands: Sequence[AvailableCommand]) -> None:
+        """Tells the editor which slash commands there are; only after the response that names the session."""
+        update = AvailableCommandsUpdate(available_commands=list(commands))
+        await self.send(update.model_dump(by_alias=True, exclude_unset=True))
+
+    def accept(self, text: str, attachments: Sequence[Attachment]) -> Ticket:
+        """Takes a prompt the moment its line is read."""
+        ticket = self.session.accept(text, attachments)
+        self._unanswered.add(ticket)
+        return ticket
+
+    async def ended(self, ticket: Ticket) -> TurnEnd:
+        """Waits until the prompt's turn is over and everything that belongs to it was sent.
+
+        A client that gives up waiting cancels the turn; it still ends in an orderly way, as cancelled.
+        """
+        end = TurnEnd("cancelled", None, UNSTAMPED)
+        try:
+            end = await self._end(ticket)
+        except anyio.get_cancelled_exc_class():
+            self.session.cancel()
+            with anyio.CancelScope(shield=True):
+                end = await self._end(ticket)
+        finally:
+            self._unanswered.discard(ticket)
+            self._answered.set()
+        return end
+
+    async def _end(self, ticket: Ticket) -> TurnEnd:
+        end = await ticket.end()
+        await self._pump.sent(end.seq)
+        return end
+
+    async def settled(self) -> None:
+        """Waits until every prompt has been answered."""
+        while self._unanswered:
+            self._answered = anyio.Event()
+            await self._answered.wait()
+
+
+def available_commands() -> list[AvailableCommand]:
+    """The engine's slash commands in the wire's shape."""
+    from engine.runtime.commands import COMMANDS  # not needed before the first session
+
+    return [
+        AvailableCommand(name=command.name, description=command.description, input=CommandInput(hint=command.hint))
+        if command.hint
+        else AvailableCommand(name=command.name, description=command.description)
+        for command in COMMANDS.values()
+    ]

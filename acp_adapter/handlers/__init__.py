@@ -1,0 +1,41 @@
+"""The methods this agent serves: one file each, one line each.
+
+A handler's module, with the wire models it needs, is loaded when its method is first called: an editor that starts us
+waits for `initialize` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from acp_adapter.rpc.methods import Method
+
+_MODULES: Final = {
+    "initialize": "initialize",
+    "authenticate": "authenticate",
+    "session/new": "session_new",
+    "session/prompt": "session_prompt",
+    "session/cancel": "session_cancel",
+    "session/close": "session_close",
+}
+
+
+class Methods(Mapping[str, Method[Any, Any, Any]]):
+    """Rows by method name, each loaded with its module."""
+
+    def __getitem__(self, name: str) -> Method[Any, Any, Any]:
+        return import_module(f"{__name__}.{_MODULES[name]}").METHOD
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODULES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+METHODS: Final = Methods()

@@ -1,0 +1,43 @@
+"""What a prompt's content blocks mean to the engine: the text, and what was attached. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acp_adapter.errors import Code, ProtocolError
+from acp_adapter.wire.v1.content import (
+    ContentBlock,
+    EmbeddedResource,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+from engine.events import Attachment
+
+
+def read_prompt(blocks: Sequence[ContentBlock]) -> tuple[str, tuple[Attachment, ...]]:
+    """The prompt's text, its text blocks joined by newlines, and its attachments in order.
+
+    Raises:
+        ProtocolError: invalid params, for an empty prompt or a kind of block that this agent did not advertise.
+    """
+    texts: list[str] = []
+    attachments: list[Attachment] = []
+    for position, block in enumerate(blocks):
+        match block:
+            case TextContent(text=text):
+                texts.append(text)
+            case ResourceLink():
+                attachments.append(Attachment(uri=block.uri, name=block.name, media_type=block.mime_type))
+            case EmbeddedResource(resource=TextResourceContents() as resource):
+                name = resource.uri.rstrip("/").rsplit("/", 1)[-1]
+                attachments.append(
+                    Attachment(uri=resource.uri, name=name, media_type=resource.mime_type, text=resource.text)
+                )
+            case _:
+                raise ProtocolError(
+                    Code.INVALID_PARAMS, f"prompt[{position}]: {block.type} content is not advertised by this agent"
+                )
+    if not texts and not attachments:
+        raise ProtocolError(Code.INVALID_PARAMS, "prompt: must hold at least one content block")
+    return "\n".join(texts), tuple(attachments)

@@ -1,0 +1,156 @@
+"""The agent's side of one ACP connection: puts peer, methods, sessions and pumps together and serves until the end.
+
+Owns the connection's state. The engine is loaded while the client reads the answer to `initialize`, because that answer
+is what an editor waits for when it starts us.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from acp_adapter.errors import Code, ProtocolError, to_error
+from acp_adapter.handlers import METHODS
+from acp_adapter.rpc.peer import Peer
+from acp_adapter.rpc.stdio import StdioTransport
+from acp_adapter.wire.model import WireModel
+
+if TYPE_CHECKING:
+    from acp_adapter.conversation import Conversation
+    from acp_adapter.wire.v1.initialize import ClientCapabilities
+    from engine.runtime.sessions import Sessions
+    from engine.runtime.settings import Settings
+    from engine.runtime.worker_zygote import Zygote
+
+DRAIN_SECONDS: Final = 5.0
+"""How long answers may take after the client closed its end; a statement that ignores SIGINT needs its grace."""
+
+
+class Connection:
+    """What is known about one client, and what it has open."""
+
+    def __init__(self, settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._zygote = zygote
+        self._environ = environ
+        self._sessions: Sessions | None = None
+        self._tasks: TaskGroup | None = None
+        self._peer: Peer[Connection] | None = None
+        self.client: ClientCapabilities | None = None
+        self._conversations: dict[str, Conversation] = {}
+
+    # --- used by handlers ---------------------------------------------------------------------------------------------
+
+    def require_initialized(self) -> None:
+        """Raises ProtocolError (invalid request) before `initialize`."""
+        if self.client is None:
+            raise ProtocolError(Code.INVALID_REQUEST, "call initialize first")
+
+    def initialized(self, client: ClientCapabilities) -> None:
+        """Notes the client's capabilities. May be repeated until a session is open.
+
+        Raises:
+            ProtocolError: invalid request, afterwards.
+        """
+        if self._conversations:
+            raise ProtocolError(Code.INVALID_REQUEST, "initialize cannot be repeated while a session is open")
+        self.client = client
+
+    @property
+    def sessions(self) -> Sessions:
+        """The engine's sessions; loads the engine at first."""
+        if self._sessions is None:
+            from engine.runtime.sessions import Sessions
+            from engine.runtime.system import SystemClock, SystemEntropy
+
+            assert self._tasks is not None
+            self._sessions = Sessions.open(
+                zygote=self._zygote,
+                settings=self._settings,
+                clock=SystemClock(),
+                entropy=SystemEntropy(),
+                environ=self._environ,
+                tasks=self._tasks,
+            )
+        return self._sessions
+
+    async def warm_up(self) -> None:
+        """Loads the engine before the first session asks for it, and ends the start-up."""
+        self._zygote.warm_up()
+        import_module("acp_adapter.conversation")
+        for name in METHODS:
+            _ = METHODS[name]
+        gc.freeze()
+        gc.enable()
+        self.sessions.warm_up()
+
+    def adopt(self, conversation: Conversation) -> None:
+        """Registers a conversation; prompts may come from now on."""
+        self._conversations[conversation.session.session_id] = conversation
+
+    def show(self, conversation: Conversation) -> None:
+        """Begins to send what happens in it; only after the client was told the session's id."""
+        assert self._tasks is not None
+        conversation.start(self._tasks)
+
+    def conversation(self, session_id: str) -> Conversation:
+        """The open conversation of this id.
+
+        Raises:
+            ProtocolError: resource not found.
+        """
+        conversation = self._conversations.get(session_id)
+        if conversation is None:
+            raise ProtocolError(
+                Code.RESOURCE_NOT_FOUND, "no such session is open on this connection", {"sessionId": session_id}
+            )
+        return conversation
+
+    def find(self, session_id: str) -> Conversation | None:
+        """The open conversation of this id, if there is one."""
+        return self._conversations.get(session_id)
+
+    async def close(self, conversation: Conversation) -> None:
+        """Cancels what runs, waits until its prompts are answered, and frees the session."""
+        session_id = conversation.session.session_id
+        conversation.session.cancel()
+        await conversation.settled()
+        self._conversations.pop(session_id, None)
+        await self.sessions.close(session_id)
+
+    async def notify(self, method: str, params: WireModel | Mapping[str, Any]) -> None:
+        assert self._peer is not None
+        await self._peer.notify(method, params)
+
+    # --- the whole life -----------------------------------------------------------------------------------------------
+
+    async def serve(self, transport: StdioTransport) -> None:
+        """Serves the client until it is gone, then closes what it had open."""
+        async with anyio.create_task_group() as self._tasks:
+            self._peer = Peer(
+                transport, METHODS, self, to_error=to_error, on_eof=self._client_gone, grace=DRAIN_SECONDS
+            )
+            await self._peer.run()
+            if self._sessions is not None:
+                await self._sessions.close_all()
+            self._tasks.cancel_scope.cancel()
+
+    async def _client_gone(self) -> None:
+        for conversation in self._conversations.values():
+            conversation.session.cancel()
+
+
+async def serve(read_fd: int, write_fd: int, settings: Settings, zygote: Zygote) -> None:
+    """Serves one client on two descriptors until it leaves."""
+    transport = StdioTransport(read_fd, write_fd)
+    try:
+        await Connection(settings, zygote, os.environ).serve(transport)
+    finally:
+        transport.close()
+        zygote.close()

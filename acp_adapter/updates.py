@@ -1,0 +1,268 @@
+"""Engine events and signals as `session/update` notifications: one row for each kind, in one table.
+
+Owns what an editor gets to see of the log. Pure but for the memory of which statement belongs to which tool call. Must
+not send anything. Used live by the pump, and for replaying a session that is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from acp_adapter.wire.model import WireModel
+from acp_adapter.wire.v1 import tools as w
+from acp_adapter.wire.v1.content import TextContent
+from acp_adapter.wire.v1.updates import AgentMessageChunk, AgentThoughtChunk, UsageUpdate, UserMessageChunk
+from engine.events import (
+    AgentReasoning,
+    AgentText,
+    Condensation,
+    CondensationRequest,
+    EffectAnswered,
+    EffectRequested,
+    EnvironmentRestored,
+    Event,
+    ExecutionFinished,
+    ExecutionStarted,
+    FileChanged,
+    MethodCalled,
+    NamesRebound,
+    NodeChanged,
+    PromptQueued,
+    PromptWithdrawn,
+    RunStop,
+    SessionOpened,
+    StatementRecorded,
+    TickApplied,
+    ToolCall,
+    ToolResult,
+    UsageReported,
+    UserMessage,
+    ViewEnforced,
+)
+from engine.execution import Location
+from engine.ids import StatementId, ToolCallId
+from engine.projection.prompt import user_text
+from engine.projection.results import result_text
+from engine.runtime.journal import OutputStreamed, ReasoningStreamed, Signal, TextStreamed
+from engine.tools import TOOLS
+
+LIVE_OUTPUT_CHARS: Final = 4_096
+"""How much of what a running statement printed is shown while it runs; the whole bounded output follows at its end."""
+
+TITLE_CHARS: Final = 80
+
+
+class Updates:
+    """The translation for one session, in log order."""
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self._calls: dict[StatementId, ToolCallId] = {}
+        self._output: dict[ToolCallId, str] = {}
+        self._file_call: tuple[str, str] | None = None
+
+    def live(self, item: Event | Signal) -> Sequence[WireModel]:
+        """What to send for something that just happened. Streamed messages are not sent again when they are whole."""
+        match item:
+            case TextStreamed(message_id=message_id, text=text):
+                return [AgentMessageChunk(content=TextContent(text=text), message_id=message_id)]
+            case ReasoningStreamed(message_id=message_id, text=text):
+                return [AgentThoughtChunk(content=TextContent(text=text), message_id=message_id)]
+            case OutputStreamed():
+                return [self._printed(item)]
+            case UserMessage() | AgentText() | AgentReasoning():
+                return []
+            case _:
+                return self.replayed(item)
+
+    def replayed(self, event: Event) -> Sequence[WireModel]:
+        """What to send for an event of a session that is loaded."""
+        return _ROWS[type(event)](self, event)
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def _user(self, event: UserMessage) -> Sequence[WireModel]:
+        return [UserMessageChunk(content=TextContent(text=user_text(event)), message_id=event.message_id)]
+
+    def _text(self, event: AgentText) -> Sequence[WireModel]:
+        return [AgentMessageChunk(content=TextContent(text=event.text), message_id=event.message_id)]
+
+    def _reasoning(self, event: AgentReasoning) -> Sequence[WireModel]:
+        return [AgentThoughtChunk(content=TextContent(text=event.text), message_id=event.message_id)]
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    def _recorded(self, event: StatementRecorded) -> Sequence[WireModel]:
+        self._calls[event.statement_id] = event.tool_call_id
+        return [
+            w.ToolCall(
+                tool_call_id=event.tool_call_id,
+                title=_title(event.source),
+                name="python",
+                kind="execute",
+                status="pending",
+                raw_input={"source": event.source, "statement": event.index},
+            )
+        ]
+
+    def _started(self, event: ExecutionStarted) -> Sequence[WireModel]:
+        call = self._calls.get(event.statement_id)
+        return [w.ToolCallUpdate(tool_call_id=call, status="in_progress")] if call else []
+
+    def _finished(self, event: ExecutionFinished) -> Sequence[WireModel]:
+        call = self._calls.get(event.statement_id)
+        if call is None:
+            return []
+        self._output.pop(call, None)
+        output = result_text(event)
+        return [
+            w.ToolCallUpdate(
+                tool_call_id=call,
+                status="completed" if event.status == "ok" else "failed",
+                content=[_block(output)] if output else [],
+                locations=[_location(location) for location in event.locations],
+                raw_output=_raw_output(event),
+            )
+        ]
+
+    def _printed(self, signal: OutputStreamed) -> WireModel:
+        text = (self._output.get(signal.tool_call_id, "") + signal.text)[-LIVE_OUTPUT_CHARS:]
+        self._output[signal.tool_call_id] = text
+        return w.ToolCallUpdate(tool_call_id=signal.tool_call_id, content=[_block(text)])
+
+    # --- helpers called inside a statement ----------------------------------------------------------------------------
+
+    def _called(self, event: ToolCall) -> Sequence[WireModel]:
+        if event.parent_id is None:
+            return []  # because its statement is announced by StatementRecorded
+        tool = TOOLS.get(event.tool)
+        path = event.arguments.get("path")
+        locations = [w.ToolCallLocation(path=os.path.join(self._cwd, path))] if isinstance(path, str) else []
+        return [
+            w.ToolCall(
+                tool_call_id=event.tool_call_id,
+                title=f"{event.tool} {path if isinstance(path, str) else ''}".strip()[:TITLE_CHARS],
+                name=event.tool,
+                kind=tool.kind if tool else "other",
+                status="in_progress",
+                locations=locations,
+                raw_input=event.arguments,
+            )
+        ]
+
+    def _answered(self, event: ToolResult) -> Sequence[WireModel]:
+        if event.parent_id is None:
+            return []  # because its statement's end is announced by ExecutionFinished
+        return [
+            w.ToolCallUpdate(
+                tool_call_id=event.tool_call_id,
+                status="completed" if event.status == "ok" else "failed",
+                content=[_block(event.text)],
+            )
+        ]
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def _file(self, event: FileChanged) -> Sequence[WireModel]:
+        call = f"file_{event.event_id}"
+        self._file_call = (call, event.delta)
+        return [
+            w.ToolCall(
+                tool_call_id=call,
+                title=f"{event.change}: {os.path.relpath(event.path, self._cwd)}"[:TITLE_CHARS],
+                kind="read",
+                status="completed",
+                content=[_block(event.delta)],
+                locations=[w.ToolCallLocation(path=event.path)],
+            )
+        ]
+
+    def _node(self, event: NodeChanged) -> Sequence[WireModel]:
+        """The node's delta says more than the file's headline, where it is about the file that was just announced."""
+        if self._file_call is None or not event.delta.startswith(self._file_call[1]):
+            return []
+        return [w.ToolCallUpdate(tool_call_id=self._file_call[0], content=[_block(event.delta)])]
+
+    def _restored(self, event: EnvironmentRestored) -> Sequence[WireModel]:
+        text = "\n".join([f"{event.executions} statements ran again in a new worker.", *event.divergences])
+        return [
+            w.ToolCall(
+                tool_call_id=f"restored_{event.event_id}",
+                title="Rebuilt the namespace",
+                kind="other",
+                status="completed",
+                content=[_block(text)],
+            )
+        ]
+
+    def _usage(self, event: UsageReported) -> Sequence[WireModel]:
+        return [UsageUpdate(used=event.used, size=event.size)]
+
+    def _nothing(self, _: Event) -> Sequence[WireModel]:
+        return []
+
+
+Row = Callable[[Updates, Any], Sequence[WireModel]]
+# The table reads the translation's own rows, which nobody else may call.
+# pyright: reportPrivateUsage=false
+_ROWS: Final[dict[type[Event], Row]] = {
+    UserMessage: Updates._user,
+    AgentText: Updates._text,
+    AgentReasoning: Updates._reasoning,
+    StatementRecorded: Updates._recorded,
+    ExecutionStarted: Updates._started,
+    ExecutionFinished: Updates._finished,
+    ToolCall: Updates._called,
+    ToolResult: Updates._answered,
+    FileChanged: Updates._file,
+    EnvironmentRestored: Updates._restored,
+    UsageReported: Updates._usage,
+    SessionOpened: Updates._nothing,
+    RunStop: Updates._nothing,
+    Condensation: Updates._nothing,
+    CondensationRequest: Updates._nothing,
+    EffectRequested: Updates._nothing,
+    EffectAnswered: Updates._nothing,
+    NamesRebound: Updates._nothing,
+    MethodCalled: Updates._nothing,
+    NodeChanged: Updates._node,
+    TickApplied: Updates._nothing,
+    PromptQueued: Updates._nothing,
+    PromptWithdrawn: Updates._nothing,
+    ViewEnforced: Updates._nothing,
+}
+
+
+def _title(source: str) -> str:
+    line = next((line.strip() for line in source.splitlines() if line.strip()), "(empty)")
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
+
+
+def _block(text: str) -> w.Content:
+    """Text as it is, in a Markdown fence longer than any in it, because clients render content as Markdown."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return w.Content(content=TextContent(text=f"{fence}\n{text}\n{fence}"))
+
+
+def _location(location: Location) -> w.ToolCallLocation:
+    return w.ToolCallLocation(path=location.path, line=location.line)
+
+
+def _raw_output(event: ExecutionFinished) -> dict[str, Any]:
+    return {
+        "status": event.status,
+        "value": event.value,
+        "exception": event.exception and {"type": event.exception.type, "message": event.exception.message},
+        "stdoutBytes": event.stdout.total_bytes,
+        "stderrBytes": event.stderr.total_bytes,
+        "timeMs": round(event.time_ms, 3),
+        "names": {
+            "added": list(event.diff.added),
+            "changed": list(event.diff.changed),
+            "deleted": list(event.diff.deleted),
+        },
+    }

@@ -1,0 +1,55 @@
+"""The start-up guard: a foreign `engine` on the import path is refused with one clear line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+SECONDS = 30
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A project with an `engine` of its own."""
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").write_text("raise SystemExit('the wrong engine ran')\n")
+    return tmp_path
+
+
+def start(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HOME": str(cwd), **variables}
+    return subprocess.run(
+        command, cwd=cwd, env=environment, input="", capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+
+
+@pytest.mark.parametrize("script", ["rewindow-acp", "rewindow"])
+def test_a_foreign_engine_in_pythonpath_is_refused(foreign: Path, script: str) -> None:
+    done = start(str(BIN / script), "--version", cwd=foreign, PYTHONPATH=str(foreign))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert f"the package `engine` is found at {foreign / 'engine'}" in done.stderr
+
+
+def test_a_foreign_engine_under_python_m_is_refused(foreign: Path) -> None:
+    done = start(sys.executable, "-m", "acp_adapter", "--version", cwd=foreign)
+    assert done.returncode == 2
+    assert "unset PYTHONPATH" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["rewindow-acp", "rewindow"])
+def test_a_foreign_engine_in_the_working_directory_does_no_harm_to_the_scripts(foreign: Path, script: str) -> None:
+    done = start(str(BIN / script), "--version", cwd=foreign)
+    assert (done.returncode, done.stdout.split()[1]) == (0, "0.1.0")
+
+
+def test_settings_that_cannot_be_used_end_the_agent_with_one_line(tmp_path: Path) -> None:
+    done = start(str(BIN / "rewindow-acp"), cwd=tmp_path, REWINDOW_MAX_ROUNDS="many")
+    assert done.returncode == 2
+    assert done.stderr.startswith("rewindow-acp: REWINDOW_MAX_ROUNDS: 'many' cannot be used")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,209 @@
+"""A raw ACP client for the tests: real process, real pipes, any bytes, everything recorded, every wait bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.acp_schema import Coverage
+
+SECONDS = 20.0
+AGENT = Path(sys.executable).parent / "rewindow-acp"
+
+
+class NoAnswerError(AssertionError):
+    """Raised when the agent did not say what was waited for in time; carries what it did say."""
+
+
+class Agent:
+    """`rewindow-acp` as an editor starts it. Every message it emits is checked against the official schema."""
+
+    def __init__(
+        self, state_dir: Path, *arguments: str, coverage: Coverage | None = None, env: dict[str, str] | None = None
+    ) -> None:
+        self.coverage = coverage or Coverage()
+        self.received: list[dict[str, Any]] = []
+        self._lines: queue.Queue[bytes | None] = queue.Queue()
+        self._ids = 0
+        self._asked: dict[int | str, str] = {}
+        self.process = subprocess.Popen(
+            [str(AGENT), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "REWINDOW_STATE_DIR": str(state_dir), **(env or {})},
+        )
+        self.stderr = bytearray()
+        self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._read_errors)]
+        for thread in self._threads:
+            thread.start()
+
+    @staticmethod
+    def command() -> Path:
+        return AGENT
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr
+        for chunk in iter(lambda: self.process.stderr.read1(65536), b""):  # type: ignore[union-attr]
+            self.stderr += chunk
+
+    # --- sending ------------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Raw bytes to the agent's stdin."""
+        assert self.process.stdin
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def line(self, method: str, params: Any, request_id: int | str | None = None) -> bytes:
+        """A request (or, without an id, a notification) as one line."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+        if request_id is not None:
+            message["id"] = request_id
+            self._asked[request_id] = method
+        return json.dumps(message).encode() + b"\n"
+
+    def begin(self, method: str, params: Any) -> int:
+        """Sends a request and returns its id without waiting."""
+        self._ids += 1
+        self.write(self.line(method, params, self._ids))
+        return self._ids
+
+    def notify(self, method: str, params: Any) -> None:
+        self.write(self.line(method, params))
+
+    def answer(self, request: dict[str, Any], result: Any) -> None:
+        self.write(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\n")
+
+    # --- receiving ----------------------------------------------------------------------------------------------
+
+    def next(self, seconds: float = SECONDS) -> dict[str, Any] | None:
+        """The next message, None at the end of the stream."""
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            raise NoAnswerError(f"nothing for {seconds} s; stderr: {self.stderr.decode(errors='replace')}") from None
+        if line is None:
+            return None
+        message = json.loads(line)
+        self.received.append(message)
+        self.coverage.check(message, self._asked.get(message.get("id")) if "method" not in message else None)
+        return message
+
+    def until(self, wanted: Callable[[dict[str, Any]], bool], seconds: float = SECONDS) -> dict[str, Any]:
+        """The first message from now on that is wanted."""
+        deadline = time.monotonic() + seconds
+        while True:
+            message = self.next(max(0.01, deadline - time.monotonic()))
+            if message is None:
+                raise NoAnswerError(f"the agent has left; stderr: {self.stderr.decode(errors='replace')}")
+            if wanted(message):
+                return message
+
+    def response(self, request_id: int | str | None, seconds: float = SECONDS) -> dict[str, Any]:
+        """The response to a request that was begun."""
+        return self.until(lambda message: "method" not in message and message.get("id") == request_id, seconds)
+
+    def call(self, method: str, params: Any, seconds: float = SECONDS) -> Any:
+        """Sends a request and returns its result; an error response fails the test."""
+        response = self.response(self.begin(method, params), seconds)
+        assert "result" in response, response
+        return response["result"]
+
+    def error(self, method: str, params: Any) -> dict[str, Any]:
+        """Sends a request that must fail and returns its error object."""
+        response = self.response(self.begin(method, params))
+        assert "error" in response, response
+        return response["error"]
+
+    def quiet(self, seconds: float = 0.3) -> None:
+        """Fails if anything arrives within the time."""
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return
+        raise AssertionError(f"unexpected: {line!r}")
+
+    def updates(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """The session updates received so far, of one kind or all."""
+        updates = [m["params"]["update"] for m in self.received if m.get("method") == "session/update"]
+        return [update for update in updates if kind in (None, update["sessionUpdate"])]
+
+    def text(self) -> str:
+        """All agent text received so far."""
+        return "".join(update["content"]["text"] for update in self.updates("agent_message_chunk"))
+
+    # --- the usual beginning ------------------------------------------------------------------------------------
+
+    def initialize(self, **capabilities: Any) -> dict[str, Any]:
+        return self.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
+
+    def new_session(self, cwd: Path) -> str:
+        return self.call("session/new", {"cwd": str(cwd), "mcpServers": []})["sessionId"]
+
+    def open(self, cwd: Path) -> str:
+        """Initialises and opens a session; returns its id."""
+        self.initialize()
+        return self.new_session(cwd)
+
+    def prompt(self, session_id: str, text: str, *blocks: dict[str, Any], seconds: float = SECONDS) -> str:
+        """Prompts and returns the stop reason."""
+        content = [{"type": "text", "text": text}, *blocks]
+        return self.call("session/prompt", {"sessionId": session_id, "prompt": content}, seconds)["stopReason"]
+
+    def begin_prompt(self, session_id: str, text: str) -> int:
+        return self.begin("session/prompt", {"sessionId": session_id, "prompt": [{"type": "text", "text": text}]})
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def close(self, seconds: float = SECONDS) -> int:
+        """Closes stdin and waits for the agent to leave; returns its exit code."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise NoAnswerError("the agent did not leave when its stdin was closed") from None
+        finally:
+            self._join()
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(SECONDS)
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self._join()
+
+    def _join(self) -> None:
+        for thread in self._threads:
+            thread.join(SECONDS)
+        assert self.process.stdout
+        assert self.process.stderr
+        self.process.stdout.close()
+        self.process.stderr.close()
