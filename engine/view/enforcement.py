@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from ..events import Event
 from .properties import Property
@@ -38,14 +39,14 @@ def enforce(entries: Sequence[Event], properties: Sequence[Property], open_run: 
     running run waits for count as answered.
     """
     enforcements = [each.enforcement(entries, open_run) for each in properties]
-    gone = bytearray(len(entries))
+    stays = bytearray(b"\1") * len(entries)
     counts = [0] * len(properties)
     pending: deque[int] = deque()
 
     def take(positions: Iterable[int], reason: int) -> None:
         for position in positions:
-            if not gone[position]:
-                gone[position] = 1
+            if stays[position]:
+                stays[position] = 0
                 counts[reason] += 1
                 pending.append(position)
 
@@ -56,6 +57,5 @@ def enforce(entries: Sequence[Event], properties: Sequence[Property], open_run: 
         for reason, enforcement in enumerate(enforcements):
             take(enforcement.after(position), reason)
 
-    kept = tuple(entry for entry, is_gone in zip(entries, gone, strict=True) if not is_gone)
     corrections = tuple(Correction(each.name, count) for each, count in zip(properties, counts, strict=True) if count)
-    return Enforced(kept, corrections)
+    return Enforced(tuple(compress(entries, stays)), corrections)

@@ -7,38 +7,41 @@ know why a property closes a gap. Owned by the View; entries are never taken out
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
-from ..errors import NoManipulationIndexError
 from ..events import Event
 from .entries import TEXTS, TOOL_EVENTS
-from .properties import PROPERTIES, Property
+from .properties import PROPERTIES, Closer, Property
 from .rule import BoundaryRule
 
 
 class Indices:
-    """Open gaps, maintained by the closers of each property. Appending is O(1) amortised."""
+    """Open gaps, maintained by the closers of each property. Appending is O(1) amortised.
 
-    __slots__ = ("_closers", "_length", "_open")
+    `gaps` is the live stack in ascending order, for the View alone to search; others get a `snapshot`.
+    """
+
+    __slots__ = ("_closers", "_length", "gaps")
 
     def __init__(self, properties: Iterable[Property]) -> None:
         tables = [each.closers() for each in properties]
-        kinds: tuple[type[Event], ...] = (*TEXTS, *TOOL_EVENTS)
-        self._closers = {kind: tuple(table[kind] for table in tables if kind in table) for kind in kinds}
-        self._open = [0]
+        self._closers: dict[type[Event], tuple[Closer, ...]] = {
+            kind: tuple(table[kind] for table in tables if kind in table) for kind in (*TEXTS, *TOOL_EVENTS)
+        }
+        self.gaps = [0]
         self._length = 0
 
     @classmethod
     def over(cls, entries: Iterable[Event], properties: Iterable[Property]) -> Indices:
         """The indices of `entries` as these properties close them. O(n)."""
         indices = cls(properties)
+        append = indices.append
         for entry in entries:
-            indices.append(entry)
+            append(entry)
         return indices
 
     def append(self, entry: Event) -> None:
-        position, open_gaps = self._length, self._open
+        position, open_gaps = self._length, self.gaps
         after = self._length = position + 1
         is_open = True
         for closer in self._closers[type(entry)]:
@@ -52,21 +55,9 @@ class Indices:
         if is_open:
             open_gaps.append(after)
 
-    def find_next(self, threshold: int) -> int:
-        """The smallest index that is at least `threshold`, in O(log n).
-
-        Raises:
-            NoManipulationIndexError: there is none.
-        """
-        open_gaps = self._open
-        found = bisect_left(open_gaps, threshold)
-        if found == len(open_gaps):
-            raise NoManipulationIndexError(threshold, self._length)
-        return open_gaps[found]
-
     def snapshot(self) -> tuple[int, ...]:
         """All indices in ascending order."""
-        return tuple(self._open)
+        return tuple(self.gaps)
 
 
 def indices_of(

@@ -6,8 +6,10 @@ events come in. Handed to the projection and to condensation policy.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
+from ..errors import NoManipulationIndexError
 from ..events import Event, ToolCall, ToolResult
 from ..ids import LlmResponseId, ToolCallId
 from . import auxiliary
@@ -76,7 +78,11 @@ class Window:
         Raises:
             NoManipulationIndexError: there is none.
         """
-        return self._indices.find_next(threshold)
+        gaps = self._indices.gaps
+        found = bisect_left(gaps, threshold)
+        if found == len(gaps):
+            raise NoManipulationIndexError(threshold, len(self._entries))
+        return gaps[found]
 
     @property
     def unhandled_condensation_request(self) -> bool:

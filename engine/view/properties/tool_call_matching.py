@@ -83,12 +83,12 @@ class _Pairs:
         self._positions: tuple[Positions[ToolCallId], Positions[ToolCallId]] | None = None
 
     def offending(self) -> Iterable[int]:
-        for position, call in enumerate(self._actions):
+        for call in self._asked:
             if call is not None and call not in self._answered and call not in self._awaited:
-                yield position
-        for position, call in enumerate(self._observations):
+                yield from self._where()[0].pop(call)
+        for call in self._answered:
             if call is not None and call not in self._asked:
-                yield position
+                yield from self._where()[1].pop(call)
 
     def after(self, position: int) -> Iterable[int]:
         asked, answered = self._actions[position], self._observations[position]

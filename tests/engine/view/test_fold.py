@@ -132,6 +132,15 @@ def test_a_summary_inside_a_unit_from_elsewhere_moves_before_it_with_a_warning(
     assert fold.warning == EnforcementWarning((Correction(name, 1),))
 
 
+def test_an_event_from_elsewhere_with_the_id_of_a_summary_is_not_taken_for_it() -> None:
+    fold = ViewFold()
+    impostor, *pair = log_of("m0 a1:b1:t1 o1:t1")
+    for event in (replace(impostor, event_id=EventId("c3-summary")), *pair, condensation("", seq=3, summary="s", at=2)):
+        fold.apply(event)
+
+    assert [type(event).kind for event in fold.view.events] == ["user_message", "summary", "tool_call", "tool_result"]
+
+
 @pytest.mark.parametrize(
     ("words", "good", "kept", "indices"),
     [
