@@ -1,4 +1,4 @@
-"""What every store promises, over all of the registry."""
+"""What every store promises about sessions and their events, over all of the registry."""
 
 from __future__ import annotations
 
@@ -12,30 +12,18 @@ from hypothesis import strategies as st
 
 from engine.errors import (
     InvalidEventError,
-    InvalidRequestError,
-    SessionInUseError,
     SessionNotFoundError,
     StoreError,
 )
-from engine.events import ExecutionFinished, ToolCall, UserMessage
-from engine.ids import BlobDigest, EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.ids import BlobDigest, Seq, SessionId
 from engine.ports import Clock, SessionRow, Store
 from engine.store import STORES, open_store
-from engine.store.blobs import MAX_BLOB
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
 
 Make = Callable[[Path, Clock], Store]
-UNKNOWN = SessionId("ses_unknown")
-each_store = pytest.mark.parametrize("make", [make for _, make in STORES], ids=[name for name, _ in STORES])
 
 
-def opened(make: Make, tmp_path: Path) -> Store:
-    return make(tmp_path / "state" / "sessions.db", CountingClock())
-
-
-@each_store
-def test_what_was_submitted_is_loaded_in_order(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_what_was_submitted_is_loaded_in_order(store: Store) -> None:
     begun(store)
     events = [message(seq, f"text {seq} \0 é 𝄞") for seq in range(50)]
     for event in events:
@@ -46,9 +34,7 @@ def test_what_was_submitted_is_loaded_in_order(make: Make, tmp_path: Path) -> No
     store.close()
 
 
-@each_store
-def test_the_listener_ends_at_the_highest_position_and_never_goes_back(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_the_listener_ends_at_the_highest_position_and_never_goes_back(store: Store) -> None:
     heard = begun(store, events=100)
     store.close()
     assert heard.seqs[-1] == 99
@@ -56,9 +42,7 @@ def test_the_listener_ends_at_the_highest_position_and_never_goes_back(make: Mak
     assert heard.errors == []
 
 
-@each_store
-def test_a_listener_that_comes_after_the_first_event_misses_nothing(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_a_listener_that_comes_after_the_first_event_misses_nothing(store: Store) -> None:
     heard = Recorder()
     store.create(row())
     store.submit(A, message(0))
@@ -68,13 +52,9 @@ def test_a_listener_that_comes_after_the_first_event_misses_nothing(make: Make, 
     store.close()
 
 
-@each_store
-def test_a_listener_that_raises_stops_no_other_session(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listener_that_raises_stops_no_other_session(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     complaints: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: complaints.append(args.exc_value))
-    store = opened(make, tmp_path)
     store.create(row())
 
     def bad(_seq: Seq, _error: Exception | None) -> None:
@@ -88,9 +68,7 @@ def test_a_listener_that_raises_stops_no_other_session(
     assert [str(complaint) for complaint in complaints] == ["a listener's mistake"]
 
 
-@each_store
-def test_a_session_without_events_is_seen_while_it_is_held_and_not_kept(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_a_session_without_events_is_seen_while_it_is_held_and_not_kept(store: Store) -> None:
     store.create(row())
     assert store.row(A).events == 0
     assert [found.session_id for found in store.rows()] == [A]
@@ -103,9 +81,7 @@ def test_a_session_without_events_is_seen_while_it_is_held_and_not_kept(make: Ma
     store.close()
 
 
-@each_store
-def test_rows_come_with_the_most_recently_written_first(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_rows_come_with_the_most_recently_written_first(store: Store) -> None:
     begun(store, A, events=1)
     begun(store, B, events=1)
     assert [found.session_id for found in store.rows()] == [B, A]
@@ -116,9 +92,7 @@ def test_rows_come_with_the_most_recently_written_first(make: Make, tmp_path: Pa
     store.close()
 
 
-@each_store
-def test_a_row_keeps_what_it_was_given(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_a_row_keeps_what_it_was_given(store: Store) -> None:
     strange = "/tmp/caf\udce9"  # how Python writes the bytes of a Latin-1 path
     given_row = SessionRow(
         session_id=A, cwd=strange, directories=("/a b", strange, "/ü"), title="t", created_at=5.0, updated_at=7.0
@@ -132,9 +106,7 @@ def test_a_row_keeps_what_it_was_given(make: Make, tmp_path: Path) -> None:
     store.close()
 
 
-@each_store
-def test_a_title_is_kept_whenever_it_is_set(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_a_title_is_kept_whenever_it_is_set(store: Store) -> None:
     store.create(row())
     store.retitle(A, "before the first event")
     assert store.row(A).title == "before the first event"
@@ -154,9 +126,7 @@ def test_a_title_is_kept_whenever_it_is_set(make: Make, tmp_path: Path) -> None:
     store.close()
 
 
-@each_store
-def test_a_session_is_continued_where_it_ended(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_a_session_is_continued_where_it_ended(store: Store) -> None:
     begun(store, events=3)
     store.release(A)
     store.release(A)
@@ -171,167 +141,7 @@ def test_a_session_is_continued_where_it_ended(make: Make, tmp_path: Path) -> No
     store.close()
 
 
-@each_store
-def test_a_session_has_one_owner(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    begun(store, events=1)
-    with pytest.raises(SessionInUseError):
-        store.acquire(A, Recorder())
-    with pytest.raises(InvalidRequestError, match="already"):
-        store.create(row())
-    store.release(A)
-    with pytest.raises(InvalidRequestError, match="already"):
-        store.create(row())
-    with pytest.raises(StoreError, match="acquire it first"):
-        store.submit(A, message(1))
-    store.close()
-
-
-@each_store
-def test_an_unknown_session_is_named_in_the_error(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    for ask in (store.load, store.row, lambda session: store.acquire(session, Recorder())):
-        with pytest.raises(SessionNotFoundError, match="ses_unknown"):
-            ask(UNKNOWN)
-    store.release(UNKNOWN)
-    store.close()
-
-
-@each_store
-@pytest.mark.parametrize("session_id", ["", "../x", "a/b", "a b", "é", "a\0b", "_-", "x" * 129])
-def test_an_id_that_could_not_name_a_file_is_refused(make: Make, tmp_path: Path, session_id: str) -> None:
-    store = opened(make, tmp_path)
-    with pytest.raises(InvalidRequestError):
-        store.create(row(SessionId(session_id)))
-    assert store.rows() == []
-    store.close()
-
-
-@each_store
-def test_text_that_is_not_unicode_is_refused_before_anything_is_kept(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    with pytest.raises(InvalidRequestError):
-        store.create(row(cwd="/\ud800"))
-    with pytest.raises(InvalidRequestError):
-        store.create(row(cwd="/a\0b"))
-    begun(store, events=1)
-    with pytest.raises(InvalidRequestError):
-        store.retitle(A, "\ud800")
-    with pytest.raises(InvalidEventError, match="JSON"):
-        store.submit(A, message(1, "\udce9"))
-    store.submit(A, message(1, "goes on"))
-    assert texts(store) == ["hello", "goes on"]
-    store.close()
-
-
-@each_store
-def test_an_event_that_could_not_be_read_again_is_refused(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    begun(store)
-    nested: dict[str, object] = {}
-    for _ in range(5000):
-        nested = {"deeper": nested}
-    stamp = {"seq": Seq(0), "event_id": EventId("e0")}
-    finished = ExecutionFinished(
-        **stamp,
-        execution_id=ExecutionId("x"),
-        statement_id=StatementId("s"),
-        status="ok",
-        started_at=float("nan"),
-        ended_at=1.0,
-    )
-    unreadable = (
-        finished,
-        ToolCall(**stamp, tool_call_id=ToolCallId("c"), tool="t", arguments=nested),
-        ToolCall(**stamp, tool_call_id=ToolCallId("c"), tool="t", arguments={"x": object()}),
-        UserMessage(**stamp, message_id=MessageId("m"), text=5),
-    )
-    for event in unreadable:
-        with pytest.raises(InvalidEventError):
-            store.submit(A, event)
-    store.submit(A, message(0))
-    assert texts(store) == ["hello"]
-    store.close()
-
-
-@each_store
-def test_a_gap_or_a_repeat_is_refused_and_the_session_goes_on(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    begun(store, events=2)
-    for wrong in (0, 1, 3, -1):
-        with pytest.raises(InvalidEventError, match="where 2 was due"):
-            store.submit(A, message(wrong))
-    store.submit(A, message(2))
-    assert len(store.load(A)) == 3
-    store.close()
-
-
-@each_store
-@pytest.mark.parametrize("data", [b"", b"\0\xff" * 9, b"text " * 100_000], ids=["empty", "binary", "large"])
-def test_content_is_there_at_once_and_under_its_digest(make: Make, tmp_path: Path, data: bytes) -> None:
-    store = opened(make, tmp_path)
-    digest = store.blob_put(data)
-    assert store.blob_get(digest) == data
-    assert store.blob_put(data) == digest
-    assert digest.startswith("blake2b-")
-    assert len(digest) == len("blake2b-") + 40
-    begun(store, events=1)
-    assert store.blob_get(digest) == data
-    store.close()
-
-
-@each_store
-def test_content_that_was_never_put_is_a_key_error(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    with pytest.raises(KeyError):
-        store.blob_get(BlobDigest("blake2b-" + "0" * 40))
-    with pytest.raises(KeyError):
-        store.blob_get(BlobDigest("\0'; --"))
-    store.close()
-
-
-@each_store
-def test_content_above_the_limit_is_refused(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    with pytest.raises(InvalidRequestError, match="too large"):
-        store.blob_put(bytes(MAX_BLOB + 1))
-    store.close()
-
-
-@each_store
-def test_a_changed_buffer_does_not_change_what_was_put(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    buffer = bytearray(b"before")
-    digest = store.blob_put(buffer)
-    buffer[:] = b"later!"
-    assert store.blob_get(digest) == b"before"
-    store.close()
-
-
-@each_store
-def test_a_closed_store_says_so(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
-    begun(store, events=1)
-    store.close()
-    store.close()
-    calls = (
-        lambda: store.create(row(B)),
-        lambda: store.acquire(A, Recorder()),
-        lambda: store.submit(A, message(1)),
-        lambda: store.load(A),
-        lambda: store.row(A),
-        store.rows,
-        lambda: store.blob_put(b""),
-        lambda: store.blob_get(BlobDigest("x")),
-    )
-    for call in calls:
-        with pytest.raises(StoreError):
-            call()
-
-
-@each_store
-def test_many_threads_with_a_session_each_lose_nothing(make: Make, tmp_path: Path) -> None:
-    store = opened(make, tmp_path)
+def test_many_threads_with_a_session_each_lose_nothing(store: Store) -> None:
     sessions = [SessionId(f"ses_{number}") for number in range(6)]
 
     def work(session_id: SessionId) -> None:
@@ -363,7 +173,6 @@ ACTIONS = st.one_of(
 )
 
 
-@each_store
 @given(actions=st.lists(ACTIONS, max_size=25))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_interleaving_equals_a_plain_model(

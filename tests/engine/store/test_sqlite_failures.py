@@ -6,14 +6,12 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from engine.errors import SessionReadOnlyError, StoreError
+from engine.errors import SessionNotFoundError, SessionReadOnlyError, StoreError
 from engine.ids import SessionId
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import (
@@ -178,82 +176,6 @@ def test_a_damaged_page_stops_only_the_session_that_needs_it(tmp_path: Path) -> 
     assert (a.seqs, len(a.errors)) == ([], 1)
 
 
-@contextmanager
-def _place_of_somebody_without_rights() -> Iterator[Path]:
-    """A directory that the user of AS_SOMEBODY owns; `tmp_path` is below one that only its owner may enter."""
-    place = Path(tempfile.mkdtemp())
-    try:
-        yield place
-    finally:
-        for directory in (place, *(path for path in place.rglob("*") if path.is_dir())):
-            directory.chmod(0o700)
-        shutil.rmtree(place)
-
-
-# Rights do not bind root, so a program that is root becomes somebody else first, with all it needs imported.
-AS_SOMEBODY = """
-import hashlib, engine.store.database, engine.store.locks, engine.store.writer
-if os.geteuid() == 0:
-    os.chown(path.parent, 65534, 65534)
-    os.setgid(65534), os.setuid(65534)
-store = SqliteStore(path, SystemClock())
-begun(store, A, events=3)
-digest = store.blob_put(b"content")
-store.close()
-"""
-
-READ_ONLY_FILE = """
-path.chmod(0o400)
-store = SqliteStore(path, SystemClock())
-heard = Recorder()
-store.acquire(A, heard)
-store.submit(A, message(3))
-error = heard.wait_for_error()
-say(type(error).__name__, "it may not be written" in str(error))
-try:
-    store.submit(A, message(4))
-except SessionReadOnlyError as refused:
-    say("refused")
-say(len(store.load(A)), len(store.rows()), store.blob_get(digest).decode(), heard.seqs, len(heard.errors))
-store.close()
-"""
-
-READ_ONLY_DIRECTORY = """
-path.parent.chmod(0o500)
-(path.parent / "locks").chmod(0o500)
-store = SqliteStore(path, SystemClock())
-say(len(store.load(A)), len(store.rows()), store.blob_get(digest).decode())
-for attempt in (lambda: store.acquire(A, Recorder()), lambda: store.create(row(B))):
-    try:
-        attempt()
-    except StoreError as error:
-        say(error)
-store.close()
-say(sorted(os.listdir(path.parent)))
-new = SqliteStore(path.parent / "other.db", SystemClock())
-try:
-    new.rows()
-except StoreError as error:
-    say(error)
-new.close()
-"""
-
-
-def test_without_permission_to_write_the_session_is_read_only() -> None:
-    with _place_of_somebody_without_rights() as place:
-        lines = outcome(AS_SOMEBODY + READ_ONLY_FILE, place / "sessions.db")
-    assert lines == ["StoreError True", "refused", "3 1 content [] 1"]
-
-
-def test_in_a_read_only_directory_everything_can_be_read_and_nothing_acquired() -> None:
-    with _place_of_somebody_without_rights() as place:
-        read, *refused, left, new = outcome(AS_SOMEBODY + READ_ONLY_DIRECTORY, place / "sessions.db")
-    assert read == "3 1 content"
-    assert [line.endswith("make its directory writable, or free some space") for line in refused] == [True, True]
-    assert left == "['locks', 'sessions.db']"
-    assert "Permission denied; make its directory writable or choose another path" in new
-
-
 def test_another_writer_that_hangs_is_waited_for_and_then_reported(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
@@ -288,6 +210,8 @@ def test_a_row_that_somebody_took_away_stops_the_session_and_writes_no_orphan(tm
         other.execute("DELETE FROM sessions")
     store.submit(A, message(1))
     assert "FOREIGN KEY" in str(heard.wait_for_error())
+    with pytest.raises(SessionNotFoundError):
+        store.row(A)
     store.close()
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("SELECT count(*) FROM events").fetchone()[0] == 0
@@ -308,4 +232,30 @@ def test_a_failure_before_anybody_listens_is_told_to_the_first_who_does(tmp_path
     with pytest.raises(SessionReadOnlyError):
         store.retitle(A, "nor this")
     assert (store.load(A), store.row(A).events) == ([], 0)
+    store.close()
+
+
+def test_what_was_queued_behind_a_failed_commit_is_never_written(tmp_path: Path) -> None:
+    """The lock goes away with the error, so what was queued meanwhile could be committed, with a gap before it."""
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock(), busy_seconds=0.5)
+    begun(store, events=1)
+    store.release(A)
+    errors: list[Exception | None] = []
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+
+        def unlock(_seq: int, error: Exception | None) -> None:
+            errors.append(error)
+            other.execute("ROLLBACK")
+
+        store.acquire(A, unlock)
+        other.execute("BEGIN IMMEDIATE")
+        store.submit(A, message(1))
+        queue = store._parts().writer._queue
+        while not queue.empty() and not errors:  # the writer takes it at once, and then waits for the lock
+            pass
+        store.submit(A, message(2))
+        store._parts().writer.drain()
+    assert [event.seq for event in store.load(A)] == [0]
+    assert [type(error) for error in errors] == [StoreError]
     store.close()

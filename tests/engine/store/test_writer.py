@@ -55,11 +55,11 @@ def test_a_listener_may_read_and_write(tmp_path: Path) -> None:
     done = threading.Event()
 
     def echo(seq: int, _error: Exception | None) -> None:
-        found.append(len(store.load(A)))
         if seq < 3:
             store.submit(A, message(seq + 1))
             store.blob_put(b"content")
-        else:
+        found.append(len(store.load(A)))
+        if seq == 3:
             done.set()
 
     begun(store, B)
@@ -104,10 +104,11 @@ def test_content_is_never_later_than_the_event_that_names_it(tmp_path: Path) -> 
 
 def test_the_same_content_is_kept_once(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    for _ in range(2):
+    for session_id in (A, B):
         store = SqliteStore(path, CountingClock())
         for _ in range(3):
-            store.blob_put(b"a" * 100_000)
+            digest = store.blob_put(b"a" * 100_000)
+        begun(store, session_id, events=1, text=digest)
         store.close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*), max(size), max(length(data)) < 1000 FROM blobs").fetchone() == (
