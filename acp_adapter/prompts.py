@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.wire.v1.content import (
@@ -13,6 +14,7 @@ from acp_adapter.wire.v1.content import (
     TextResourceContents,
 )
 from engine.events import Attachment
+from engine.events.conversation import PromptKind
 
 
 def read_prompt(blocks: Sequence[ContentBlock]) -> tuple[str, tuple[Attachment, ...]]:
@@ -41,3 +43,22 @@ def read_prompt(blocks: Sequence[ContentBlock]) -> tuple[str, tuple[Attachment, 
     if not texts and not attachments:
         raise ProtocolError(Code.INVALID_PARAMS, "prompt: must hold at least one content block")
     return "\n".join(texts), tuple(attachments)
+
+
+def wanted_kind(meta: Mapping[str, Any] | None) -> PromptKind | None:
+    """What the client wants a prompt to be that comes while a turn is running: `_meta.rewindow.promptKind`.
+
+    Raises:
+        ProtocolError: invalid params, for a kind that there is not.
+    """
+    ours = (meta or {}).get("rewindow")
+    kind = cast("dict[str, Any]", ours).get("promptKind") if isinstance(ours, dict) else None
+    match kind:
+        case None:
+            return None
+        case "steer":
+            return "steer"
+        case "followUp":
+            return "follow_up"
+        case _:
+            raise ProtocolError(Code.INVALID_PARAMS, '_meta.rewindow.promptKind: must be "steer" or "followUp"')

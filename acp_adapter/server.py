@@ -19,11 +19,13 @@ from acp_adapter.errors import Code, ProtocolError, to_error
 from acp_adapter.handlers import METHODS
 from acp_adapter.rpc.peer import Peer
 from acp_adapter.rpc.stdio import StdioTransport
-from acp_adapter.wire.model import WireModel
+from engine.ids import SessionId
 
 if TYPE_CHECKING:
     from acp_adapter.conversation import Conversation
+    from acp_adapter.rpc.methods import Context
     from acp_adapter.wire.v1.initialize import ClientCapabilities
+    from engine.runtime.session import Session
     from engine.runtime.sessions import Sessions
     from engine.runtime.settings import Settings
     from engine.runtime.worker_zygote import Zygote
@@ -90,14 +92,36 @@ class Connection:
         gc.enable()
         self.sessions.warm_up()
 
-    def adopt(self, conversation: Conversation) -> None:
-        """Registers a conversation; prompts may come from now on."""
-        self._conversations[conversation.session.session_id] = conversation
+    def adopt(self, session: Session, context: Context[Connection, Any]) -> Conversation:
+        """Registers a session; prompts may come from now on. It is shown once the response of `context` is out.
 
-    def show(self, conversation: Conversation) -> None:
-        """Begins to send what happens in it; only after the client was told the session's id."""
+        Clients drop or choke on updates for a session whose id they have not been told.
+        """
+        from acp_adapter.conversation import Conversation
+
+        assert self._peer is not None
         assert self._tasks is not None
-        conversation.start(self._tasks)
+        conversation = Conversation(session, self._peer)
+        self._conversations[session.session_id] = conversation
+        tasks = self._tasks
+
+        async def show() -> None:
+            conversation.start(tasks)
+            await conversation.announce()
+
+        context.after_response(show)
+        return conversation
+
+    async def reopen(self, session_id: str, context: Context[Connection, Any]) -> Conversation:
+        """The conversation of a session of the store, which may be open on this connection already.
+
+        Raises:
+            SessionNotFoundError, SessionInUseError.
+        """
+        conversation = self._conversations.get(session_id)
+        if conversation is not None:
+            return conversation
+        return self.adopt(await self.sessions.load(SessionId(session_id)), context)
 
     def conversation(self, session_id: str) -> Conversation:
         """The open conversation of this id.
@@ -123,10 +147,6 @@ class Connection:
         await conversation.settled()
         self._conversations.pop(session_id, None)
         await self.sessions.close(session_id)
-
-    async def notify(self, method: str, params: WireModel | Mapping[str, Any]) -> None:
-        assert self._peer is not None
-        await self._peer.notify(method, params)
 
     # --- the whole life -----------------------------------------------------------------------------------------------
 

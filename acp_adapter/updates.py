@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from acp_adapter.options import config_options
 from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.v1 import tools as w
 from acp_adapter.wire.v1.content import TextContent
-from acp_adapter.wire.v1.updates import AgentMessageChunk, AgentThoughtChunk, UsageUpdate, UserMessageChunk
+from acp_adapter.wire.v1.updates import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    SessionInfoUpdate,
+    UsageUpdate,
+    UserMessageChunk,
+)
 from engine.events import (
     AgentReasoning,
     AgentText,
     Condensation,
     CondensationRequest,
+    ConfigChanged,
     EffectAnswered,
     EffectRequested,
     EnvironmentRestored,
@@ -28,14 +39,18 @@ from engine.events import (
     ExecutionStarted,
     FileChanged,
     MethodCalled,
+    ModeChanged,
     NamesRebound,
     NodeChanged,
+    PermissionAnswered,
+    PermissionAsked,
     PromptQueued,
     PromptWithdrawn,
     RunStop,
     SessionOpened,
     StatementRecorded,
     TickApplied,
+    TitleChanged,
     ToolCall,
     ToolResult,
     UsageReported,
@@ -47,6 +62,7 @@ from engine.ids import StatementId, ToolCallId
 from engine.projection.prompt import user_text
 from engine.projection.results import result_text
 from engine.runtime.journal import OutputStreamed, ReasoningStreamed, Signal, TextStreamed
+from engine.runtime.policy import Policy
 from engine.tools import TOOLS
 
 LIVE_OUTPUT_CHARS: Final = 4_096
@@ -62,6 +78,7 @@ class Updates:
         self._cwd = cwd
         self._calls: dict[StatementId, ToolCallId] = {}
         self._output: dict[ToolCallId, str] = {}
+        self._policy = Policy()
         self._file_call: tuple[str, str] | None = None
 
     def live(self, item: Event | Signal) -> Sequence[WireModel]:
@@ -80,7 +97,13 @@ class Updates:
 
     def replayed(self, event: Event) -> Sequence[WireModel]:
         """What to send for an event of a session that is loaded."""
+        self._policy.apply(event)
         return _ROWS[type(event)](self, event)
+
+    def skip(self, events: Iterable[Event]) -> None:
+        """Notes what later events refer to, without sending anything."""
+        for event in events:
+            self.replayed(event)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -100,7 +123,7 @@ class Updates:
         return [
             w.ToolCall(
                 tool_call_id=event.tool_call_id,
-                title=_title(event.source),
+                title=event.title,
                 name="python",
                 kind="execute",
                 status="pending",
@@ -154,7 +177,7 @@ class Updates:
         ]
 
     def _answered(self, event: ToolResult) -> Sequence[WireModel]:
-        if event.parent_id is None:
+        if event.parent_id is None and event.status != "rejected":
             return []  # because its statement's end is announced by ExecutionFinished
         return [
             w.ToolCallUpdate(
@@ -201,6 +224,16 @@ class Updates:
     def _usage(self, event: UsageReported) -> Sequence[WireModel]:
         return [UsageUpdate(used=event.used, size=event.size)]
 
+    def _mode(self, event: ModeChanged) -> Sequence[WireModel]:
+        return [CurrentModeUpdate(current_mode_id=event.mode), *self._options(event)]
+
+    def _options(self, _: Event) -> Sequence[WireModel]:
+        return [ConfigOptionUpdate(config_options=list(config_options(self._policy)))]
+
+    def _titled(self, event: TitleChanged) -> Sequence[WireModel]:
+        updated = datetime.fromtimestamp(event.at, UTC).isoformat()
+        return [SessionInfoUpdate(title=event.title, updated_at=updated)]
+
     def _nothing(self, _: Event) -> Sequence[WireModel]:
         return []
 
@@ -220,6 +253,11 @@ _ROWS: Final[dict[type[Event], Row]] = {
     FileChanged: Updates._file,
     EnvironmentRestored: Updates._restored,
     UsageReported: Updates._usage,
+    ModeChanged: Updates._mode,
+    ConfigChanged: Updates._options,
+    TitleChanged: Updates._titled,
+    PermissionAsked: Updates._nothing,
+    PermissionAnswered: Updates._nothing,
     SessionOpened: Updates._nothing,
     RunStop: Updates._nothing,
     Condensation: Updates._nothing,
@@ -234,11 +272,6 @@ _ROWS: Final[dict[type[Event], Row]] = {
     PromptWithdrawn: Updates._nothing,
     ViewEnforced: Updates._nothing,
 }
-
-
-def _title(source: str) -> str:
-    line = next((line.strip() for line in source.splitlines() if line.strip()), "(empty)")
-    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
 
 
 def _block(text: str) -> w.Content:

@@ -6,15 +6,15 @@ diff, artifacts). Must not know how statements are run. Written by the worker, k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
 StatementKind = Literal["python", "meta"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeInfo:
+class TypeInfo(Struct, frozen=True, kw_only=True):
     """A value as a namespace diff shows it: type name, capped repr, and a best-effort size in bytes or elements."""
 
     type_name: str
@@ -22,8 +22,7 @@ class TypeInfo:
     size: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeInfo:
+class ChangeInfo(Struct, frozen=True, kw_only=True):
     """A name whose value changed: rebound (another object) or mutated in place.
 
     Digests are xxh3 hex of the content, or None where the content could not be digested ("unknown").
@@ -36,8 +35,7 @@ class ChangeInfo:
     mutated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceDiff:
+class NamespaceDiff(Struct, frozen=True, kw_only=True):
     """Which names a statement added, changed and deleted. Names starting with two underscores are left out."""
 
     added: dict[str, TypeInfo] = field(default_factory=dict[str, TypeInfo])
@@ -48,8 +46,7 @@ class NamespaceDiff:
         return bool(self.added or self.changed or self.deleted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExceptionInfo:
+class ExceptionInfo(Struct, frozen=True, kw_only=True):
     """Why a statement failed: exception type, bounded message, and the traceback from the user's frame on."""
 
     type: str
@@ -57,8 +54,7 @@ class ExceptionInfo:
     traceback: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
+class Captured(Struct, frozen=True, kw_only=True):
     """One output stream of one execution: the first 64 KiB as text, the total in bytes, xxh3 hex of the whole."""
 
     text: str = ""
@@ -71,8 +67,7 @@ class Captured:
         return self.total_bytes > len(self.text.encode("utf-8", "surrogatepass"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Display:
+class Display(Struct, frozen=True, kw_only=True):
     """A node's render that belongs into the statement's result, because `view` or `show` asked for it."""
 
     obj_id: str
@@ -81,16 +76,14 @@ class Display:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
+class Location(Struct, frozen=True, kw_only=True):
     """A place in a document: absolute path and 1-based line."""
 
     path: str
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(Struct, frozen=True, kw_only=True):
     """A file that a statement made: absolute path, media type, size in bytes, content digest."""
 
     path: str

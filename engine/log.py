@@ -8,7 +8,8 @@ to a transport.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from .errors import InvalidEventError
 from .events import UNSTAMPED, Event, ToolCall, ToolResult

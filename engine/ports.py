@@ -7,12 +7,15 @@ Nothing here performs anything. Implementations: `worker` and `runtime` (Environ
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from msgspec import Struct, field
+
 from .events import Event
+from .events.session import PermissionOutcome
 from .execution import Artifact, Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
-from .ids import BlobDigest, ExecutionId, Seq, SessionId
+from .ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 
 # --- time and chance -------------------------------------------------------------------------------------------------
 
@@ -34,8 +37,7 @@ class Entropy(Protocol):
 # --- files, as nodes see them ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FileStamp:
+class FileStamp(Struct, frozen=True):
     """What decides whether a file has to be read again; equal stamps mean equal content."""
 
     mtime_ns: int
@@ -119,8 +121,7 @@ class Store(Protocol):
 # --- the environment -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """What one worker may use. Sizes in bytes, times in seconds."""
 
     data_bytes: int = 4 << 30
@@ -129,8 +130,7 @@ class Limits:
     grace_seconds: float = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentSpec:
+class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     """Where statements run: absolute directories, the project's import path, and the allowed environment variables."""
 
     cwd: str
@@ -140,19 +140,21 @@ class EnvironmentSpec:
     limits: Limits = field(default_factory=Limits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """One execution to run. `label` is what tracebacks call the source; `round_id` is what nodes note as touched."""
+class RunRequest(Struct, frozen=True, kw_only=True):
+    """One execution to run. `label` is what tracebacks call the source; `round_id` is what nodes note as touched.
+
+    With `plan` whatever would change something outside raises PermissionError; bookkeeping, not a boundary.
+    """
 
     execution_id: ExecutionId
     label: str
     source: str
     round_id: int = 0
     time_limit: float | None = None
+    plan: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome:
+class RunOutcome(Struct, frozen=True, kw_only=True):
     """What came of it. `events` are unstamped node and name events in the order in which they happened."""
 
     status: ExecutionStatus
@@ -168,8 +170,7 @@ class RunOutcome:
     events: tuple[Event, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectRequest:
+class EffectRequest(Struct, frozen=True, kw_only=True):
     """What a statement asks of the host: `operation` with plain-data arguments; `ordinal` counts within the run."""
 
     ordinal: int
@@ -177,8 +178,7 @@ class EffectRequest:
     arguments: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectAnswer:
+class EffectAnswer(Struct, frozen=True, kw_only=True):
     """Plain data for the statement, or the exception it is to see."""
 
     value: object = None
@@ -189,16 +189,14 @@ EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
 OutputSink = Callable[[Literal["stdout", "stderr"], str], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TickOutcome:
+class TickOutcome(Struct, frozen=True, kw_only=True):
     """The events of one tick, unstamped, in the order of the phases."""
 
     events: tuple[Event, ...] = ()
     time_ms: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandleRow:
+class HandleRow(Struct, frozen=True, kw_only=True):
     """One handle as the handle table and `/views` show it."""
 
     name: str
@@ -213,8 +211,7 @@ class HandleRow:
     title: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectionPart:
+class ProjectionPart(Struct, frozen=True, kw_only=True):
     """The worker's share of a projection: the tail block, and exact token counts of the texts it was asked about."""
 
     tail: str
@@ -223,8 +220,7 @@ class ProjectionPart:
     handles: tuple[HandleRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastExecution:
+class PastExecution(Struct, frozen=True, kw_only=True):
     """An execution to run again when an environment is rebuilt, with the recorded answers to its effects."""
 
     request: RunRequest
@@ -232,8 +228,7 @@ class PastExecution:
     answers: tuple[EffectAnswer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """How a rebuild went: how many executions ran again, and one sentence for each that came out differently."""
 
     executions: int
@@ -280,11 +275,35 @@ class Environment(Protocol):
     async def close(self) -> None: ...
 
 
+# --- permissions -----------------------------------------------------------------------------------------------------
+
+
+class PermissionQuestion(Struct, frozen=True, kw_only=True):
+    """May this be done? `seq` is the event that announced the call; whoever asks shows everything up to it first."""
+
+    tool_call_id: ToolCallId
+    title: str
+    source: str
+    seq: Seq
+
+
+class PermissionAnswer(Struct, frozen=True, kw_only=True):
+    """The user's word. Whatever is not clearly `allowed` is not."""
+
+    outcome: PermissionOutcome
+    remember: bool = False
+
+
+class Permissions(Protocol):
+    """Somebody to ask. Cancelled by cancelling the wait."""
+
+    async def ask(self, question: PermissionQuestion) -> PermissionAnswer: ...
+
+
 # --- the model -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True):
     """One model call: stable instructions, the View's events, and the tail block that is never stored."""
 
     instructions: str
@@ -292,27 +311,24 @@ class Prompt:
     tail: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ReasoningDelta(Struct, frozen=True):
     text: str
     signature: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StatementAsked:
-    """The model wants one cell of Python to be run. At most one in a reply."""
+class StatementAsked(Struct, frozen=True):
+    """The model wants one cell of Python to be run. At most one in a reply. What the user `typed` is never asked."""
 
     source: str
     tool_call_id: str | None = None
+    typed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyEnded:
+class ReplyEnded(Struct, frozen=True):
     cause: Literal["end", "length", "refusal"] = "end"
 
 

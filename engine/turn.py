@@ -4,7 +4,7 @@ The driver performs one effect at a time and feeds its outcome back; `Cancel` ma
 of TRANSITIONS, so that cancellation and ordering are tested as plain functions. Must never call out. The row that is
 easy to forget is the outcome that arrives after a cancel: it ends the turn as cancelled, whatever it was.
 
-    IDLE --Begin--> [RUNNING openings] -> TICKING -> CALLING -> RUNNING -> TICKING -> CALLING ... -> STOPPED
+    IDLE --Begin--> [RUNNING openings] -> TICKING -> CALLING -> [ASKING] -> RUNNING -> TICKING -> CALLING ... -> STOPPED
 
 A tick precedes every model call, so that a projection never shows a file as it was before.
 """
@@ -12,9 +12,10 @@ A tick precedes every model call, so that a projection never shows a file as it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from .events.conversation import StopCause
 
@@ -23,6 +24,7 @@ class State(Enum):
     IDLE = "idle"
     TICKING = "ticking"
     CALLING = "calling"
+    ASKING = "asking"
     RUNNING = "running"
     CANCELLING = "cancelling"
     STOPPED = "stopped"
@@ -31,62 +33,71 @@ class State(Enum):
 # --- what is fed in ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Struct, frozen=True):
     """The prompt's turn has come. `openings` are statements that open what it had attached."""
 
     openings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(Struct, frozen=True):
     """The tick is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replied:
-    """The model's reply is complete; `statement` is the cell it wants run, if any."""
+class Replied(Struct, frozen=True):
+    """The model's reply is complete; `statement` is the cell it wants run, if any; `ask`: the user decides first."""
 
     statement: str | None = None
     tool_call_id: str | None = None
+    ask: bool = False
     cause: Literal["end", "length", "refusal"] = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Answered(Struct, frozen=True):
+    """The user decided about the statement."""
+
+    allowed: bool
+
+
+class Steered(Struct, frozen=True):
+    """The user said something that the next model call will read; there has to be one."""
+
+
+class Ran(Struct, frozen=True):
     """The statement ended, in whatever way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The effect could not be performed; `detail` is for the user."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Aborted:
+class Aborted(Struct, frozen=True):
     """The effect was given up because of an `Abort`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(Struct, frozen=True):
     """The user wants the turn to end now."""
 
 
-Outcome = Begin | Ticked | Replied | Ran | Failed | Aborted | Cancel
+Outcome = Begin | Ticked | Replied | Answered | Steered | Ran | Failed | Aborted | Cancel
 
 
 # --- what comes out ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CallModel:
+class CallModel(Struct, frozen=True):
     round_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunStatement:
+class AskPermission(Struct, frozen=True):
+    """Ask the user whether the statement may run."""
+
+    source: str
+    tool_call_id: str
+
+
+class RunStatement(Struct, frozen=True):
     """Run one cell. `tool_call_id` is None for an opening, which no model asked for."""
 
     source: str
@@ -94,23 +105,20 @@ class RunStatement:
     tool_call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunTick:
+class RunTick(Struct, frozen=True):
     round_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(Struct, frozen=True):
     """Give up the effect that is being performed, at once; its outcome is still to be fed in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     cause: StopCause
     detail: str | None = None
 
 
-Effect = CallModel | RunStatement | RunTick | Abort | Stop
+Effect = CallModel | AskPermission | RunStatement | RunTick | Abort | Stop
 
 
 class Turn:
@@ -126,6 +134,8 @@ class Turn:
         self.round_id = first_round
         self._rounds_left = max_rounds
         self._openings: list[str] = []
+        self._asked: RunStatement | None = None
+        self._steered = False
 
     def feed(self, outcome: Outcome) -> Effect | None:
         """The effect that `outcome` leads to.
@@ -161,6 +171,7 @@ class Turn:
         if self._rounds_left == 0:
             return self._stop("max_turn_requests")
         self._rounds_left -= 1
+        self._steered = False
         self.state = State.CALLING
         return CallModel(self.round_id)
 
@@ -172,9 +183,25 @@ class Turn:
         if outcome.cause == "length":
             return self._stop("max_tokens")
         if outcome.statement is None:
-            return self._stop("end_turn")
+            return self._open_next() if self._steered else self._stop("end_turn")
+        run = RunStatement(outcome.statement, self.round_id - 1, outcome.tool_call_id)
+        if outcome.ask and outcome.tool_call_id is not None:
+            self._asked = run
+            self.state = State.ASKING
+            return AskPermission(run.source, outcome.tool_call_id)
         self.state = State.RUNNING
-        return RunStatement(outcome.statement, self.round_id - 1, outcome.tool_call_id)
+        return run
+
+    def _answered(self, outcome: Outcome) -> Effect:
+        assert isinstance(outcome, Answered)
+        assert self._asked is not None
+        if not outcome.allowed:
+            return self._open_next()
+        self.state = State.RUNNING
+        return self._asked
+
+    def _steer(self, _: Outcome) -> None:
+        self._steered = True
 
     def _failed(self, outcome: Outcome) -> Effect:
         assert isinstance(outcome, Failed)
@@ -206,11 +233,20 @@ TRANSITIONS: Final[dict[tuple[State, type], Row]] = {
     (State.CALLING, Replied): Turn._replied,
     (State.CALLING, Failed): Turn._failed,
     (State.CALLING, Cancel): Turn._cancel,
+    (State.CALLING, Steered): Turn._steer,
+    (State.TICKING, Steered): Turn._steer,
+    (State.ASKING, Answered): Turn._answered,
+    (State.ASKING, Failed): Turn._failed,
+    (State.ASKING, Cancel): Turn._cancel,
+    (State.ASKING, Steered): Turn._steer,
+    (State.RUNNING, Steered): Turn._steer,
     (State.RUNNING, Ran): Turn._ran,
     (State.RUNNING, Failed): Turn._failed,
     (State.RUNNING, Cancel): Turn._cancel,
     (State.CANCELLING, Ticked): Turn._cancelled,
     (State.CANCELLING, Replied): Turn._cancelled,
+    (State.CANCELLING, Answered): Turn._cancelled,
+    (State.CANCELLING, Steered): Turn._ignore,
     (State.CANCELLING, Ran): Turn._cancelled,
     (State.CANCELLING, Failed): Turn._cancelled,
     (State.CANCELLING, Aborted): Turn._cancelled,
@@ -218,6 +254,8 @@ TRANSITIONS: Final[dict[tuple[State, type], Row]] = {
     (State.STOPPED, Begin): Turn._ignore,
     (State.STOPPED, Ticked): Turn._ignore,
     (State.STOPPED, Replied): Turn._ignore,
+    (State.STOPPED, Answered): Turn._ignore,
+    (State.STOPPED, Steered): Turn._ignore,
     (State.STOPPED, Ran): Turn._ignore,
     (State.STOPPED, Failed): Turn._ignore,
     (State.STOPPED, Aborted): Turn._ignore,

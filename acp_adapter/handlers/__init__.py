@@ -16,9 +16,15 @@ _MODULES: Final = {
     "initialize": "initialize",
     "authenticate": "authenticate",
     "session/new": "session_new",
+    "session/load": "session_load",
+    "session/resume": "session_resume",
+    "session/list": "session_list",
+    "session/delete": "session_delete",
     "session/prompt": "session_prompt",
     "session/cancel": "session_cancel",
     "session/close": "session_close",
+    "session/set_mode": "session_set_mode",
+    "session/set_config_option": "session_set_config_option",
 }
 
 

@@ -36,9 +36,11 @@ async def _handle(context: Context[Connection, None], params: InitializeRequest)
     return InitializeResponse(
         protocol_version=PROTOCOL_VERSION,
         agent_capabilities=AgentCapabilities(
-            load_session=False,
+            load_session=True,
             prompt_capabilities=PromptCapabilities(image=False, audio=False, embedded_context=True),
-            session_capabilities=SessionCapabilities(close=Empty(), additional_directories=Empty()),
+            session_capabilities=SessionCapabilities(
+                list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=Empty()
+            ),
         ),
         auth_methods=[],
         agent_info=Implementation(name="rewindow", title="Rewindow", version=version("rewindow")),

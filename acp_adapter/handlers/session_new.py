@@ -19,22 +19,17 @@ def _accept(connection: Connection, params: NewSessionRequest) -> None:
 
 
 async def _handle(context: Context[Connection, None], params: NewSessionRequest) -> NewSessionResponse:
-    from acp_adapter.conversation import Conversation, available_commands  # loads the engine
+    from acp_adapter.options import config_options, mode_state  # loads the engine
 
     connection = context.connection
     if params.mcp_servers:
         _log.warning("%d MCP servers were given; this version does not connect to any", len(params.mcp_servers))
     session = await connection.sessions.create(params.cwd, tuple(params.additional_directories))
-    conversation = Conversation(session, connection.notify)
-
-    async def follow_up() -> None:
-        # Only now: clients drop or choke on updates for a session whose id they have not been told.
-        connection.show(conversation)
-        await conversation.announce(available_commands())
-
-    connection.adopt(conversation)
-    context.after_response(follow_up)
-    return NewSessionResponse(session_id=session.session_id)
+    connection.adopt(session, context)
+    policy = session.parts.policy
+    return NewSessionResponse(
+        session_id=session.session_id, modes=mode_state(policy), config_options=list(config_options(policy))
+    )
 
 
 METHOD: Final = Method("session/new", NewSessionRequest, _accept, _handle)

@@ -33,12 +33,12 @@ class Accepted:
 
 
 def _accept(connection: Connection, params: PromptRequest) -> Accepted:
-    from acp_adapter.prompts import read_prompt  # loads the engine's events
+    from acp_adapter.prompts import read_prompt, wanted_kind  # loads the engine's events
 
     connection.require_initialized()
     conversation = connection.conversation(params.session_id)
     text, attachments = read_prompt(params.prompt)
-    return Accepted(conversation, conversation.accept(text, attachments))
+    return Accepted(conversation, conversation.accept(text, attachments, wanted_kind(params.meta)))
 
 
 async def _handle(context: Context[Connection, Accepted], params: PromptRequest) -> PromptResponse:

@@ -25,10 +25,15 @@ from .execution import (
 )
 from .nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
 from .session import (
+    ConfigChanged,
     EnvironmentRestored,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionAsked,
     PromptQueued,
     PromptWithdrawn,
     SessionOpened,
+    TitleChanged,
     UsageReported,
     ViewEnforced,
 )
@@ -58,6 +63,11 @@ EVENTS: tuple[type[Event], ...] = (
     UsageReported,
     ViewEnforced,
     EnvironmentRestored,
+    PermissionAsked,
+    PermissionAnswered,
+    ModeChanged,
+    ConfigChanged,
+    TitleChanged,
 )
 
 __all__ = [
@@ -68,6 +78,7 @@ __all__ = [
     "Attachment",
     "Condensation",
     "CondensationRequest",
+    "ConfigChanged",
     "EffectAnswered",
     "EffectRequested",
     "EnvironmentRestored",
@@ -76,8 +87,11 @@ __all__ = [
     "ExecutionStarted",
     "FileChanged",
     "MethodCalled",
+    "ModeChanged",
     "NamesRebound",
     "NodeChanged",
+    "PermissionAnswered",
+    "PermissionAsked",
     "PromptQueued",
     "PromptWithdrawn",
     "RunStop",
@@ -85,6 +99,7 @@ __all__ = [
     "StatementRecorded",
     "ThinkingBlock",
     "TickApplied",
+    "TitleChanged",
     "ToolCall",
     "ToolResult",
     "UsageReported",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
+
+from msgspec import Struct
 
 from ..ids import MAIN_BRANCH, BranchId, EventId, Seq
 
@@ -12,8 +13,7 @@ UNSTAMPED: Final = Seq(-1)
 UNNAMED: Final = EventId("")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """The stamp of an event; `EventLog.append` fills it in. `at` is in seconds since the Unix epoch.
 
     `kind` names the event on disk and never changes; `v` is the version of its fields and grows when their meaning

@@ -1,7 +1,8 @@
 """Events as JSON objects: `{"kind": ..., "v": ..., <fields>}`, one decoder per kind.
 
 Used by the store, by export and import, and between worker and host. Decoding validates: a log or a worker may hold
-anything. A tagged union would be the obvious way, but msgspec has none for dataclasses.
+anything. Each kind has a decoder of its own, made when it is first needed, because one for all kinds would be paid for
+at every start.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ cycles, never in the View, because a provider must not see calls that its model 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar, Literal
+
+from msgspec import Struct, field
 
 from ..ids import EventId, LlmResponseId, MessageId, ToolCallId
 from .base import Event
@@ -18,8 +19,7 @@ RunStopReason = Literal["completed", "interrupted", "error"]
 StopCause = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
+class Attachment(Struct, frozen=True, kw_only=True):
     """Something a prompt carried besides text: a link (`text` None) or an embedded text resource."""
 
     uri: str
@@ -28,8 +28,7 @@ class Attachment:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThinkingBlock:
+class ThinkingBlock(Struct, frozen=True, kw_only=True):
     """A model's thinking as its provider signed it; it must go back unchanged or not at all."""
 
     text: str
@@ -37,8 +36,7 @@ class ThinkingBlock:
     provider: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserMessage(Event):
+class UserMessage(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "user_message"
 
     message_id: MessageId
@@ -47,8 +45,7 @@ class UserMessage(Event):
     attachments: tuple[Attachment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentText(Event):
+class AgentText(Event, frozen=True, kw_only=True):
     """One finished (or interrupted) item of assistant text, holding exactly what was streamed."""
 
     kind: ClassVar[str] = "agent_text"
@@ -58,8 +55,7 @@ class AgentText(Event):
     llm_response_id: LlmResponseId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentReasoning(Event):
+class AgentReasoning(Event, frozen=True, kw_only=True):
     """One finished (or interrupted) item of the model's reasoning, with the provider's signature where it gave one."""
 
     kind: ClassVar[str] = "agent_reasoning"
@@ -70,8 +66,7 @@ class AgentReasoning(Event):
     llm_response_id: LlmResponseId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall(Event):
+class ToolCall(Event, frozen=True, kw_only=True):
     """A call the model made (`parent_id` None), or one that a statement made through a helper."""
 
     kind: ClassVar[str] = "tool_call"
@@ -84,8 +79,7 @@ class ToolCall(Event):
     parent_id: ToolCallId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult(Event):
+class ToolResult(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "tool_result"
 
     tool_call_id: ToolCallId
@@ -94,8 +88,7 @@ class ToolResult(Event):
     parent_id: ToolCallId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStop(Event):
+class RunStop(Event, frozen=True, kw_only=True):
     """The agent went idle. `reason` is the boundary class of the request cycle, `cause` says why in more detail."""
 
     kind: ClassVar[str] = "run_stop"
@@ -105,8 +98,7 @@ class RunStop(Event):
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condensation(Event):
+class Condensation(Event, frozen=True, kw_only=True):
     """Events leave the View for good; a summary may take their place at `summary_offset`, a gap of what remains."""
 
     kind: ClassVar[str] = "condensation"
@@ -116,8 +108,7 @@ class Condensation(Event):
     summary_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CondensationRequest(Event):
+class CondensationRequest(Event, frozen=True, kw_only=True):
     """Somebody asked for a condensation: a person, or a provider that refused the context as too long."""
 
     kind: ClassVar[str] = "condensation_request"

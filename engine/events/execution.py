@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
+
+from msgspec import field
 
 from ..execution import (
     Artifact,
@@ -18,9 +19,10 @@ from ..execution import (
 from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
 from .base import Event
 
+TITLE_CHARS: Final = 80
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementRecorded(Event):
+
+class StatementRecorded(Event, frozen=True, kw_only=True):
     """One cell of Python source joined the timeline. `index` counts from 1 along the branch.
 
     `parent` is the statement before it on its branch; `fingerprint` is xxh3 hex over source and environment facts;
@@ -42,9 +44,14 @@ class StatementRecorded(Event):
     def label(self) -> str:
         return f"<statement {self.index}>"
 
+    @property
+    def title(self) -> str:
+        """The first line that says something, at most 80 characters."""
+        line = next((line.strip() for line in self.source.splitlines() if line.strip()), "(empty)")
+        return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionStarted(Event):
+
+class ExecutionStarted(Event, frozen=True, kw_only=True):
     """`parent` is the execution whose namespace this one starts from."""
 
     kind: ClassVar[str] = "execution_started"
@@ -54,8 +61,7 @@ class ExecutionStarted(Event):
     parent: ExecutionId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionFinished(Event):
+class ExecutionFinished(Event, frozen=True, kw_only=True):
     """The whole record of one run. Times are seconds since the epoch; `time_ms` is what the statement itself took."""
 
     kind: ClassVar[str] = "execution_finished"
@@ -76,8 +82,7 @@ class ExecutionFinished(Event):
     artifacts: tuple[Artifact, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectRequested(Event):
+class EffectRequested(Event, frozen=True, kw_only=True):
     """A statement asked the host for something; `ordinal` counts from 0 within the execution."""
 
     kind: ClassVar[str] = "effect_requested"
@@ -89,8 +94,7 @@ class EffectRequested(Event):
     tool_call_id: ToolCallId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectAnswered(Event):
+class EffectAnswered(Event, frozen=True, kw_only=True):
     """What the host answered: the digest of the result's blob, or the error the statement saw. A replay reads it."""
 
     kind: ClassVar[str] = "effect_answered"
@@ -102,8 +106,7 @@ class EffectAnswered(Event):
     error: ExceptionInfo | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamesRebound(Event):
+class NamesRebound(Event, frozen=True, kw_only=True):
     """A statement rebound injected names (`view`, `ls` ...); `restore_names()` undoes it."""
 
     kind: ClassVar[str] = "names_rebound"

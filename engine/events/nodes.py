@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar, Literal
+
+from msgspec import field
 
 from ..ids import ObjId
 from .base import Event
@@ -12,8 +13,7 @@ TickKind = Literal["sync", "periodic", "async", "group"]
 FileChangeKind = Literal["modified", "created", "deleted", "unreadable"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodCalled(Event):
+class MethodCalled(Event, frozen=True, kw_only=True):
     """A mutating method of a node was called. Arguments are bounded reprs; digests are those of `GetDigest`."""
 
     kind: ClassVar[str] = "method_called"
@@ -27,8 +27,7 @@ class MethodCalled(Event):
     after_digest: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeChanged(Event):
+class NodeChanged(Event, frozen=True, kw_only=True):
     """A node shows something else than before; `delta` is the line that the change feed shows."""
 
     kind: ClassVar[str] = "node_changed"
@@ -38,8 +37,7 @@ class NodeChanged(Event):
     delta: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TickApplied(Event):
+class TickApplied(Event, frozen=True, kw_only=True):
     """A tick of `tick_kind` changed the node in the Round `turn_id`."""
 
     kind: ClassVar[str] = "tick_applied"
@@ -50,8 +48,7 @@ class TickApplied(Event):
     delta: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChanged(Event):
+class FileChanged(Event, frozen=True, kw_only=True):
     """A file behind a running node was seen to have changed at a tick. Digests are xxh3 hex, empty for no content."""
 
     kind: ClassVar[str] = "file_changed"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from ..ids import MessageId
+from ..ids import MessageId, ToolCallId
 from .base import Event
 
+Mode = Literal["ask", "auto", "plan"]
+PermissionOutcome = Literal["allowed", "rejected", "cancelled"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOpened(Event):
+
+class SessionOpened(Event, frozen=True, kw_only=True):
     """The first event of every log. `packages` are `name-version` of the project's environment, sorted."""
 
     kind: ClassVar[str] = "session_opened"
@@ -22,8 +23,7 @@ class SessionOpened(Event):
     hash_seed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptQueued(Event):
+class PromptQueued(Event, frozen=True, kw_only=True):
     """A prompt came while a turn was running and waits for its own."""
 
     kind: ClassVar[str] = "prompt_queued"
@@ -32,8 +32,7 @@ class PromptQueued(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptWithdrawn(Event):
+class PromptWithdrawn(Event, frozen=True, kw_only=True):
     """A queued prompt will not run: the user cancelled, or the session was closed."""
 
     kind: ClassVar[str] = "prompt_withdrawn"
@@ -41,8 +40,7 @@ class PromptWithdrawn(Event):
     message_id: MessageId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageReported(Event):
+class UsageReported(Event, frozen=True, kw_only=True):
     """Exact tokens of the projection of one model call (`used`), and the budget they had to fit (`size`)."""
 
     kind: ClassVar[str] = "usage_reported"
@@ -51,8 +49,7 @@ class UsageReported(Event):
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewEnforced(Event):
+class ViewEnforced(Event, frozen=True, kw_only=True):
     """A property of the View had to remove events: the log came from elsewhere or held a bad condensation."""
 
     kind: ClassVar[str] = "view_enforced"
@@ -61,11 +58,55 @@ class ViewEnforced(Event):
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentRestored(Event):
+class EnvironmentRestored(Event, frozen=True, kw_only=True):
     """The namespace was rebuilt by running `executions` again; each divergence is a sentence on one that differed."""
 
     kind: ClassVar[str] = "environment_restored"
 
     executions: int
     divergences: tuple[str, ...] = ()
+
+
+class PermissionAsked(Event, frozen=True, kw_only=True):
+    """The user was asked whether something may be done. `scope` says what a remembered answer would cover."""
+
+    kind: ClassVar[str] = "permission_asked"
+
+    tool_call_id: ToolCallId
+    scope: str
+
+
+class PermissionAnswered(Event, frozen=True, kw_only=True):
+    """What was decided, and whether it counts for the rest of the session within the scope."""
+
+    kind: ClassVar[str] = "permission_answered"
+
+    tool_call_id: ToolCallId
+    scope: str
+    outcome: PermissionOutcome
+    remembered: bool = False
+
+
+class ModeChanged(Event, frozen=True, kw_only=True):
+    """From now on effects are asked about (`ask`), made without asking (`auto`), or refused (`plan`)."""
+
+    kind: ClassVar[str] = "mode_changed"
+
+    mode: Mode
+
+
+class ConfigChanged(Event, frozen=True, kw_only=True):
+    """An option of the session got another value."""
+
+    kind: ClassVar[str] = "config_changed"
+
+    option: str
+    value: str
+
+
+class TitleChanged(Event, frozen=True, kw_only=True):
+    """What a listing calls the session."""
+
+    kind: ClassVar[str] = "title_changed"
+
+    title: str

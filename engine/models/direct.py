@@ -56,7 +56,7 @@ class DirectModel:
                 yield TextDelta(_echo(text))
             case UserMessage(text=text):
                 source = statement_in(text)
-                yield StatementAsked(source) if source is not None else TextDelta(HELP)
+                yield StatementAsked(source, typed=True) if source is not None else TextDelta(HELP)
             case _:
                 yield TextDelta(HELP)
         yield ReplyEnded()

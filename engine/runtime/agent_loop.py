@@ -7,46 +7,46 @@ next (that is `turn.py`) nor know any protocol. Called by `Session`, one turn at
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 from .. import turn as t
 from ..errors import EnvironmentUnavailableError
 from ..events import (
-    ExecutionFinished,
-    ExecutionStarted,
+    PermissionAnswered,
+    PermissionAsked,
+    PromptWithdrawn,
     RunStop,
-    StatementRecorded,
     ToolResult,
     UsageReported,
+    UserMessage,
 )
 from ..events.conversation import ResultStatus, RunStopReason, StopCause
-from ..execution import ExecutionStatus, StatementKind
-from ..ids import ExecutionId, Minter, ToolCallId
+from ..execution import ExecutionStatus
+from ..ids import Minter, ToolCallId
 from ..log import EventLog
-from ..ports import Clock, Model, ModelError, RunOutcome, RunRequest
-from ..projection.results import result_text
+from ..ports import (
+    Clock,
+    Model,
+    ModelError,
+    PermissionAnswer,
+    PermissionQuestion,
+    Permissions,
+)
 from ..timeline.index import Timeline
-from .effects import EffectDesk
-from .journal import Journal, OutputStreamed
+from .journal import Journal
 from .live_environment import LiveEnvironment
+from .policy import STATEMENTS, Policy
 from .projector import Projector
 from .replies import ReplyRecorder
+from .statements import StatementRunner
 
 T = TypeVar("T")
 
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
 _RESULTS: Final[dict[ExecutionStatus, ResultStatus]] = {"ok": "ok", "cancelled": "cancelled"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Where a turn ends by itself. `statement_seconds` bounds each statement, `max_rounds` the model calls."""
-
-    max_rounds: int
-    statement_seconds: float
 
 
 class AgentLoop:
@@ -58,30 +58,35 @@ class AgentLoop:
         log: EventLog,
         journal: Journal,
         timeline: Timeline,
+        policy: Policy,
         environment: LiveEnvironment,
+        statements: StatementRunner,
         projector: Projector,
-        effects: EffectDesk,
         model: Model,
         minter: Minter,
         clock: Clock,
-        limits: Limits,
+        max_rounds: int,
     ) -> None:
         self._log = log
         self._journal = journal
         self._timeline = timeline
+        self._policy = policy
         self._environment = environment
         self._projector = projector
-        self._effects = effects
+        self._statements = statements
         self._model = model
         self._minter = minter
         self._clock = clock
-        self._limits = limits
+        self._max_rounds = max_rounds
+        self.permissions: Permissions | None = None
+        """Whom to ask; set by the adapter. Nobody there means no."""
+        self._steers: list[UserMessage] = []
         self._turn: t.Turn | None = None
         self._scope: anyio.CancelScope | None = None
 
     async def run(self, openings: Sequence[str]) -> t.Stop:
         """Runs a turn to its end and appends its RunStop. The UserMessage is on the log already."""
-        turn = self._turn = t.Turn(self._timeline.rounds, self._limits.max_rounds)
+        turn = self._turn = t.Turn(self._timeline.rounds, self._max_rounds)
         effect = turn.feed(t.Begin(tuple(openings)))
         while not isinstance(effect, t.Stop):
             assert effect is not None
@@ -90,14 +95,24 @@ class AgentLoop:
         self._finish(effect)
         return effect
 
+    def steer(self, message: UserMessage) -> bool:
+        """Has the running turn's next model call read `message`; False where no turn is running or it is ending."""
+        if self._turn is None or self._turn.state in (t.State.CANCELLING, t.State.STOPPED):
+            return False
+        self._turn.feed(t.Steered())
+        self._steers.append(message)
+        return True
+
     def cancel(self) -> None:
         """Ends the running turn as cancelled, if there is one; what is under way is given up at once."""
         if self._turn is not None and isinstance(self._turn.feed(t.Cancel()), t.Abort):
             if self._scope is not None:
                 self._scope.cancel()
-            self._environment.interrupt()
+            self._statements.interrupt()
 
     def _finish(self, stop: t.Stop) -> None:
+        while self._steers:
+            self._log.append(PromptWithdrawn(message_id=self._steers.pop(0).message_id))
         status: ResultStatus = "cancelled" if stop.cause == "cancelled" else "error"
         for call in self._log.open_calls:
             text = f"[{status} before it ended]"
@@ -114,8 +129,12 @@ class AgentLoop:
                     return t.Ticked()
                 case t.CallModel():
                     return await self._call_model()
+                case t.AskPermission():
+                    return await self._abortable(self._ask(effect)) or t.Aborted()
                 case t.RunStatement():
-                    return await self._run_statement(effect)
+                    call = ToolCallId(effect.tool_call_id) if effect.tool_call_id is not None else None
+                    await self._statements.run(effect.source, effect.round_id, call)
+                    return t.Ran()
                 case _:
                     raise TypeError(f"{effect} is no effect to perform")
         except (ModelError, EnvironmentUnavailableError) as error:
@@ -148,87 +167,51 @@ class AgentLoop:
         environment = await self._abortable(self._environment.ready())
         if environment is None:
             return t.Aborted()
+        # Here and not when they came, because a message must not stand between a call and its result.
+        while self._steers:
+            self._log.append(self._steers.pop(0))
         projection = await self._projector.project(environment)
         outcome: t.Outcome | None = None
         try:
             if self._turn is not None and self._turn.state is t.State.CALLING:
                 recorder = ReplyRecorder(self._log, self._journal, self._minter)
                 outcome = await self._abortable(recorder.record(self._model.reply(projection.prompt)))
+                outcome = self._decided(outcome)
         finally:
             # After the reply, because what is shown waits for what was recorded before it.
             self._log.append(UsageReported(used=projection.used, size=projection.size))
         return outcome or t.Aborted()
 
-    async def _run_statement(self, effect: t.RunStatement) -> t.Outcome:
-        kind: StatementKind = "meta" if effect.tool_call_id is None else "python"
-        call = ToolCallId(effect.tool_call_id) if effect.tool_call_id else self._minter.tool_call()
-        statement = StatementRecorded(
-            statement_id=self._minter.statement(),
-            index=len(self._timeline.cells) + 1,
-            source=effect.source,
-            tool_call_id=call,
-            statement_kind=kind,
-            parent=self._timeline.last_statement,
-            fingerprint=self._environment.fingerprint(effect.source),
-        )
-        self._log.append(statement)
-        finished = await self._execute(statement, effect.round_id)
-        if kind == "python":
-            status = _RESULTS.get(finished.status, "error")
-            self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
-        return t.Ran()
+    def _decided(self, replied: t.Replied | None) -> t.Replied | None:
+        """The reply, with `ask` only where neither mode nor a remembered answer has decided."""
+        if replied is None or replied.tool_call_id is None or not replied.ask:
+            return replied
+        return replace(replied, ask=self._policy.decided(STATEMENTS) is not True)
 
-    async def _execute(self, statement: StatementRecorded, round_id: int) -> ExecutionFinished:
-        execution_id = self._minter.execution()
-        self._log.append(
-            ExecutionStarted(
-                execution_id=execution_id,
-                statement_id=statement.statement_id,
-                parent=self._timeline.last_execution,
-            )
-        )
-        started_at = self._clock.now()
-        outcome: RunOutcome | None = None
+    async def _ask(self, effect: t.AskPermission) -> t.Answered:
+        call = ToolCallId(effect.tool_call_id)
+        announced = self._statements.announce(effect.source, call)
+        allowed = self._policy.decided(STATEMENTS)
+        if allowed is None:
+            seq = self._log.append(PermissionAsked(tool_call_id=call, scope=STATEMENTS))
+            question = PermissionQuestion(tool_call_id=call, title=announced.title, source=effect.source, seq=seq)
+            allowed = await self._permitted(question)
+        if not allowed:
+            self._log.append(ToolResult(tool_call_id=call, status="rejected", text="The user rejected this statement."))
+        return t.Answered(allowed)
+
+    async def _permitted(self, question: PermissionQuestion) -> bool:
+        answer = PermissionAnswer(outcome="cancelled")
         try:
-            environment = await self._abortable(self._environment.ready())
-            if environment is not None:
-                outcome = await environment.run(
-                    RunRequest(
-                        execution_id=execution_id,
-                        label=statement.label,
-                        source=statement.source,
-                        round_id=round_id,
-                        time_limit=self._limits.statement_seconds,
-                    ),
-                    self._effects.handler(execution_id, statement.tool_call_id),
-                    lambda stream, text: self._journal.signal(OutputStreamed(statement.tool_call_id, stream, text)),
-                )
+            if self.permissions is not None:
+                answer = await self.permissions.ask(question)
         finally:
-            finished = self._record(statement, execution_id, started_at, outcome or RunOutcome(status="cancelled"))
-        return finished
-
-    def _record(
-        self, statement: StatementRecorded, execution_id: ExecutionId, started_at: float, outcome: RunOutcome
-    ) -> ExecutionFinished:
-        for event in outcome.events:
-            self._log.append(event)
-        finished = self._environment.redacted(
-            ExecutionFinished(
-                execution_id=execution_id,
-                statement_id=statement.statement_id,
-                status=outcome.status,
-                started_at=started_at,
-                ended_at=self._clock.now(),
-                time_ms=outcome.time_ms,
-                stdout=outcome.stdout,
-                stderr=outcome.stderr,
-                value=outcome.value,
-                exception=outcome.exception,
-                displays=outcome.displays,
-                locations=outcome.locations,
-                diff=outcome.diff,
-                artifacts=outcome.artifacts,
+            self._log.append(
+                PermissionAnswered(
+                    tool_call_id=question.tool_call_id,
+                    scope=STATEMENTS,
+                    outcome=answer.outcome,
+                    remembered=answer.remember,
+                )
             )
-        )
-        self._log.append(finished)
-        return finished
+        return answer.outcome == "allowed"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Literal
 
 import anyio
+from msgspec import Struct
 
 from ..errors import SessionReadOnlyError
 from ..events import Event
@@ -21,24 +21,21 @@ from ..ids import MessageId, Seq, SessionId, ToolCallId
 from ..ports import Store
 
 
-@dataclass(frozen=True, slots=True)
-class TextStreamed:
+class TextStreamed(Struct, frozen=True):
     """A piece of assistant text, as it arrived; the whole follows as `AgentText`."""
 
     message_id: MessageId
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningStreamed:
+class ReasoningStreamed(Struct, frozen=True):
     """A piece of reasoning, as it arrived; the whole follows as `AgentReasoning`."""
 
     message_id: MessageId
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class OutputStreamed:
+class OutputStreamed(Struct, frozen=True):
     """A piece of what a running statement printed; the whole follows on `ExecutionFinished`."""
 
     tool_call_id: ToolCallId

@@ -7,10 +7,10 @@ know what runs in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 import xxhash
+from msgspec.structs import replace
 
 from ..events import EnvironmentRestored, ExecutionFinished
 from ..log import EventLog

@@ -34,7 +34,10 @@ class ReplyRecorder:
         self._thinking: list[ThinkingBlock] = []
 
     async def record(self, stream: AsyncGenerator[ModelSignal, None]) -> t.Replied:
-        """Consumes the stream. Whatever ends it, cancellation included, the open item is appended."""
+        """Consumes the stream. Whatever ends it, cancellation included, the open item is appended.
+
+        The reply says `ask` for what the user has not typed; whether that is asked is not decided here.
+        """
         statement: StatementAsked | None = None
         ended = ReplyEnded()
         try:
@@ -51,7 +54,7 @@ class ReplyRecorder:
             self._end_item()
         if statement is None or ended.cause != "end":
             return t.Replied(cause=ended.cause)
-        return t.Replied(statement.source, self._call(statement), ended.cause)
+        return t.Replied(statement.source, self._call(statement), ask=not statement.typed)
 
     async def _stream(self, delta: TextDelta | ReasoningDelta) -> None:
         if type(delta) is not self._item:

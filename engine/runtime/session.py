@@ -16,16 +16,29 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..errors import EngineError, EnvironmentUnavailableError, InvalidRequestError, TurnFailedError
-from ..events import AgentText, Attachment, PromptQueued, PromptWithdrawn, RunStop, UserMessage
+from ..events import (
+    AgentText,
+    Attachment,
+    ConfigChanged,
+    ModeChanged,
+    PromptQueued,
+    PromptWithdrawn,
+    RunStop,
+    TitleChanged,
+    UserMessage,
+)
 from ..events.conversation import PromptKind, StopCause
+from ..events.execution import TITLE_CHARS
 from ..ids import MessageId, Minter, Seq, SessionId
 from ..log import EventLog
+from ..ports import Permissions, Store
 from ..timeline.index import Timeline
 from .agent_loop import AgentLoop
 from .commands import COMMANDS, Command
 from .journal import Journal, TextStreamed
 from .live_environment import LiveEnvironment
 from .openings import openings
+from .policy import Policy, checked_mode, checked_option
 from .projector import Projector
 
 logger = logging.getLogger(__name__)
@@ -83,9 +96,11 @@ class SessionParts:
 
     session_id: SessionId
     cwd: str
+    store: Store
     log: EventLog
     journal: Journal
     timeline: Timeline
+    policy: Policy
     environment: LiveEnvironment
     projector: Projector
     loop: AgentLoop
@@ -100,6 +115,7 @@ class Session:
         self.parts = parts
         self._queue: deque[Ticket] = deque()
         self._running: Ticket | None = None
+        self._steering: list[Ticket] = []
         self._wake = anyio.Event()
         self._idle = anyio.Event()
         self._idle.set()
@@ -109,12 +125,21 @@ class Session:
     def session_id(self) -> SessionId:
         return self.parts.session_id
 
+    def attach(self, permissions: Permissions) -> None:
+        """Says whom to ask from now on."""
+        self.parts.loop.permissions = permissions
+
     def start(self, tasks: TaskGroup) -> None:
         """Begins to serve prompts."""
         tasks.start_soon(self._serve)
 
-    def accept(self, text: str, attachments: Sequence[Attachment] = ()) -> Ticket:
+    def accept(self, text: str, attachments: Sequence[Attachment] = (), wanted: PromptKind | None = None) -> Ticket:
         """Takes a prompt; at once, so that a cancel read after it finds it.
+
+        Args:
+            text: what the user typed.
+            attachments: what came with it.
+            wanted: what a prompt that comes while a turn is running is to be; None leaves it to the session's option.
 
         Raises:
             InvalidRequestError: the session is closing, or too many prompts wait.
@@ -128,12 +153,39 @@ class Session:
             raise self.parts.journal.failure
         busy = self._running is not None or bool(self._queue)
         ticket = Ticket(self.parts.minter.message(), text, tuple(attachments), "follow_up" if busy else "direct")
+        steer = wanted == "steer" or (wanted is None and self.parts.policy.option("while_running") == "steer")
+        if busy and steer and self._steer(ticket):
+            return ticket
         if busy:
             self.parts.log.append(PromptQueued(message_id=ticket.message_id, text=text))
         self._queue.append(ticket)
         self._idle = anyio.Event()
         self._wake.set()
         return ticket
+
+    def _steer(self, ticket: Ticket) -> bool:
+        message = UserMessage(
+            message_id=ticket.message_id, text=ticket.text, prompt_kind="steer", attachments=ticket.attachments
+        )
+        if not self.parts.loop.steer(message):
+            return False
+        self._steering.append(ticket)
+        return True
+
+    def set_mode(self, mode: str) -> None:
+        """Also while a turn is running; it counts from the next statement on. Raises InvalidRequestError."""
+        checked = checked_mode(mode)
+        if checked != self.parts.policy.mode:
+            self.parts.log.append(ModeChanged(mode=checked))
+
+    def set_option(self, name: str, value: str) -> None:
+        """Sets `mode` or another option of the session. Raises InvalidRequestError."""
+        if name == "mode":
+            self.set_mode(value)
+            return
+        checked_option(name, value)
+        if value != self.parts.policy.option(name):
+            self.parts.log.append(ConfigChanged(option=name, value=value))
 
     def cancel(self) -> None:
         """Withdraws what waits, then ends what runs. Does nothing when the session is idle."""
@@ -172,17 +224,20 @@ class Session:
 
     async def _serve_one(self, ticket: Ticket) -> None:
         self._running = ticket
+        end: TurnEnd | EngineError
         try:
-            ticket.settle(await self._turn(ticket))
+            end = await self._turn(ticket)
         except EngineError as error:
-            ticket.settle(error)
+            end = error
         except Exception:
             # A defect of ours must not take the other sessions of this process with it.
             logger.exception("turn %s of session %s failed", ticket.message_id, self.session_id)
-            ticket.settle(TurnFailedError(self.session_id))
+            end = TurnFailedError(self.session_id)
             self._stop_run()
-        finally:
-            self._running = None
+        self._running = None
+        for settled in (ticket, *self._steering):
+            settled.settle(end)
+        self._steering.clear()
 
     async def _turn(self, ticket: Ticket) -> TurnEnd:
         log = self.parts.log
@@ -195,6 +250,8 @@ class Session:
             )
         )
         command, argument = _command_in(ticket.text)
+        if command is None and self.parts.policy.title is None:
+            self._name_after(ticket.text)
         if command is not None:
             await self._answer(command, argument)
             cause: StopCause = "end_turn"
@@ -205,6 +262,12 @@ class Session:
         end = TurnEnd(cause, detail, Seq(len(log) - 1))
         await self.parts.journal.durable(end.seq)
         return end
+
+    def _name_after(self, text: str) -> None:
+        title = next((line.strip() for line in text.splitlines() if line.strip()), "")[:TITLE_CHARS]
+        if title:
+            self.parts.log.append(TitleChanged(title=title))
+            self.parts.store.retitle(self.session_id, title)
 
     def _stop_run(self) -> None:
         try:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 from anyio.abc import TaskGroup
 
 from ..errors import InvalidRequestError, SessionNotFoundError
@@ -22,15 +23,17 @@ from ..store import open_store
 from ..timeline.index import Timeline
 from ..tools import Workspace
 from ..view.fold import ViewFold
-from .agent_loop import AgentLoop, Limits
+from .agent_loop import AgentLoop
 from .effects import EffectDesk
 from .journal import Journal
 from .live_environment import LiveEnvironment
+from .policy import Policy
 from .project import ProjectEnvironment, Redactor, allowed_variables, find_project_environment
 from .projector import Projector
 from .repair import repair
 from .session import Session, SessionParts
 from .settings import Settings
+from .statements import StatementRunner
 from .supervisor import WorkerEnvironment
 
 if TYPE_CHECKING:
@@ -107,11 +110,15 @@ class Sessions:
             SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
         )
         project = find_project_environment(cwd, self._environ, self._settings.python)
-        session = self._assemble(session_id, cwd, directories, project, ())
+        journal = Journal(self._store, session_id)
+        self._store.acquire(session_id, journal.committed)
+        session = self._assemble(session_id, cwd, directories, project, journal)
         opened = session.parts.log.append(
             SessionOpened(cwd=cwd, directories=directories, python=project.python, packages=project.packages)
         )
-        await session.parts.journal.durable(opened)
+        await journal.durable(opened)
+        session.start(self._tasks)
+        self._open[session_id] = session
         return session
 
     async def load(self, session_id: SessionId) -> Session:
@@ -120,11 +127,26 @@ class Sessions:
         Raises:
             SessionNotFoundError, SessionInUseError.
         """
-        row = self._store.row(session_id)
-        project = find_project_environment(row.cwd, self._environ, self._settings.python)
-        session = self._assemble(session_id, row.cwd, row.directories, project, self._store.load(session_id))
-        repair(session.parts.log, session.parts.timeline)
+        journal = Journal(self._store, session_id)
+        self._store.acquire(session_id, journal.committed)
+        try:
+            row = await anyio.to_thread.run_sync(self._store.row, session_id)
+            history = await anyio.to_thread.run_sync(self._store.load, session_id)
+            project = find_project_environment(row.cwd, self._environ, self._settings.python)
+            session = self._assemble(session_id, row.cwd, row.directories, project, journal, history)
+            repaired = repair(session.parts.log, session.parts.timeline)
+        except BaseException:
+            self._store.release(session_id)
+            raise
+        if repaired:
+            await journal.durable(repaired[-1].seq)
+        session.start(self._tasks)
+        self._open[session_id] = session
         return session
+
+    async def rows(self) -> Sequence[SessionRow]:
+        """All sessions of the store, the most recently updated first."""
+        return await anyio.to_thread.run_sync(self._store.rows)
 
     def find(self, session_id: SessionId) -> Session:
         """Raises SessionNotFoundError for one that is not open in this process."""
@@ -152,12 +174,11 @@ class Sessions:
         cwd: str,
         directories: tuple[str, ...],
         project: ProjectEnvironment,
-        history: Sequence[Event],
+        journal: Journal,
+        history: Sequence[Event] = (),
     ) -> Session:
-        journal = Journal(self._store, session_id)
-        self._store.acquire(session_id, journal.committed)
-        timeline, fold = Timeline(), ViewFold()
-        log = EventLog(self._clock, journal.write, folds=(timeline.apply, fold.apply), check=fold.refusal)
+        timeline, policy, fold = Timeline(), Policy(), ViewFold()
+        log = EventLog(self._clock, journal.write, folds=(timeline.apply, policy.apply, fold.apply), check=fold.refusal)
         if history:
             log.load(history)
             journal.opened_at(Seq(len(history) - 1))
@@ -177,25 +198,39 @@ class Sessions:
             self._redactor.redact,
         )
         projector = Projector(fold.view, cwd, self._settings.context_budget)
+        statements = StatementRunner(
+            log=log,
+            journal=journal,
+            timeline=timeline,
+            policy=policy,
+            environment=environment,
+            effects=effects,
+            minter=self._minter,
+            clock=self._clock,
+            seconds=self._settings.statement_seconds,
+        )
         loop = AgentLoop(
             log=log,
             journal=journal,
             timeline=timeline,
+            policy=policy,
             environment=environment,
+            statements=statements,
             projector=projector,
-            effects=effects,
             model=make_model(self._settings.model),
             minter=self._minter,
             clock=self._clock,
-            limits=Limits(max_rounds=self._settings.max_rounds, statement_seconds=self._settings.statement_seconds),
+            max_rounds=self._settings.max_rounds,
         )
-        session = Session(
+        return Session(
             SessionParts(
                 session_id=session_id,
                 cwd=cwd,
+                store=self._store,
                 log=log,
                 journal=journal,
                 timeline=timeline,
+                policy=policy,
                 environment=environment,
                 projector=projector,
                 loop=loop,
@@ -203,9 +238,6 @@ class Sessions:
                 note=project.note,
             )
         )
-        session.start(self._tasks)
-        self._open[session_id] = session
-        return session
 
 
 def _check_directory(directory: str) -> None:

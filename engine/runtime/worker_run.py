@@ -87,6 +87,7 @@ class StatementRun:
             source=self._request.source,
             round_id=self._request.round_id,
             recorded=recorded,
+            plan=self._request.plan,
         )
 
     async def _settle(self) -> None:

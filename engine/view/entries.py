@@ -6,7 +6,6 @@ properties and its condensations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
@@ -16,8 +15,7 @@ TOOL_EVENTS: Final = (ToolCall, ToolResult)
 """Actions and observations. With a parent they are a statement's own and stay out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary(Event):
+class Summary(Event, frozen=True, kw_only=True):
     """Stands for what a Condensation forgot, with that Condensation's stamp and the id `<its id>-summary`.
 
     It lives in Views alone: the log holds the Condensation, so this kind is in no registry and is never stored.

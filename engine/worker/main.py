@@ -25,7 +25,7 @@ from .interrupts import Interrupts
 from .names import InjectedNames
 from .namespace import NamespaceWatch
 from .protocol import Answer, Calm, Calmed, Failed, FromWorker, Project, Projected, Ran, Run, Started, Tick, Ticked
-from .replay import ReplayGuard
+from .replay import ReplayGuard, planning, replaying
 
 
 class Worker:
@@ -90,7 +90,9 @@ class Worker:
         self._effects.open(request.recorded)
         self._board.begin(request.round_id)
         if request.recorded is not None:
-            self._guard.arm()
+            self._guard.arm(replaying)
+        elif request.plan:
+            self._guard.arm(planning)
         try:
             result = self._executor.run(request.source, request.label)
         finally:

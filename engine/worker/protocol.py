@@ -66,13 +66,17 @@ class Answer(msgspec.Struct, tag=True, kw_only=True):
 
 
 class Run(msgspec.Struct, tag=True, kw_only=True):
-    """Execute a statement. `recorded` answers its effects in a replay, during which nothing outside is touched."""
+    """Execute a statement. `recorded` answers its effects in a replay, during which nothing outside is touched.
+
+    With `plan` nothing outside is changed either, and what would is refused with PermissionError.
+    """
 
     execution_id: str
     label: str
     source: str
     round_id: int
     recorded: tuple[Answer, ...] | None = None
+    plan: bool = False
 
 
 class Tick(msgspec.Struct, tag=True):

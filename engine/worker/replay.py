@@ -1,7 +1,7 @@
-"""The guard of a replay: an audit hook that stops what would touch anything outside the namespace.
+"""The guard of replays and of plan mode: an audit hook that stops what would touch anything outside the namespace.
 
 Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns the list of what is stopped. Must not know
-which statement runs. Armed by `main` while a restored history runs again.
+which statement runs. Armed by `main` while a restored history runs again, and for statements in plan mode.
 """
 
 from __future__ import annotations
@@ -28,6 +28,20 @@ _NETWORK: Final = ("socket.connect", "socket.bind", "socket.sendto", "socket.sen
 
 class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
     """Raised in a statement that runs again and would touch something outside; a replay never does."""
+
+
+Refusal = Callable[[str], Exception]
+"""What a statement sees instead of the effect; given what it was kept from."""
+
+
+def replaying(phrase: str) -> Exception:
+    """The refusal of a replay."""
+    return ReplayEffect(f"a replay touches nothing outside; this statement {phrase}")
+
+
+def planning(phrase: str) -> Exception:
+    """The refusal of plan mode."""
+    return PermissionError(f"plan mode changes nothing outside; this statement {phrase}")
 
 
 def _opens_for_writing(args: tuple[Any, ...]) -> bool:
@@ -73,9 +87,11 @@ class ReplayGuard:
         self._armed = False
         self._installed = False
         self._bytecode = sys.dont_write_bytecode
+        self._refusal: Refusal = replaying
         self.stops: list[str] = []
 
-    def arm(self) -> None:
+    def arm(self, refusal: Refusal) -> None:
+        self._refusal = refusal
         if not self._installed:
             # A hook cannot be removed, so a worker that never replays never pays for one.
             sys.addaudithook(self._audit)
@@ -98,4 +114,4 @@ class ReplayGuard:
             return
         phrase = f"was kept from {name} {_text(args[0])[:200] if args and name in ('open', *_FILES) else ''}".rstrip()
         self.stops.append(phrase)
-        raise ReplayEffect(f"a replay touches nothing outside; this statement {phrase}")
+        raise self._refusal(phrase)

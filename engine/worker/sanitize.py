@@ -6,7 +6,6 @@ Encoders refuse lone surrogates and larger integers and turn NaN into null; user
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Mapping
@@ -36,7 +35,7 @@ def sanitize(value: T) -> T:
     """A copy with clean texts and numbers, of the same shape.
 
     Integers beyond 64 bit become `"int:<digits>"`, non-finite floats `"float:nan"`, `"float:inf"` or `"float:-inf"`.
-    Accepts plain data, dataclasses and msgspec structures.
+    Accepts plain data and msgspec structures.
 
     Raises:
         TypeError: something in it is none of these, or it is nested more than 64 deep.
@@ -73,8 +72,6 @@ def _sanitize_compound(value: object, depth: int) -> object:
         return {_key(key): _sanitize(item, depth) for key, item in pairs}
     if isinstance(value, msgspec.Struct):
         return type(value)(**{name: _sanitize(getattr(value, name), depth) for name in value.__struct_fields__})
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return type(value)(**{f.name: _sanitize(getattr(value, f.name), depth) for f in dataclasses.fields(value)})
     raise TypeError(f"{type(value).__name__} is no plain data; pass text, numbers, lists or dicts")
 
 

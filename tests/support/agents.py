@@ -29,8 +29,15 @@ class Agent:
     """`rewindow-acp` as an editor starts it. Every message it emits is checked against the official schema."""
 
     def __init__(
-        self, state_dir: Path, *arguments: str, coverage: Coverage | None = None, env: dict[str, str] | None = None
+        self,
+        state_dir: Path,
+        *arguments: str,
+        coverage: Coverage | None = None,
+        env: dict[str, str] | None = None,
+        permission: str | None = "allow_once",
     ) -> None:
+        """`permission` is the option chosen whenever the agent asks; None leaves the answer to the test."""
+        self.permission = permission
         self.coverage = coverage or Coverage()
         self.received: list[dict[str, Any]] = []
         self._lines: queue.Queue[bytes | None] = queue.Queue()
@@ -109,6 +116,8 @@ class Agent:
             return None
         message = json.loads(line)
         self.received.append(message)
+        if message.get("method") == "session/request_permission" and self.permission is not None:
+            self.answer(message, {"outcome": {"outcome": "selected", "optionId": self.permission}})
         self.coverage.check(message, self._asked.get(message.get("id")) if "method" not in message else None)
         return message
 

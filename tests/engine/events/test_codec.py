@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,10 +21,9 @@ def strategy_of(annotation: Any) -> st.SearchStrategy[Any]:
     """Values of a field's type; `object` means any JSON."""
     if annotation is object:
         return JSON
-    if dataclasses.is_dataclass(annotation):
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         hints = typing.get_type_hints(annotation)
-        fields = {field.name: strategy_of(hints[field.name]) for field in dataclasses.fields(annotation)}
-        return st.builds(annotation, **fields)
+        return st.builds(annotation, **{name: strategy_of(hints[name]) for name in annotation.__struct_fields__})
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
         return st.sampled_from(arguments)

@@ -45,7 +45,7 @@ async def test_which_part_of_a_prompt_is_the_statement(text: str, source: str | 
 
 
 async def test_direct_runs_what_is_typed_and_answers_with_what_came_of_it() -> None:
-    assert await reply("direct", user("6 * 7")) == [StatementAsked("6 * 7"), ReplyEnded()]
+    assert await reply("direct", user("6 * 7")) == [StatementAsked("6 * 7", typed=True), ReplyEnded()]
     call = ToolCall(tool_call_id=ToolCallId("c"), tool="python")
     result = ToolResult(tool_call_id=ToolCallId("c"), status="ok", text="42")
     assert await reply("direct", user("6 * 7"), call, result) == [TextDelta("42"), ReplyEnded()]

@@ -271,7 +271,7 @@ async def test_a_script_element_in_prose_is_a_statement(zygote: Zygote, tmp_path
 
 def keep(store: Store, session_id: SessionId, cwd: str, events: list[Event]) -> None:
     """Puts a log into the store as a process that was killed left it."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from engine.ids import EventId
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from engine.events import AgentText, Event, FileChanged, UsageReported, UserMessage
 from engine.ids import EventId, MessageId, Seq

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import InvalidEventError
 from engine.events import UNSTAMPED, Condensation, Event

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
 
 from engine.errors import InvalidEventError, NoManipulationIndexError
@@ -27,7 +27,7 @@ def _any_value(annotation: Any) -> Any:
         return ()
     if origin is dict:
         return {}
-    if dataclasses.is_dataclass(annotation):
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return _any_of(annotation)
     if origin is not None:
         return get_args(annotation)[0]
@@ -37,15 +37,13 @@ def _any_value(annotation: Any) -> Any:
 
 def _any_of(kind: Any) -> Any:
     hints = get_type_hints(kind)
-    required = [
-        each for each in dataclasses.fields(kind) if each.default is each.default_factory is dataclasses.MISSING
-    ]
+    required = [each for each in msgspec.structs.fields(kind) if each.required]
     return kind(**{each.name: _any_value(hints[each.name]) for each in required})
 
 
 @pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.kind)
 def test_only_what_a_model_can_read_enters(kind: type[Event]) -> None:
-    event = dataclasses.replace(_any_of(kind), seq=Seq(0), event_id=EventId("e0"))
+    event = msgspec.structs.replace(_any_of(kind), seq=Seq(0), event_id=EventId("e0"))
     view = View()
     view.append(event)
 

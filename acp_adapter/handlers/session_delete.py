@@ -1,0 +1,30 @@
+"""`session/delete`: the session is gone from the store. One that is not there, or not any more, is no error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from acp_adapter.rpc.methods import Context, Method
+from acp_adapter.wire.v1.sessions import SessionRequest
+
+if TYPE_CHECKING:
+    from acp_adapter.server import Connection
+
+
+def _accept(connection: Connection, params: SessionRequest) -> None:
+    connection.require_initialized()
+    conversation = connection.find(params.session_id)
+    if conversation is not None:
+        conversation.session.cancel()
+
+
+async def _handle(context: Context[Connection, None], params: SessionRequest) -> None:
+    from engine.ids import SessionId  # loads the engine
+
+    conversation = context.connection.find(params.session_id)
+    if conversation is not None:
+        await context.connection.close(conversation)
+    await context.connection.sessions.delete(SessionId(params.session_id))
+
+
+METHOD: Final = Method("session/delete", SessionRequest, _accept, _handle)

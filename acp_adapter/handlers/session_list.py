@@ -1,0 +1,70 @@
+"""`session/list`: the sessions of the store, newest first, a page at a time.
+
+The cursor names the last session of a page by its time and id, so that sessions that come or go between two pages
+neither repeat nor hide others.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from acp_adapter.errors import Code, ProtocolError
+from acp_adapter.rpc.methods import Context, Method
+from acp_adapter.wire.v1.sessions import ListSessionsRequest, ListSessionsResponse, SessionInfo
+
+if TYPE_CHECKING:
+    from acp_adapter.server import Connection
+    from engine.ports import SessionRow
+
+PAGE: Final = 50
+
+Place = tuple[float, str]
+"""Where a session stands in the order: the negative of its time, then its id."""
+
+
+def _accept(connection: Connection, params: ListSessionsRequest) -> None:
+    connection.require_initialized()
+
+
+async def _handle(context: Context[Connection, None], params: ListSessionsRequest) -> ListSessionsResponse:
+    after = _place_in(params.cursor) if params.cursor is not None else None
+    rows = sorted(await context.connection.sessions.rows(), key=_place)
+    rows = [row for row in rows if params.cwd in (None, row.cwd) and (after is None or _place(row) > after)]
+    page = [_info(row) for row in rows[:PAGE]]
+    if len(rows) <= PAGE:
+        return ListSessionsResponse(sessions=page)
+    return ListSessionsResponse(sessions=page, next_cursor=_cursor(_place(rows[PAGE - 1])))
+
+
+def _place(row: SessionRow) -> Place:
+    return (-row.updated_at, row.session_id)
+
+
+def _cursor(place: Place) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def _place_in(cursor: str) -> Place:
+    try:
+        time, session_id = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+        return (float(time), str(session_id))
+    except (ValueError, TypeError, binascii.Error):
+        raise ProtocolError(Code.INVALID_PARAMS, "cursor: is none that this agent gave out") from None
+
+
+def _info(row: SessionRow) -> SessionInfo:
+    updated = datetime.fromtimestamp(row.updated_at, UTC).isoformat()
+    return SessionInfo(
+        session_id=row.session_id,
+        cwd=row.cwd,
+        additional_directories=list(row.directories),
+        title=row.title,
+        updated_at=updated,
+    )
+
+
+METHOD: Final = Method("session/list", ListSessionsRequest, _accept, _handle)

@@ -1,0 +1,27 @@
+"""`session/load`: a session of the store, with everything that was shown of it shown again before the response."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from acp_adapter.rpc.methods import Context, Method
+from acp_adapter.wire.v1.sessions import LoadSessionRequest, LoadSessionResponse
+
+if TYPE_CHECKING:
+    from acp_adapter.server import Connection
+
+
+def _accept(connection: Connection, params: LoadSessionRequest) -> None:
+    connection.require_initialized()
+
+
+async def _handle(context: Context[Connection, None], params: LoadSessionRequest) -> LoadSessionResponse:
+    from acp_adapter.options import config_options, mode_state  # loads the engine
+
+    conversation = await context.connection.reopen(params.session_id, context)
+    await conversation.replay()
+    policy = conversation.session.parts.policy
+    return LoadSessionResponse(modes=mode_state(policy), config_options=list(config_options(policy)))
+
+
+METHOD: Final = Method("session/load", LoadSessionRequest, _accept, _handle)
