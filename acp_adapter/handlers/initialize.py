@@ -47,4 +47,4 @@ async def _handle(context: Context[Connection, None], params: InitializeRequest)
     )
 
 
-METHOD: Final = Method("initialize", InitializeRequest, _accept, _handle)
+METHOD: Final = Method("initialize", InitializeRequest, _accept, _handle, is_exclusive=True)

@@ -58,7 +58,8 @@ class Method(Generic[C, P, A]):
 
     `accept(connection, params)` runs while the line is read, before any later line is looked at; what it raises is
     the answer to the request, and the handler is not run. `handler(context, params)` returns a model, or None for
-    `{}`; it runs in a task of its own, begun in the order in which the lines were read.
+    `{}`; it runs in a task of its own, begun in the order in which the lines were read. While an exclusive method is
+    served no later line is looked at, until its response has been handed to the transport.
     """
 
     name: str
@@ -66,12 +67,13 @@ class Method(Generic[C, P, A]):
     accept: Callable[[C, P], A] | None
     handler: Callable[[Context[C, A], P], Awaitable[WireModel | None]]
     is_notification: bool = False
+    is_exclusive: bool = False
 
 
 class Incoming(Generic[C]):
     """A request or notification from when it is read until it is answered and followed up."""
 
-    __slots__ = ("context", "failure", "id", "is_notification", "method", "params", "scope")
+    __slots__ = ("answered", "context", "failure", "id", "is_notification", "method", "params", "scope")
 
     def __init__(self, method: Method[C, Any, Any], context: Context[C, Any], is_notification: bool) -> None:
         self.method = method
@@ -81,6 +83,7 @@ class Incoming(Generic[C]):
         self.params: WireModel | None = None
         self.failure: Exception | None = None
         self.scope = anyio.CancelScope()
+        self.answered = anyio.Event()
 
     def accept(self, raw: object) -> None:
         """Reads the params and runs the row's `accept`; a failure is kept, to be the answer."""

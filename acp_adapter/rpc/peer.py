@@ -143,11 +143,11 @@ class Peer(Generic[C]):
 
     async def _read(self) -> None:
         while data := await self._receive():
-            self._take(self._decoder.feed(data))
+            await self._take(self._decoder.feed(data))
             # because a client that writes without reading would otherwise fill the memory with answers
             await self._outbox.room(_READ_LIMIT)
             await anyio.lowlevel.checkpoint()
-        self._take(self._decoder.eof())
+        await self._take(self._decoder.eof())
 
     async def _receive(self) -> bytes:
         try:
@@ -156,7 +156,7 @@ class Peer(Generic[C]):
             _log.debug("reading ended: %s", error)
             return b""
 
-    def _take(self, frames: list[Frame]) -> None:
+    async def _take(self, frames: list[Frame]) -> None:
         for frame in frames:
             if isinstance(frame, Broken):
                 self._refuse(None, Code.PARSE_ERROR, frame.reason)
@@ -166,9 +166,13 @@ class Peer(Generic[C]):
             except ParseError as error:
                 self._refuse(None, Code.PARSE_ERROR, str(error))
             else:
-                self._on_message(value)
+                exclusive = self._on_message(value)
+                if exclusive is not None:
+                    await exclusive.answered.wait()
+                    await self._outbox.room(0)
 
-    def _on_message(self, value: object) -> None:
+    def _on_message(self, value: object) -> Incoming[C] | None:
+        """Acts on one message; returns it if nothing else may be looked at before it is answered."""
         match classify(value):
             case Response() as response:
                 self._outgoing.resolve(response)
@@ -177,11 +181,12 @@ class Peer(Generic[C]):
             case Call(method=method, params=params, is_notification=True) if method == CANCEL_REQUEST:
                 self._cancel(params)
             case Call(method=method) as call if method in self._methods:
-                self._begin(call, self._methods[method])
+                return self._begin(call, self._methods[method])
             case Call(is_notification=True):
                 _log.debug("ignored an unknown notification")
             case Call(id=request_id):
                 self._refuse(request_id, Code.METHOD_NOT_FOUND, "Method not found")
+        return None
 
     def _refuse(self, request_id: RequestId, code: Code, message: str) -> None:
         self._outbox.put(encode(error_response(request_id, WireError(code, message))))
@@ -195,21 +200,22 @@ class Peer(Generic[C]):
 
     # --- incoming requests and notifications -------------------------------------------------------------------------
 
-    def _begin(self, call: Call, method: Method[C, Any, Any]) -> None:
+    def _begin(self, call: Call, method: Method[C, Any, Any]) -> Incoming[C] | None:
         if call.is_notification and not method.is_notification:
             # because nobody could be told what came of it
             _log.warning("Ignored %s, which is a request, without an id", method.name)
-            return
+            return None
         context = Context[C, Any](self, self._connection, call.id)
         incoming = Incoming[C](method, context, call.is_notification)
         incoming.accept(call.params)
         if call.is_notification and incoming.failure is not None:
             error = self._dispatcher.error_of(incoming.failure, method.name)
             _log.warning("Ignored %s: %s", method.name, error.message)
-            return
+            return None
         self._inflight.add(incoming)
         assert self._tasks is not None
         self._tasks.start_soon(self._serve, incoming)
+        return incoming if method.is_exclusive else None
 
     async def _serve(self, incoming: Incoming[C]) -> None:
         response: dict[str, Any] | None = None
@@ -221,6 +227,7 @@ class Peer(Generic[C]):
             self._follow_up(incoming, True)
         else:
             self._respond(incoming, response)
+        incoming.answered.set()
 
     def _respond(self, incoming: Incoming[C], response: dict[str, Any]) -> None:
         try:

@@ -345,7 +345,7 @@ async def test_what_follows_a_response_waits_until_the_transport_has_it() -> Non
         client.pause()
         await client.send(call("m"))
         for _ in range(200):
-            await anyio.lowlevel.checkpoint()
+            await asyncio.sleep(0)
         assert not followed.is_set()
         client.resume()
         await client.read()
@@ -389,7 +389,7 @@ def waiting(begun: anyio.Event, cleaned: list[str]) -> Method[Any, Any, Any]:
         finally:
             with anyio.CancelScope(shield=True):
                 for _ in range(3):
-                    await anyio.lowlevel.checkpoint()
+                    await asyncio.sleep(0)
             cleaned.append("cleaned")
 
     return Method("wait", Empty, None, handler)
@@ -450,3 +450,27 @@ async def test_a_handler_that_turns_its_cancellation_into_a_result_is_answered_w
         await begun.wait()
         await client.send(note("$/cancel_request", {"requestId": 1}))
         assert (await client.read())["result"] == {"stopReason": "cancelled"}
+
+
+async def test_nothing_is_looked_at_before_an_exclusive_request_is_answered() -> None:
+    order: list[str] = []
+
+    async def slow(context: Context[Any, None], params: Empty) -> None:
+        await asyncio.sleep(0)
+        order.append("answered")
+
+    def accept(connection: Any, params: Empty) -> None:
+        order.append("looked at")
+
+    async def handler(context: Context[Any, None], params: Empty) -> None:
+        return None
+
+    methods: list[Method[Any, Any, Any]] = [
+        Method("first", Empty, None, slow, is_exclusive=True),
+        Method("second", Empty, accept, handler),
+    ]
+    async with connected(methods) as (client, _):
+        lines = [{"jsonrpc": "2.0", "id": number, "method": name} for number, name in enumerate(("first", "second"))]
+        await client.send(*lines)
+        assert [(await client.read())["id"] for _ in lines] == [0, 1]
+    assert order == ["answered", "looked at"]
