@@ -35,10 +35,14 @@ def main(arguments: Sequence[str]) -> int:
     gc.disable()
     read_fd, write_fd = divert()
     from engine.errors import InvalidRequestError  # only now, because `divert` comes before everything that could print
-    from engine.runtime.settings import load
+    from engine.runtime.settings import DEFAULT_MODEL, load
 
     try:
         settings = load(os.environ, overrides)
+        if settings.model != DEFAULT_MODEL:
+            from engine.models import make_model
+
+            make_model(settings.model)  # so that a model that cannot be used is said at once
     except InvalidRequestError as error:
         sys.stderr.write(f"rewindow-acp: {error}\n")
         return 2
@@ -62,6 +66,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     import argparse  # editors usually give no arguments
 
+    from engine import __version__
     from engine.runtime.settings import OPTIONS
 
     parser = argparse.ArgumentParser(
@@ -70,13 +75,7 @@ def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=f"rewindow-acp {__version__}")
     for option in OPTIONS:
         parser.add_argument(f"--{option.name.replace('_', '-')}", help=f"{option.help} ({option.variable})")
     return vars(parser.parse_args(arguments))
-
-
-def _version() -> str:
-    from importlib.metadata import version  # slow, and only for --version
-
-    return f"rewindow-acp {version('rewindow')}"

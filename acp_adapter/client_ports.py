@@ -6,9 +6,10 @@ Whatever is not a clear approval is none: an unknown option, an error, a client 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from acp_adapter.errors import ConnectionClosedError, InvalidResultError, RemoteError
+from acp_adapter.rpc.peer import Peer
 from acp_adapter.wire.v1.client import (
     PermissionKind,
     PermissionOption,
@@ -31,15 +32,13 @@ _ANSWERS: Final[dict[PermissionKind, tuple[str, PermissionAnswer]]] = {
 }
 """Option id, which is also its kind, to its label and what it means."""
 
-Ask = Callable[[RequestPermissionRequest], Awaitable[RequestPermissionResponse]]
-
 
 class EditorPermissions:
     """Asks through `session/request_permission`, after everything before the question was shown."""
 
-    def __init__(self, session_id: str, ask: Ask, shown: Callable[[Seq], Awaitable[None]]) -> None:
+    def __init__(self, session_id: str, peer: Peer[Any], shown: Callable[[Seq], Awaitable[None]]) -> None:
         self._session_id = session_id
-        self._ask = ask
+        self._peer = peer
         self._shown = shown
 
     async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
@@ -57,7 +56,7 @@ class EditorPermissions:
             options=[PermissionOption(option_id=kind, name=label, kind=kind) for kind, (label, _) in _ANSWERS.items()],
         )
         try:
-            response = await self._ask(request)
+            response = await self._peer.request("session/request_permission", request, RequestPermissionResponse)
         except (RemoteError, InvalidResultError, ConnectionClosedError):
             return PermissionAnswer(outcome="rejected")
         if not isinstance(response.outcome, SelectedOutcome):

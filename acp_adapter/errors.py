@@ -7,11 +7,18 @@ unknown exception out. Called by the peer for whatever a handler raises, and by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from engine.errors import EngineError, InvalidRequestError, SessionInUseError, SessionNotFoundError
+from msgspec import Struct
+
+from engine.errors import (
+    EngineError,
+    InvalidRequestError,
+    SessionBusyError,
+    SessionInUseError,
+    SessionNotFoundError,
+)
 
 
 class Code(IntEnum):
@@ -73,8 +80,7 @@ class WireError(NamedTuple):
     data: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorRow:
+class ErrorRow(Struct, frozen=True):
     """One line of the table: exceptions of `type` are sent as `code`, with their own text and the `data` given here."""
 
     type: type[Exception]
@@ -90,6 +96,7 @@ ROWS: tuple[ErrorRow, ...] = (
     ErrorRow(SessionNotFoundError, Code.RESOURCE_NOT_FOUND, _session),
     ErrorRow(InvalidRequestError, Code.INVALID_PARAMS),
     ErrorRow(SessionInUseError, Code.INVALID_REQUEST),
+    ErrorRow(SessionBusyError, Code.INVALID_REQUEST),
     ErrorRow(EngineError, Code.INTERNAL_ERROR),
     ErrorRow(RemoteError, Code.INTERNAL_ERROR),
     ErrorRow(InvalidResultError, Code.INTERNAL_ERROR),

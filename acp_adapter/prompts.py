@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.wire.v1.content import (
@@ -15,6 +15,9 @@ from acp_adapter.wire.v1.content import (
 )
 from engine.events import Attachment
 from engine.events.conversation import PromptKind
+
+MAX_CHARS: Final = 1_000_000
+"""Of a prompt's text; attachments may be longer."""
 
 
 def read_prompt(blocks: Sequence[ContentBlock]) -> tuple[str, tuple[Attachment, ...]]:
@@ -36,10 +39,18 @@ def read_prompt(blocks: Sequence[ContentBlock]) -> tuple[str, tuple[Attachment, 
                 attachments.append(
                     Attachment(uri=resource.uri, name=name, media_type=resource.mime_type, text=resource.text)
                 )
+            case EmbeddedResource():
+                raise ProtocolError(
+                    Code.INVALID_PARAMS, f"prompt[{position}]: binary resources are not supported; send a resource_link"
+                )
             case _:
                 raise ProtocolError(
                     Code.INVALID_PARAMS, f"prompt[{position}]: {block.type} content is not advertised by this agent"
                 )
+    if sum(map(len, texts)) > MAX_CHARS:
+        raise ProtocolError(
+            Code.INVALID_PARAMS, f"prompt: its text has more than {MAX_CHARS:,} characters; attach a file"
+        )
     if not texts and not attachments:
         raise ProtocolError(Code.INVALID_PARAMS, "prompt: must hold at least one content block")
     return "\n".join(texts), tuple(attachments)

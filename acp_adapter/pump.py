@@ -30,7 +30,7 @@ class Pump:
         self._subscription = subscription
         self._updates = updates
         self._send = send
-        self._sent = Seq(-1)
+        self._sent = subscription.after
         self._progress = anyio.Event()
         self._ended = False
 

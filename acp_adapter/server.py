@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,10 @@ from acp_adapter.errors import Code, ProtocolError, to_error
 from acp_adapter.handlers import METHODS
 from acp_adapter.rpc.peer import Peer
 from acp_adapter.rpc.stdio import StdioTransport
+from engine.errors import StoreError
 from engine.ids import SessionId
+from engine.runtime.system import SystemClock
+from engine.store import open_store
 
 if TYPE_CHECKING:
     from acp_adapter.conversation import Conversation
@@ -29,6 +33,12 @@ if TYPE_CHECKING:
     from engine.runtime.sessions import Sessions
     from engine.runtime.settings import Settings
     from engine.runtime.worker_zygote import Zygote
+
+LOADED_FIRST: Final = ("engine.log", "engine.view")
+"""Parts of the engine that are loaded before the client is heard; the rest follows the answer to `initialize`.
+
+An editor waits for that answer and then for session/new's, so that what has to be loaded is divided between the two.
+"""
 
 DRAIN_SECONDS: Final = 5.0
 """How long answers may take after the client closed its end; a statement that ignores SIGINT needs its grace."""
@@ -41,6 +51,8 @@ class Connection:
         self._settings = settings
         self._zygote = zygote
         self._environ = environ
+        self._clock = SystemClock()
+        self._store = open_store(settings.state_dir, self._clock)
         self._sessions: Sessions | None = None
         self._tasks: TaskGroup | None = None
         self._peer: Peer[Connection] | None = None
@@ -69,28 +81,37 @@ class Connection:
         """The engine's sessions; loads the engine at first."""
         if self._sessions is None:
             from engine.runtime.sessions import Sessions
-            from engine.runtime.system import SystemClock, SystemEntropy
+            from engine.runtime.system import SystemEntropy
 
             assert self._tasks is not None
-            self._sessions = Sessions.open(
+            self._sessions = Sessions(
+                store=self._store,
                 zygote=self._zygote,
                 settings=self._settings,
-                clock=SystemClock(),
+                clock=self._clock,
                 entropy=SystemEntropy(),
                 environ=self._environ,
                 tasks=self._tasks,
             )
         return self._sessions
 
-    async def warm_up(self) -> None:
-        """Loads the engine before the first session asks for it, and ends the start-up."""
-        self._zygote.warm_up()
+    async def load_engine(self) -> None:
+        """Loads what the first session needs, before it is asked for."""
         import_module("acp_adapter.conversation")
+        _ = self.sessions
+
+    def _open_store(self) -> None:
+        # A store that cannot be opened is told to whoever asks for a session.
+        with suppress(StoreError):
+            self._store.rows()
+
+    async def end_start_up(self) -> None:
+        """Loads what the first prompt needs, while the editor shows the session."""
+        self._zygote.warm_up()
         for name in METHODS:
             _ = METHODS[name]
         gc.freeze()
         gc.enable()
-        self.sessions.warm_up()
 
     def adopt(self, session: Session, context: Context[Connection, Any]) -> Conversation:
         """Registers a session; prompts may come from now on. It is shown once the response of `context` is out.
@@ -105,11 +126,8 @@ class Connection:
         self._conversations[session.session_id] = conversation
         tasks = self._tasks
 
-        async def show() -> None:
-            conversation.start(tasks)
-            await conversation.announce()
-
-        context.after_response(show)
+        context.after_response(lambda: conversation.start(tasks))
+        context.after_response(self.end_start_up)
         return conversation
 
     async def reopen(self, session_id: str, context: Context[Connection, Any]) -> Conversation:
@@ -118,7 +136,7 @@ class Connection:
         Raises:
             SessionNotFoundError, SessionInUseError.
         """
-        conversation = self._conversations.get(session_id)
+        conversation = self.find(session_id)
         if conversation is not None:
             return conversation
         return self.adopt(await self.sessions.load(SessionId(session_id)), context)
@@ -141,24 +159,32 @@ class Connection:
         return self._conversations.get(session_id)
 
     async def close(self, conversation: Conversation) -> None:
-        """Cancels what runs, waits until its prompts are answered, and frees the session."""
+        """Cancels what runs, waits until its prompts are answered, and frees the session. May be called twice."""
+        if conversation.closed is not None:
+            await conversation.closed.wait()
+            return
+        conversation.closed = anyio.Event()
         session_id = conversation.session.session_id
         conversation.session.cancel()
         await conversation.settled()
-        self._conversations.pop(session_id, None)
         await self.sessions.close(session_id)
+        self._conversations.pop(session_id, None)
+        conversation.closed.set()
 
     # --- the whole life -----------------------------------------------------------------------------------------------
 
     async def serve(self, transport: StdioTransport) -> None:
         """Serves the client until it is gone, then closes what it had open."""
         async with anyio.create_task_group() as self._tasks:
+            # On a thread, because opening the store waits for the disk while the client is answered.
+            self._tasks.start_soon(anyio.to_thread.run_sync, self._open_store)
             self._peer = Peer(
                 transport, METHODS, self, to_error=to_error, on_eof=self._client_gone, grace=DRAIN_SECONDS
             )
             await self._peer.run()
             if self._sessions is not None:
                 await self._sessions.close_all()
+            await anyio.to_thread.run_sync(self._store.close)
             self._tasks.cancel_scope.cancel()
 
     async def _client_gone(self) -> None:
@@ -168,6 +194,8 @@ class Connection:
 
 async def serve(read_fd: int, write_fd: int, settings: Settings, zygote: Zygote) -> None:
     """Serves one client on two descriptors until it leaves."""
+    for name in LOADED_FIRST:
+        import_module(name)
     transport = StdioTransport(read_fd, write_fd)
     try:
         await Connection(settings, zygote, os.environ).serve(transport)

@@ -19,6 +19,9 @@ from acp_adapter.wire.v1.content import TextContent
 from acp_adapter.wire.v1.updates import (
     AgentMessageChunk,
     AgentThoughtChunk,
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    CommandInput,
     ConfigOptionUpdate,
     CurrentModeUpdate,
     SessionInfoUpdate,
@@ -61,6 +64,7 @@ from engine.execution import Location
 from engine.ids import StatementId, ToolCallId
 from engine.projection.prompt import user_text
 from engine.projection.results import result_text
+from engine.runtime.commands import COMMANDS
 from engine.runtime.journal import OutputStreamed, ReasoningStreamed, Signal, TextStreamed
 from engine.runtime.policy import Policy
 from engine.tools import TOOLS
@@ -272,6 +276,18 @@ _ROWS: Final[dict[type[Event], Row]] = {
     PromptWithdrawn: Updates._nothing,
     ViewEnforced: Updates._nothing,
 }
+
+
+def available_commands() -> AvailableCommandsUpdate:
+    """The engine's slash commands."""
+    return AvailableCommandsUpdate(
+        available_commands=[
+            AvailableCommand(name=command.name, description=command.description, input=CommandInput(hint=command.hint))
+            if command.hint
+            else AvailableCommand(name=command.name, description=command.description)
+            for command in COMMANDS.values()
+        ]
+    )
 
 
 def _block(text: str) -> w.Content:

@@ -52,6 +52,10 @@ class SessionInUseError(EngineError):
         self.pid = pid
 
 
+class SessionBusyError(EngineError):
+    """Raised for a prompt that cannot be taken now: the session is closing, or too many prompts wait."""
+
+
 class SessionReadOnlyError(EngineError):
     """Raised when something is to be appended after a commit failed (disk full, no permission, corrupt page)."""
 

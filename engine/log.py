@@ -62,6 +62,7 @@ class EventLog:
         journal: receives every appended event, in order, to make it durable; must not block. What it raises (the
             session is read-only) leaves the log as it was.
         folds: read models, told of each event before `append` returns.
+        redact: takes secrets out of an event before it is appended.
         check: what else refuses an event (the View's rules for condensations); returns a reason or None.
     """
 
@@ -71,11 +72,13 @@ class EventLog:
         journal: Callable[[Event], None],
         folds: Iterable[Fold] = (),
         check: Callable[[Event], str | None] | None = None,
+        redact: Callable[[Event], Event] | None = None,
     ) -> None:
         self._clock = clock
         self._journal = journal
         self._folds = tuple(folds)
         self._check = check
+        self._redact = redact
         self._calls = _Calls()
         self._events: list[Event] = []
         self._branch: BranchId = MAIN_BRANCH
@@ -91,6 +94,8 @@ class EventLog:
         reason = self._calls.check(event) or (self._check(event) if self._check else None)
         if reason is not None:
             raise InvalidEventError(event.kind, reason)
+        if self._redact is not None:
+            event = self._redact(event)
         seq = Seq(len(self._events))
         stamped = replace(event, seq=seq, event_id=EventId(f"e{seq}"), at=self._clock.now(), branch_id=self._branch)
         self._journal(stamped)

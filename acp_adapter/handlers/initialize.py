@@ -18,6 +18,7 @@ from acp_adapter.wire.v1.initialize import (
     PromptCapabilities,
     SessionCapabilities,
 )
+from engine import __version__
 
 if TYPE_CHECKING:
     from acp_adapter.server import Connection
@@ -30,9 +31,7 @@ def _accept(connection: Connection, params: InitializeRequest) -> None:
 
 
 async def _handle(context: Context[Connection, None], params: InitializeRequest) -> InitializeResponse:
-    from importlib.metadata import version  # lazy: pulls in the email package
-
-    context.after_response(context.connection.warm_up)
+    context.after_response(context.connection.load_engine)
     return InitializeResponse(
         protocol_version=PROTOCOL_VERSION,
         agent_capabilities=AgentCapabilities(
@@ -43,7 +42,7 @@ async def _handle(context: Context[Connection, None], params: InitializeRequest)
             ),
         ),
         auth_methods=[],
-        agent_info=Implementation(name="rewindow", title="Rewindow", version=version("rewindow")),
+        agent_info=Implementation(name="rewindow", title="Rewindow", version=__version__),
     )
 
 

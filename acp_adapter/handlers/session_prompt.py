@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.sessions import PromptRequest, PromptResponse, StopReason
+from acp_adapter.wire.v1.prompts import PromptRequest, PromptResponse, StopReason
 
 if TYPE_CHECKING:
     from acp_adapter.conversation import Conversation
@@ -24,8 +25,7 @@ _REASONS: Final[dict[StopCause, StopReason]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """The turn that was registered when the line was read."""
 
     conversation: Conversation

@@ -6,8 +6,9 @@ skipped without being kept. Called by the peer with whatever the transport deliv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MAX_LINE: Final = 52_428_800
 """Bytes of the longest line that is taken, not counting its newline: 50 MiB, as other agents take."""
@@ -15,15 +16,13 @@ MAX_LINE: Final = 52_428_800
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line without its line ending; never blank."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """A line that cannot be delivered; `reason` is one sentence."""
 
     reason: str

@@ -6,16 +6,16 @@ dispatcher. Sources: JSON-RPC 2.0 sections 4 to 6; ACP v1, where an id is an int
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeGuard, cast
+
+from msgspec import Struct
 
 from acp_adapter.errors import WireError
 
 RequestId = int | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A request, or a notification if it has no id at all; `params` is whatever was sent, None if nothing was."""
 
     method: str
@@ -24,8 +24,7 @@ class Call:
     is_notification: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """An answer to a request of ours; `id` is anything, `error` counts if it is not None."""
 
     id: object
@@ -33,8 +32,7 @@ class Response:
     error: object
 
 
-@dataclass(frozen=True, slots=True)
-class Invalid:
+class Invalid(Struct, frozen=True):
     """Something that is not a message: to be answered with -32600 under `id`; `reason` is one sentence."""
 
     id: RequestId

@@ -7,10 +7,10 @@ registry of rows belongs to `handlers`; the peer runs them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.rpc.messages import RequestId
@@ -52,8 +52,7 @@ class Context(Generic[C, A]):
         return tuple(self._followups)
 
 
-@dataclass(frozen=True)
-class Method(Generic[C, P, A]):
+class Method(Struct, Generic[C, P, A], frozen=True):
     """One row of the registry.
 
     `accept(connection, params)` runs while the line is read, before any later line is looked at; what it raises is

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
+from msgspec import Struct
 
 HIGH_WATER: Final = 262_144
 """Bytes above which producers of notifications wait: a few pipes full, so that a slow reader costs little memory."""
@@ -22,8 +22,7 @@ OnSent = Callable[[bool], None]
 """Told whether its line was handed to the transport (True) or dropped because the client is gone (False)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     data: bytes
     on_sent: tuple[OnSent, ...]
 

@@ -15,14 +15,14 @@ from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
 
 ECHO_CHARS: Final = 2_000
 _FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
-_SCRIPT: Final = re.compile(r'<script\s+type="text/x-python">\n?(.*?)</script>', re.DOTALL)
+_SCRIPT: Final = ('<script type="text/x-python">', "</script>")
 
 HELP: Final = """\
 That is not Python, and no language model is configured, so what you type runs as a statement.
 
-    engine = view("README.md", tokens=800)      a window on a file, kept up to date
-    engine.SetPos("40").SetTokens(2000)         move it, resize it
-    engine.Run(freq="Sync")                     follow changes of the file
+    readme = view("README.md", tokens=800)      a window on a file
+    readme.SetPos("40").SetTokens(2000)         move it, resize it
+    readme.Run(freq="Sync")                     follow changes of the file
     ls()                                        every handle; ls("src") lists a directory
     read("pyproject.toml")                      a whole file as text
 
@@ -32,9 +32,11 @@ To script replies, set REWINDOW_MODEL=scripted:REPLIES.jsonl."""
 
 def statement_in(text: str) -> str | None:
     """The Python cell in `text`: all of it, a fenced block, or a `<script>` form; None where there is none."""
-    script = _SCRIPT.search(text)
-    if script:
-        return script.group(1)
+    opening, closing = _SCRIPT
+    _, found, rest = text.partition(opening)
+    source, closed, _ = rest.partition(closing)
+    if found and closed:
+        return source.removeprefix("\n")
     fence = _FENCE.match(text)
     source = fence.group(1) if fence else text
     try:
@@ -54,6 +56,8 @@ class DirectModel:
         match last:
             case ToolResult(text=text):
                 yield TextDelta(_echo(text))
+            case UserMessage(text=text, attachments=attachments) if attachments and not text.strip():
+                yield TextDelta("Opened. /views lists the handles.")
             case UserMessage(text=text):
                 source = statement_in(text)
                 yield StatementAsked(source, typed=True) if source is not None else TextDelta(HELP)

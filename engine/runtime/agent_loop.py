@@ -85,15 +85,22 @@ class AgentLoop:
         self._scope: anyio.CancelScope | None = None
 
     async def run(self, openings: Sequence[str]) -> t.Stop:
-        """Runs a turn to its end and appends its RunStop. The UserMessage is on the log already."""
+        """Runs a turn to its end and appends its RunStop, whatever happens. The UserMessage is on the log already."""
         turn = self._turn = t.Turn(self._timeline.rounds, self._max_rounds)
-        effect = turn.feed(t.Begin(tuple(openings)))
-        while not isinstance(effect, t.Stop):
-            assert effect is not None
-            effect = turn.feed(await self._perform(effect))
-        self._turn = None
-        self._finish(effect)
-        return effect
+        stop = t.Stop("error", "internal error")
+        try:
+            effect = turn.feed(t.Begin(tuple(openings)))
+            while not isinstance(effect, t.Stop):
+                assert effect is not None
+                effect = turn.feed(await self._perform(effect))
+            stop = effect
+        except anyio.get_cancelled_exc_class():
+            stop = t.Stop("cancelled")
+            raise
+        finally:
+            self._turn = None
+            self._finish(stop)
+        return stop
 
     def steer(self, message: UserMessage) -> bool:
         """Has the running turn's next model call read `message`; False where no turn is running or it is ending."""
@@ -141,12 +148,15 @@ class AgentLoop:
             return t.Failed(str(error))
 
     async def _abortable(self, perform: Awaitable[T]) -> T | None:
-        """Awaits what a cancel may cut short at any point; None where it did."""
+        """Awaits what a cancel may cut short at any point; None where there was one, even if it came too late."""
         result: T | None = None
-        with anyio.CancelScope() as self._scope:
-            result = await perform
-        self._scope = None
-        return result
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            try:
+                result = await perform
+            finally:
+                self._scope = None
+        return None if scope.cancel_called else result
 
     async def tick(self, round_id: int) -> None:
         """Lets running nodes catch up with their sources, if there is a namespace at all.
@@ -154,23 +164,19 @@ class AgentLoop:
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
-        if self._timeline.last_execution is None:
-            return
-        environment = await self._abortable(self._environment.ready())
-        if environment is not None:
+        if self._timeline.last_execution is not None and await self._abortable(self._environment.ready()) is not None:
             # Not cut short by a cancel: a worker that is left in the middle of an answer would have to be replaced.
-            outcome = await environment.tick(round_id, self._clock.now())
+            outcome = await self._environment.use(lambda environment: environment.tick(round_id, self._clock.now()))
             for event in outcome.events:
                 self._log.append(event)
 
     async def _call_model(self) -> t.Outcome:
-        environment = await self._abortable(self._environment.ready())
-        if environment is None:
+        if await self._abortable(self._environment.ready()) is None:
             return t.Aborted()
         # Here and not when they came, because a message must not stand between a call and its result.
         while self._steers:
             self._log.append(self._steers.pop(0))
-        projection = await self._projector.project(environment)
+        projection = await self._environment.use(self._projector.project)
         outcome: t.Outcome | None = None
         try:
             if self._turn is not None and self._turn.state is t.State.CALLING:

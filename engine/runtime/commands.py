@@ -6,31 +6,49 @@ One row per command; adapters advertise the table. Commands read the session's p
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ..events import NodeChanged
 from ..projection.results import result_text
 from ..timeline.index import Cell
 
 if TYPE_CHECKING:
+    from .projector import Projection
     from .session import SessionParts
 
 SHOWN_STATEMENTS: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One slash command. `hint` describes its argument, None where it takes none."""
+class Command(Struct, frozen=True):
+    """One slash command. `hint` describes its argument, None where it takes none.
+
+    `glance` answers while a turn is running, from what is known already; None where it has to wait for its turn.
+    """
 
     name: str
     description: str
     hint: str | None
     run: Callable[[SessionParts, str], Awaitable[str]]
+    glance: Callable[[SessionParts, str], str] | None = None
 
 
 async def _context(parts: SessionParts, _: str) -> str:
-    projection = await parts.projector.project(await parts.environment.ready())
+    return _context_text(await parts.environment.use(parts.projector.project))
+
+
+def _context_glance(parts: SessionParts, _: str) -> str:
+    latest = parts.projector.latest
+    return f"{_as_of(parts)}\n\n{_context_text(latest)}" if latest else "Nothing has been projected yet."
+
+
+def _as_of(parts: SessionParts) -> str:
+    done = [cell.statement.index for cell in parts.timeline.cells if cell.finished is not None]
+    return f"As of statement {done[-1]}." if done else "As of the beginning."
+
+
+def _context_text(projection: Projection) -> str:
     return (
         f"{projection.used:,} of {projection.size:,} tokens: instructions {projection.instruction_tokens:,}, "
         f"messages {projection.message_tokens:,}, tail {projection.tail_tokens:,}\n\n"
@@ -39,7 +57,15 @@ async def _context(parts: SessionParts, _: str) -> str:
 
 
 async def _views(parts: SessionParts, _: str) -> str:
-    projection = await parts.projector.project(await parts.environment.ready())
+    return _views_text(await parts.environment.use(parts.projector.project))
+
+
+def _views_glance(parts: SessionParts, _: str) -> str:
+    latest = parts.projector.latest
+    return f"{_as_of(parts)}\n\n{_views_text(latest)}" if latest else "Nothing has been projected yet."
+
+
+def _views_text(projection: Projection) -> str:
     if not projection.handles:
         return 'No handles yet. Open one: `readme = view("README.md")`'
     rows = [
@@ -50,6 +76,10 @@ async def _views(parts: SessionParts, _: str) -> str:
 
 
 async def _timeline(parts: SessionParts, argument: str) -> str:
+    return _timeline_glance(parts, argument)
+
+
+def _timeline_glance(parts: SessionParts, argument: str) -> str:
     cells = parts.timeline.cells
     if argument:
         return _one_statement(cells, argument)
@@ -77,22 +107,34 @@ def _cell_line(cell: Cell) -> str:
 
 async def _tick(parts: SessionParts, _: str) -> str:
     before = len(parts.log)
-    await parts.loop.tick(parts.timeline.rounds)
+    await parts.loop().tick(parts.timeline.rounds)
     deltas = [event.delta for event in parts.log.since(before) if isinstance(event, NodeChanged)]
     return "\n\n".join(deltas) if deltas else "Nothing changed."
 
 
-async def _help(parts: SessionParts, _: str) -> str:
+async def _help(parts: SessionParts, argument: str) -> str:
+    return _help_glance(parts, argument)
+
+
+def _help_glance(_parts: SessionParts, _: str) -> str:
     return "\n".join(f"- `/{command.name}` {command.description}" for command in COMMANDS.values())
 
 
 COMMANDS: Final[dict[str, Command]] = {
     command.name: command
     for command in (
-        Command("context", "Show what a model would read now, and what it costs in tokens", None, _context),
-        Command("views", "List the view handles", None, _views),
-        Command("timeline", "List the statements that ran, or show one", "number of a statement", _timeline),
+        Command(
+            "context", "Show what a model would read now, and what it costs in tokens", None, _context, _context_glance
+        ),
+        Command("views", "List the view handles", None, _views, _views_glance),
+        Command(
+            "timeline",
+            "List the statements that ran, or show one",
+            "number of a statement",
+            _timeline,
+            _timeline_glance,
+        ),
         Command("tick", "Let running views catch up with their files now", None, _tick),
-        Command("help", "List these commands", None, _help),
+        Command("help", "List these commands", None, _help, _help_glance),
     )
 }

@@ -79,6 +79,9 @@ class EffectDesk:
             return _failure(ValueError(f"no operation {request.operation!r}; there is {', '.join(TOOLS)}"))
         try:
             arguments: Any = msgspec.convert(request.arguments, tool.arguments)
+        except msgspec.ValidationError as error:
+            return _failure(TypeError(f"{request.operation}(): {error}"))
+        try:
             return EffectAnswer(value=await anyio.to_thread.run_sync(tool.perform, self._workspace, arguments))
         except (OSError, ValueError) as error:
             return _failure(error)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Literal
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import SessionReadOnlyError
 from ..events import Event
@@ -53,8 +54,10 @@ HIGH_WATER = 8_192
 class Journal:
     """One session's outgoing order. Used from the event loop only, but for the store's commit callback."""
 
-    def __init__(self, store: Store, session_id: SessionId) -> None:
+    def __init__(self, store: Store, session_id: SessionId, redact: Callable[[str], str] = str) -> None:
+        """`redact` takes secrets out of what is signalled; a secret that is cut by two signals is not found."""
         self._store = store
+        self._redact = redact
         self._session_id = session_id
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Item] = deque()
@@ -80,7 +83,7 @@ class Journal:
 
     def signal(self, signal: Signal) -> None:
         """Publishes a signal after the events before it; it is not kept."""
-        self._waiting.append(signal)
+        self._waiting.append(replace(signal, text=self._redact(signal.text)))
         self._publish()
 
     async def room(self) -> None:
@@ -106,7 +109,7 @@ class Journal:
 
     def subscribe(self) -> Subscription:
         """A new reader of everything published from now on."""
-        subscription = Subscription()
+        subscription = Subscription(self._durable)
         self._subscriptions.append(subscription)
         return subscription
 
@@ -143,7 +146,9 @@ class Journal:
 class Subscription:
     """An ordered, unbounded queue with a single reader; `room` tells a sender when to wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: Seq) -> None:
+        """`after` is the last event that was published before."""
+        self.after = after
         self._items: deque[Item] = deque()
         self._arrival = anyio.Event()
         self._pressing = anyio.Event()

@@ -6,19 +6,19 @@ know what runs in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 import xxhash
-from msgspec.structs import replace
 
-from ..events import EnvironmentRestored, ExecutionFinished
+from ..errors import EnvironmentUnavailableError
+from ..events import EnvironmentRestored
 from ..log import EventLog
-from ..ports import Environment, EnvironmentSpec, PastExecution, RunRequest
+from ..ports import EffectAnswer, Environment, EnvironmentSpec, PastExecution, RunRequest
 from ..timeline.index import Cell, Timeline
-from .effects import EffectDesk
 
-Redact = Callable[[str], str]
+T = TypeVar("T")
 
 
 class LiveEnvironment:
@@ -26,19 +26,18 @@ class LiveEnvironment:
 
     def __init__(
         self,
-        environment: Environment,
+        make: Callable[[], Environment],
         spec: EnvironmentSpec,
         log: EventLog,
         timeline: Timeline,
-        effects: EffectDesk,
-        redact: Redact,
+        answers: Callable[[Cell], Sequence[EffectAnswer]],
     ) -> None:
-        self._environment = environment
+        self._make = make
+        self._environment: Environment | None = None
         self._spec = spec
         self._log = log
         self._timeline = timeline
-        self._effects = effects
-        self._redact = redact
+        self._answers = answers
         self._meta = msgspec.json.encode((spec.cwd, spec.import_paths))
 
     async def ready(self) -> Environment:
@@ -47,41 +46,43 @@ class LiveEnvironment:
         Raises:
             EnvironmentUnavailableError: no worker can be started.
         """
-        if not self._environment.alive:
-            await self._environment.start(self._spec)
+        if self._environment is None:
+            self._environment = self._make()
+        environment = self._environment
+        if not environment.alive:
+            await environment.start(self._spec)
             history = [self._past(cell) for cell in self._timeline.completed]
             if history:
-                restored = await self._environment.restore(history)
+                restored = await environment.restore(history)
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=restored.divergences))
-        return self._environment
+        return environment
+
+    async def use(self, act: Callable[[Environment], Awaitable[T]]) -> T:
+        """What `act` makes of the living environment; once more with a rebuilt one if it turns out to have died idle.
+
+        Raises:
+            EnvironmentUnavailableError: no worker can be started, or the next one was lost too.
+        """
+        environment = await self.ready()
+        try:
+            return await act(environment)
+        except EnvironmentUnavailableError:
+            if environment.alive:
+                raise
+            return await act(await self.ready())
 
     def interrupt(self) -> None:
         """Ends the statement that is running, if there is one."""
-        self._environment.interrupt()
+        if self._environment is not None:
+            self._environment.interrupt()
 
     async def close(self) -> None:
-        await self._environment.close()
+        if self._environment is not None:
+            await self._environment.close()
 
     def fingerprint(self, source: str) -> str:
         """xxh3 hex over a statement's source and the facts of its environment."""
         return xxhash.xxh3_64_hexdigest(source.encode("utf-8", "replace") + b"\0" + self._meta)
-
-    def redacted(self, finished: ExecutionFinished) -> ExecutionFinished:
-        """The record with every known secret replaced in its texts."""
-        exception = finished.exception
-        return replace(
-            finished,
-            stdout=replace(finished.stdout, text=self._redact(finished.stdout.text)),
-            stderr=replace(finished.stderr, text=self._redact(finished.stderr.text)),
-            value=None if finished.value is None else self._redact(finished.value),
-            exception=exception
-            and replace(
-                exception,
-                message=self._redact(exception.message),
-                traceback=self._redact(exception.traceback),
-            ),
-            displays=tuple(replace(display, text=self._redact(display.text)) for display in finished.displays),
-        )
 
     def _past(self, cell: Cell) -> PastExecution:
         assert cell.finished is not None
@@ -93,5 +94,5 @@ class LiveEnvironment:
                 time_limit=self._spec.limits.statement_seconds,
             ),
             status=cell.finished.status,
-            answers=tuple(self._effects.answers(cell)),
+            answers=tuple(self._answers(cell)),
         )

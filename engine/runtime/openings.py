@@ -6,7 +6,7 @@ import builtins
 import keyword
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -15,10 +15,13 @@ from ..events import Attachment
 INJECTED: Final = frozenset({"view", "show", "ls", "read", "All", "restore_names"})
 
 
-def openings(attachments: Sequence[Attachment]) -> list[str]:
-    """A statement for every attachment that can be looked at: a local file, or text that came with the prompt."""
+def openings(attachments: Sequence[Attachment], bound: Collection[str] = ()) -> list[str]:
+    """A statement for every attachment that can be looked at: a local file, or text that came with the prompt.
+
+    Names in `bound` are somebody's already and are not taken from them.
+    """
     statements: list[str] = []
-    taken: set[str] = set()
+    taken = set(bound)
     for attachment in attachments:
         source = _source(attachment)
         if source is not None:
@@ -32,7 +35,10 @@ def local_path(uri: str) -> str | None:
     """The path that a `file://` URI or an absolute path means on this machine, else None."""
     if uri.startswith("/"):
         return uri
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
     return None

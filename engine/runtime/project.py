@@ -6,12 +6,14 @@ opened, and by `doctor`.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 _OURS: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _ROOT_MARKS: Final = (".git", ".hg", ".svn")
@@ -34,8 +36,7 @@ _SHORTEST_SECRET: Final = 8
 HIDDEN: Final = "***"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectEnvironment:
+class ProjectEnvironment(Struct, frozen=True, kw_only=True):
     """Absolute import paths, the Python version statements run under, `name-version` of its packages, what to say.
 
     `note` is one sentence for `doctor` and the first reply where the project's environment cannot be used, else "".
@@ -149,7 +150,9 @@ class Redactor:
     """Replaces known secret values in texts. Longer ones first, so that none is left in part."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        known = sorted({value for value in values if len(value) >= _SHORTEST_SECRET}, key=len, reverse=True)
+        long = {value for value in values if len(value) >= _SHORTEST_SECRET}
+        # As they are, and as they are written in JSON and in a repr.
+        known = sorted({form for value in long for form in _forms(value)}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     @classmethod
@@ -160,3 +163,7 @@ class Redactor:
     def redact(self, text: str) -> str:
         """The text with every known value replaced by `***`."""
         return self._pattern.sub(HIDDEN, text) if self._pattern else text
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    return value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]

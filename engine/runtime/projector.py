@@ -6,8 +6,9 @@ only that side loads the token ranks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ..events import Event
 from ..ids import EventId
@@ -21,8 +22,7 @@ TAIL_SHARE: Final = 8
 TAIL_FLOOR: Final = 1_024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Projection:
+class Projection(Struct, frozen=True, kw_only=True):
     """One prompt with its cost in tokens: `used` of `size`, and how they divide."""
 
     prompt: Prompt

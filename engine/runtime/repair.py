@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..events import Event, ExecutionFinished, ExecutionStarted, RunStop, ToolResult, UserMessage
+from ..events import (
+    Event,
+    ExecutionFinished,
+    ExecutionStarted,
+    PromptQueued,
+    PromptWithdrawn,
+    RunStop,
+    ToolResult,
+    UserMessage,
+)
 from ..execution import ExceptionInfo
+from ..ids import MessageId
 from ..log import EventLog
 from ..timeline.index import Timeline
 
@@ -20,9 +30,24 @@ def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
         log.append(
             ToolResult(tool_call_id=call.tool_call_id, status="error", text="[interrupted]", parent_id=call.parent_id)
         )
+    for waiting in _queued(log.events):
+        log.append(PromptWithdrawn(message_id=waiting))
     if _run_is_open(log.events):
         log.append(RunStop(reason="error", cause="error", detail="interrupted"))
     return log.since(start)
+
+
+def _queued(events: Sequence[Event]) -> list[MessageId]:
+    waiting: dict[MessageId, None] = {}
+    for event in events:
+        match event:
+            case PromptQueued(message_id=message_id):
+                waiting[message_id] = None
+            case UserMessage(message_id=message_id) | PromptWithdrawn(message_id=message_id):
+                waiting.pop(message_id, None)
+            case _:
+                pass
+    return list(waiting)
 
 
 def _interrupted(started: ExecutionStarted) -> ExecutionFinished:

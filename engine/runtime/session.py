@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
-from ..errors import EngineError, EnvironmentUnavailableError, InvalidRequestError, TurnFailedError
+from ..errors import EngineError, EnvironmentUnavailableError, SessionBusyError, TurnFailedError
 from ..events import (
     AgentText,
     Attachment,
@@ -33,7 +33,6 @@ from ..ids import MessageId, Minter, Seq, SessionId
 from ..log import EventLog
 from ..ports import Permissions, Store
 from ..timeline.index import Timeline
-from .agent_loop import AgentLoop
 from .commands import COMMANDS, Command
 from .journal import Journal, TextStreamed
 from .live_environment import LiveEnvironment
@@ -41,57 +40,55 @@ from .openings import openings
 from .policy import Policy, checked_mode, checked_option
 from .projector import Projector
 
+if TYPE_CHECKING:
+    from .agent_loop import AgentLoop
+
 logger = logging.getLogger(__name__)
 
 MAX_QUEUED: Final = 32
 """Prompts that may wait; a client that sends more is told so."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnd:
-    """How a prompt ended. `detail` explains cause `error`; `seq` is the last event that belongs to it."""
+class TurnEnd(Struct, frozen=True):
+    """How a prompt ended.
+
+    `detail` explains cause `error`; `seq` is the last event that belongs to it; `failure` is why the turn could not be
+    carried out or recorded, if so.
+    """
 
     cause: StopCause
     detail: str | None
     seq: Seq
+    failure: EngineError | None = None
 
 
-@dataclass(slots=True, eq=False)
 class Ticket:
     """A prompt that was accepted, from the moment its line was read until its turn has ended."""
 
-    message_id: MessageId
-    text: str
-    attachments: tuple[Attachment, ...]
-    prompt_kind: PromptKind
-    _ended: anyio.Event = field(default_factory=anyio.Event)
-    _end: TurnEnd | EngineError | None = None
+    def __init__(
+        self, message_id: MessageId, text: str, attachments: tuple[Attachment, ...], prompt_kind: PromptKind
+    ) -> None:
+        self.message_id = message_id
+        self.text = text
+        self.attachments = attachments
+        self.prompt_kind: PromptKind = prompt_kind
+        self._ended = anyio.Event()
+        self._end: TurnEnd | None = None
 
-    def settle(self, end: TurnEnd | EngineError) -> None:
+    def settle(self, end: TurnEnd) -> None:
         """Says how it ended; the first word counts."""
         if self._end is None:
             self._end = end
             self._ended.set()
 
-    @property
-    def settled(self) -> bool:
-        return self._end is not None
-
     async def end(self) -> TurnEnd:
-        """Waits for the end.
-
-        Raises:
-            EngineError: the turn could not be recorded (the session is read-only).
-        """
+        """Waits for the end."""
         await self._ended.wait()
-        if isinstance(self._end, EngineError):
-            raise self._end
         assert self._end is not None
         return self._end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionParts:
+class SessionParts(Struct, frozen=True, kw_only=True):
     """What a session is made of; put together by `Sessions`."""
 
     session_id: SessionId
@@ -103,9 +100,10 @@ class SessionParts:
     policy: Policy
     environment: LiveEnvironment
     projector: Projector
-    loop: AgentLoop
+    loop: Callable[[], AgentLoop]
+    """Made when it is first needed, which is later than a session is wanted."""
     minter: Minter
-    note: str | None = None
+    note: str = ""
 
 
 class Session:
@@ -116,6 +114,7 @@ class Session:
         self._queue: deque[Ticket] = deque()
         self._running: Ticket | None = None
         self._steering: list[Ticket] = []
+        self._answering: anyio.CancelScope | None = None
         self._wake = anyio.Event()
         self._idle = anyio.Event()
         self._idle.set()
@@ -127,7 +126,7 @@ class Session:
 
     def attach(self, permissions: Permissions) -> None:
         """Says whom to ask from now on."""
-        self.parts.loop.permissions = permissions
+        self.parts.loop().permissions = permissions
 
     def start(self, tasks: TaskGroup) -> None:
         """Begins to serve prompts."""
@@ -142,19 +141,18 @@ class Session:
             wanted: what a prompt that comes while a turn is running is to be; None leaves it to the session's option.
 
         Raises:
-            InvalidRequestError: the session is closing, or too many prompts wait.
+            SessionBusyError: the session is closing, or too many prompts wait.
             SessionReadOnlyError: nothing can be recorded any more.
         """
         if self._closing:
-            raise InvalidRequestError(f"session {self.session_id} is closed; load it again")
+            raise SessionBusyError(f"session {self.session_id} is closed; load it again")
         if len(self._queue) >= MAX_QUEUED:
-            raise InvalidRequestError(f"{MAX_QUEUED} prompts wait already; cancel, or wait for their turns")
+            raise SessionBusyError(f"{MAX_QUEUED} prompts wait already; cancel, or wait for their turns")
         if self.parts.journal.failure is not None:
             raise self.parts.journal.failure
         busy = self._running is not None or bool(self._queue)
         ticket = Ticket(self.parts.minter.message(), text, tuple(attachments), "follow_up" if busy else "direct")
-        steer = wanted == "steer" or (wanted is None and self.parts.policy.option("while_running") == "steer")
-        if busy and steer and self._steer(ticket):
+        if busy and (self._glance(ticket) or (self._steers(wanted) and self._steer(ticket))):
             return ticket
         if busy:
             self.parts.log.append(PromptQueued(message_id=ticket.message_id, text=text))
@@ -163,11 +161,23 @@ class Session:
         self._wake.set()
         return ticket
 
+    def _glance(self, ticket: Ticket) -> bool:
+        """Answers at once what can be answered while a turn is running; nothing of it is recorded."""
+        command, argument = _command_in(ticket.text)
+        if command is None or command.glance is None:
+            return False
+        self.parts.journal.signal(TextStreamed(ticket.message_id, command.glance(self.parts, argument)))
+        ticket.settle(TurnEnd("end_turn", None, Seq(len(self.parts.log) - 1)))
+        return True
+
+    def _steers(self, wanted: PromptKind | None) -> bool:
+        return wanted == "steer" or (wanted is None and self.parts.policy.option("while_running") == "steer")
+
     def _steer(self, ticket: Ticket) -> bool:
         message = UserMessage(
             message_id=ticket.message_id, text=ticket.text, prompt_kind="steer", attachments=ticket.attachments
         )
-        if not self.parts.loop.steer(message):
+        if not self.parts.loop().steer(message):
             return False
         self._steering.append(ticket)
         return True
@@ -187,13 +197,15 @@ class Session:
         if value != self.parts.policy.option(name):
             self.parts.log.append(ConfigChanged(option=name, value=value))
 
-    def cancel(self) -> None:
-        """Withdraws what waits, then ends what runs. Does nothing when the session is idle."""
-        for ticket in self._queue:
-            self._withdraw(ticket)
-        self._queue.clear()
-        if self._running is not None:
-            self.parts.loop.cancel()
+    def cancel(self, ticket: Ticket | None = None) -> None:
+        """Withdraws what waits, then ends what runs; or only what belongs to `ticket`. Does nothing when idle."""
+        for waiting in [waiting for waiting in self._queue if ticket in (None, waiting)]:
+            self._queue.remove(waiting)
+            self._withdraw(waiting)
+        if self._running is not None and (ticket in (None, self._running) or ticket in self._steering):
+            self.parts.loop().cancel()
+            if self._answering is not None:
+                self._answering.cancel()
 
     async def close(self) -> None:
         """Cancels, waits until nothing runs any more, and frees the worker. Idempotent."""
@@ -205,12 +217,13 @@ class Session:
         self.parts.journal.close()
 
     def _withdraw(self, ticket: Ticket) -> None:
+        failure: EngineError | None = None
         try:
             if ticket.prompt_kind == "follow_up":
                 self.parts.log.append(PromptWithdrawn(message_id=ticket.message_id))
-            ticket.settle(TurnEnd("cancelled", None, Seq(len(self.parts.log) - 1)))
         except EngineError as error:
-            ticket.settle(error)
+            failure = error
+        ticket.settle(self._ended("cancelled", None, failure))
 
     async def _serve(self) -> None:
         while not self._closing:
@@ -224,24 +237,25 @@ class Session:
 
     async def _serve_one(self, ticket: Ticket) -> None:
         self._running = ticket
-        end: TurnEnd | EngineError
         try:
             end = await self._turn(ticket)
         except EngineError as error:
-            end = error
+            end = self._ended("error", None, error)
         except Exception:
             # A defect of ours must not take the other sessions of this process with it.
             logger.exception("turn %s of session %s failed", ticket.message_id, self.session_id)
-            end = TurnFailedError(self.session_id)
-            self._stop_run()
+            end = self._ended("error", None, TurnFailedError(self.session_id))
         self._running = None
         for settled in (ticket, *self._steering):
             settled.settle(end)
         self._steering.clear()
 
+    def _ended(self, cause: StopCause, detail: str | None, failure: EngineError | None = None) -> TurnEnd:
+        return TurnEnd(cause, detail, Seq(len(self.parts.log) - 1), failure)
+
     async def _turn(self, ticket: Ticket) -> TurnEnd:
-        log = self.parts.log
-        log.append(
+        parts = self.parts
+        parts.log.append(
             UserMessage(
                 message_id=ticket.message_id,
                 text=ticket.text,
@@ -250,40 +264,43 @@ class Session:
             )
         )
         command, argument = _command_in(ticket.text)
-        if command is None and self.parts.policy.title is None:
-            self._name_after(ticket.text)
         if command is not None:
-            await self._answer(command, argument)
-            cause: StopCause = "end_turn"
-            detail = None
+            end = self._ended(await self._answer(command, argument), None)
         else:
-            stop = await self.parts.loop.run(openings(ticket.attachments))
-            cause, detail = stop.cause, stop.detail
-        end = TurnEnd(cause, detail, Seq(len(log) - 1))
-        await self.parts.journal.durable(end.seq)
+            if parts.policy.title is None:
+                self._begin(ticket.text)
+            stop = await parts.loop().run(openings(ticket.attachments, parts.timeline.names))
+            end = self._ended(stop.cause, stop.detail)
+        await parts.journal.durable(end.seq)
         return end
 
-    def _name_after(self, text: str) -> None:
-        title = next((line.strip() for line in text.splitlines() if line.strip()), "")[:TITLE_CHARS]
-        if title:
-            self.parts.log.append(TitleChanged(title=title))
-            self.parts.store.retitle(self.session_id, title)
+    def _begin(self, text: str) -> None:
+        """What happens once in a session, at its first prompt: it gets a title, and is told what is amiss."""
+        title = next((line.strip() for line in text.splitlines() if line.strip()), "(attachments)")[:TITLE_CHARS]
+        self.parts.log.append(TitleChanged(title=title))
+        self.parts.store.retitle(self.session_id, title)
+        if self.parts.note:
+            self._say(self.parts.note + "\n\n")
 
-    def _stop_run(self) -> None:
-        try:
-            self.parts.log.append(RunStop(reason="error", cause="error", detail="internal error"))
-        except EngineError:
-            logger.warning("session %s: the failed turn could not be recorded", self.session_id)
+    async def _answer(self, command: Command, argument: str) -> StopCause:
+        text = None
+        with anyio.CancelScope() as self._answering:
+            try:
+                text = await command.run(self.parts, argument)
+            except EnvironmentUnavailableError as error:
+                text = str(error)
+        self._answering = None
+        if text is None:
+            self.parts.log.append(RunStop(reason="interrupted", cause="cancelled"))
+            return "cancelled"
+        self._say(text)
+        self.parts.log.append(RunStop(reason="completed", cause="end_turn"))
+        return "end_turn"
 
-    async def _answer(self, command: Command, argument: str) -> None:
-        try:
-            text = await command.run(self.parts, argument)
-        except EnvironmentUnavailableError as error:
-            text = str(error)
+    def _say(self, text: str) -> None:
         message_id = self.parts.minter.message()
         self.parts.journal.signal(TextStreamed(message_id, text))
         self.parts.log.append(AgentText(message_id=message_id, text=text))
-        self.parts.log.append(RunStop(reason="completed", cause="end_turn"))
 
 
 def _command_in(text: str) -> tuple[Command | None, str]:

@@ -5,7 +5,9 @@ Owns how a session's parts are put together. Created once per process by an adap
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +16,14 @@ from anyio.abc import TaskGroup
 
 from ..errors import InvalidRequestError, SessionNotFoundError
 from ..events import Event, SessionOpened
+from ..events.codec import decode, encode
 from ..ids import Minter, Seq, SessionId
 from ..log import EventLog
 from ..models import make_model
 from ..ports import Clock, Entropy, EnvironmentSpec, SessionRow, Store
 from ..ports import Limits as WorkerLimits
-from ..store import open_store
 from ..timeline.index import Timeline
-from ..tools import Workspace
 from ..view.fold import ViewFold
-from .agent_loop import AgentLoop
-from .effects import EffectDesk
 from .journal import Journal
 from .live_environment import LiveEnvironment
 from .policy import Policy
@@ -33,11 +32,12 @@ from .projector import Projector
 from .repair import repair
 from .session import Session, SessionParts
 from .settings import Settings
-from .statements import StatementRunner
-from .supervisor import WorkerEnvironment
 
 if TYPE_CHECKING:
-    from .supervisor import Zygote
+    from ..ports import Environment
+    from .agent_loop import AgentLoop
+    from .effects import EffectDesk
+    from .worker_zygote import Zygote
 
 
 class Sessions:
@@ -64,37 +64,6 @@ class Sessions:
         self._tasks = tasks
         self._open: dict[SessionId, Session] = {}
 
-    @classmethod
-    def open(
-        cls,
-        *,
-        zygote: Zygote,
-        settings: Settings,
-        clock: Clock,
-        entropy: Entropy,
-        environ: Mapping[str, str],
-        tasks: TaskGroup,
-    ) -> Sessions:
-        """Sessions over the configured store."""
-        store = open_store(settings.state_dir, clock)
-        return cls(
-            store=store,
-            zygote=zygote,
-            settings=settings,
-            clock=clock,
-            entropy=entropy,
-            environ=environ,
-            tasks=tasks,
-        )
-
-    def warm_up(self) -> None:
-        """Opens the store's files now; a session would otherwise wait for it.
-
-        Raises:
-            StoreError: it cannot be opened; a session would be told the same.
-        """
-        self._store.rows()
-
     async def create(self, cwd: str, directories: tuple[str, ...] = ()) -> Session:
         """A new session in `cwd`, durable when this returns.
 
@@ -110,7 +79,7 @@ class Sessions:
             SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
         )
         project = find_project_environment(cwd, self._environ, self._settings.python)
-        journal = Journal(self._store, session_id)
+        journal = Journal(self._store, session_id, self._redactor.redact)
         self._store.acquire(session_id, journal.committed)
         session = self._assemble(session_id, cwd, directories, project, journal)
         opened = session.parts.log.append(
@@ -127,7 +96,7 @@ class Sessions:
         Raises:
             SessionNotFoundError, SessionInUseError.
         """
-        journal = Journal(self._store, session_id)
+        journal = Journal(self._store, session_id, self._redactor.redact)
         self._store.acquire(session_id, journal.committed)
         try:
             row = await anyio.to_thread.run_sync(self._store.row, session_id)
@@ -162,11 +131,35 @@ class Sessions:
         self._open.pop(session_id, None)
         self._store.release(session_id)
 
+    async def delete(self, session_id: SessionId) -> None:
+        """Closes the session where it is open here, and removes it from the store for good.
+
+        Does nothing for one that is not there (any more).
+
+        Raises:
+            SessionInUseError: another process has it.
+            StoreError: it cannot be written.
+        """
+        if session_id in self._open:
+            await self.close(session_id)
+        with contextlib.suppress(SessionNotFoundError):
+            await anyio.to_thread.run_sync(self._store.delete, session_id)
+
     async def close_all(self) -> None:
-        """Closes what is open, and the store."""
+        """Closes what is open."""
         for session_id in list(self._open):
             await self.close(session_id)
-        self._store.close()
+
+    def _redacted(self, event: Event) -> Event:
+        """The event with every known secret value replaced in its texts."""
+        data = encode(event).decode()
+        clean = self._redactor.redact(data)
+        return event if clean == data else decode(clean)
+
+    def _worker(self) -> Environment:
+        from .supervisor import WorkerEnvironment  # not needed before the first statement
+
+        return WorkerEnvironment(self._zygote)
 
     def _assemble(
         self,
@@ -178,13 +171,26 @@ class Sessions:
         history: Sequence[Event] = (),
     ) -> Session:
         timeline, policy, fold = Timeline(), Policy(), ViewFold()
-        log = EventLog(self._clock, journal.write, folds=(timeline.apply, policy.apply, fold.apply), check=fold.refusal)
+        log = EventLog(
+            self._clock,
+            journal.write,
+            redact=self._redacted,
+            folds=(timeline.apply, policy.apply, fold.apply),
+            check=fold.refusal,
+        )
         if history:
             log.load(history)
             journal.opened_at(Seq(len(history) - 1))
-        effects = EffectDesk(log, self._store, self._minter, Workspace(cwd, directories))
+
+        @cache
+        def effects() -> EffectDesk:
+            from ..tools import Workspace  # not needed before the first statement
+            from .effects import EffectDesk
+
+            return EffectDesk(log, self._store, self._minter, Workspace(cwd, directories))
+
         environment = LiveEnvironment(
-            WorkerEnvironment(self._zygote),
+            self._worker,
             EnvironmentSpec(
                 cwd=cwd,
                 directories=directories,
@@ -194,34 +200,39 @@ class Sessions:
             ),
             log,
             timeline,
-            effects,
-            self._redactor.redact,
+            lambda cell: effects().answers(cell),
         )
         projector = Projector(fold.view, cwd, self._settings.context_budget)
-        statements = StatementRunner(
-            log=log,
-            journal=journal,
-            timeline=timeline,
-            policy=policy,
-            environment=environment,
-            effects=effects,
-            minter=self._minter,
-            clock=self._clock,
-            seconds=self._settings.statement_seconds,
-        )
-        loop = AgentLoop(
-            log=log,
-            journal=journal,
-            timeline=timeline,
-            policy=policy,
-            environment=environment,
-            statements=statements,
-            projector=projector,
-            model=make_model(self._settings.model),
-            minter=self._minter,
-            clock=self._clock,
-            max_rounds=self._settings.max_rounds,
-        )
+
+        def make_loop() -> AgentLoop:
+            from .agent_loop import AgentLoop  # not needed before the first prompt
+            from .statements import StatementRunner
+
+            statements = StatementRunner(
+                log=log,
+                journal=journal,
+                timeline=timeline,
+                policy=policy,
+                environment=environment,
+                effects=effects(),
+                minter=self._minter,
+                clock=self._clock,
+                seconds=self._settings.statement_seconds,
+            )
+            return AgentLoop(
+                log=log,
+                journal=journal,
+                timeline=timeline,
+                policy=policy,
+                environment=environment,
+                statements=statements,
+                projector=projector,
+                model=make_model(self._settings.model),
+                minter=self._minter,
+                clock=self._clock,
+                max_rounds=self._settings.max_rounds,
+            )
+
         return Session(
             SessionParts(
                 session_id=session_id,
@@ -233,7 +244,7 @@ class Sessions:
                 policy=policy,
                 environment=environment,
                 projector=projector,
-                loop=loop,
+                loop=cache(make_loop),
                 minter=self._minter,
                 note=project.note,
             )
@@ -243,5 +254,9 @@ class Sessions:
 def _check_directory(directory: str) -> None:
     if not directory.startswith("/"):
         raise InvalidRequestError(f"cwd and directories must be absolute paths, not {directory!r}")
-    if not Path(directory).is_dir():
+    try:
+        is_directory = Path(directory).is_dir()
+    except OSError:
+        is_directory = False
+    if not is_directory:
         raise InvalidRequestError(f"{directory} is not a directory")

@@ -6,21 +6,24 @@ row; a test keeps the two in step.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from ..errors import InvalidRequestError
 
+DEFAULT_MODEL: Final = "direct"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+
+class Settings(Struct, frozen=True, kw_only=True):
     """One value per row of OPTIONS. Sizes in tokens, times in seconds."""
 
     state_dir: Path
-    model: str = "direct"
+    model: str = DEFAULT_MODEL
     python: str | None = None
     context_budget: int = 128_000
     max_rounds: int = 50
@@ -30,15 +33,14 @@ class Settings:
 def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         value = convert(text)
-        if value <= 0:
-            raise ValueError("must be more than 0")
+        if not 0 < value < math.inf:
+            raise ValueError("must be more than 0, and finite")
         return value
 
     return parse
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One thing to configure: its name in the config file, and how its text is read."""
 
     name: str
@@ -81,7 +83,7 @@ def load(environ: Mapping[str, str], overrides: Mapping[str, str | None] | None 
             if text:
                 try:
                     values[option.name] = option.parse(str(text))
-                except ValueError as error:
+                except (ValueError, RuntimeError) as error:
                     raise InvalidRequestError(f"{source}: {text!r} cannot be used: {error}") from None
                 break
     return Settings(**values)

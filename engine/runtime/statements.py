@@ -9,10 +9,10 @@ import anyio
 
 from ..events import ExecutionFinished, ExecutionStarted, StatementRecorded, ToolResult
 from ..events.conversation import ResultStatus
-from ..execution import ExecutionStatus, StatementKind
+from ..execution import ExceptionInfo, ExecutionStatus, StatementKind
 from ..ids import ExecutionId, Minter, ToolCallId
 from ..log import EventLog
-from ..ports import Clock, RunOutcome, RunRequest
+from ..ports import Clock, Environment, RunOutcome, RunRequest
 from ..projection.results import result_text
 from ..timeline.index import Timeline
 from .effects import EffectDesk
@@ -20,6 +20,7 @@ from .journal import Journal, OutputStreamed
 from .live_environment import LiveEnvironment
 from .policy import Policy
 
+_NOT_RUN = ExceptionInfo(type="NotRun", message="the statement was not run, because no worker could run it")
 _RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cancelled"}
 
 
@@ -100,13 +101,12 @@ class StatementRunner:
             )
         )
         started_at = self._clock.now()
-        outcome: RunOutcome | None = None
+        outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
-            environment = None
-            with anyio.CancelScope() as self._scope:
-                environment = await self._environment.ready()
-            self._scope = None
-            if environment is not None:
+            environment = await self._ready()
+            if environment is None:
+                outcome = RunOutcome(status="cancelled")
+            else:
                 outcome = await environment.run(
                     RunRequest(
                         execution_id=execution_id,
@@ -120,31 +120,40 @@ class StatementRunner:
                     lambda stream, text: self._journal.signal(OutputStreamed(statement.tool_call_id, stream, text)),
                 )
         finally:
-            finished = self._record(statement, execution_id, started_at, outcome or RunOutcome(status="cancelled"))
+            finished = self._record(statement, execution_id, started_at, outcome)
         return finished
+
+    async def _ready(self) -> Environment | None:
+        """The environment, rebuilt if need be; None where the user cancelled meanwhile."""
+        environment: Environment | None = None
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            try:
+                environment = await self._environment.ready()
+            finally:
+                self._scope = None
+        return None if scope.cancel_called else environment
 
     def _record(
         self, statement: StatementRecorded, execution_id: ExecutionId, started_at: float, outcome: RunOutcome
     ) -> ExecutionFinished:
         for event in outcome.events:
             self._log.append(event)
-        finished = self._environment.redacted(
-            ExecutionFinished(
-                execution_id=execution_id,
-                statement_id=statement.statement_id,
-                status=outcome.status,
-                started_at=started_at,
-                ended_at=self._clock.now(),
-                time_ms=outcome.time_ms,
-                stdout=outcome.stdout,
-                stderr=outcome.stderr,
-                value=outcome.value,
-                exception=outcome.exception,
-                displays=outcome.displays,
-                locations=outcome.locations,
-                diff=outcome.diff,
-                artifacts=outcome.artifacts,
-            )
+        finished = ExecutionFinished(
+            execution_id=execution_id,
+            statement_id=statement.statement_id,
+            status=outcome.status,
+            started_at=started_at,
+            ended_at=self._clock.now(),
+            time_ms=outcome.time_ms,
+            stdout=outcome.stdout,
+            stderr=outcome.stderr,
+            value=outcome.value,
+            exception=outcome.exception,
+            displays=outcome.displays,
+            locations=outcome.locations,
+            diff=outcome.diff,
+            artifacts=outcome.artifacts,
         )
         self._log.append(finished)
         return finished

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..worker.channel import EXIT_CHANNEL_LOST
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
+class Death(Struct, frozen=True):
     """The worker is gone, and why, in words."""
 
     reason: str

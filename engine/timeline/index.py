@@ -5,8 +5,9 @@ A fold over the log. Used by the loop (numbers, parents, history for a restore) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct, field
 
 from ..events import (
     EffectAnswered,
@@ -19,8 +20,7 @@ from ..events import (
 from ..ids import ExecutionId, StatementId
 
 
-@dataclass(slots=True)
-class Cell:
+class Cell(Struct):
     """A statement with its latest execution: started, perhaps finished, and what the host answered it."""
 
     statement: StatementRecorded
@@ -37,6 +37,7 @@ class Timeline:
         self._by_execution: dict[ExecutionId, Cell] = {}
         self._last_execution: ExecutionId | None = None
         self._rounds = 0
+        self._names: set[str] = set()
 
     def apply(self, event: Event) -> None:
         match event:
@@ -52,6 +53,8 @@ class Timeline:
                 cell = self._by_execution.get(event.execution_id)
                 if cell is not None:
                     cell.finished = event
+                    if cell.statement.statement_kind == "python":
+                        self._names.update(event.diff.added, event.diff.changed)
             case EffectAnswered():
                 cell = self._by_execution.get(event.execution_id)
                 if cell is not None:
@@ -65,6 +68,11 @@ class Timeline:
     def cells(self) -> Sequence[Cell]:
         """Every statement of the branch, oldest first."""
         return tuple(self._cells.values())
+
+    @property
+    def names(self) -> Collection[str]:
+        """Every name that a statement of the user's or a model's has bound so far."""
+        return frozenset(self._names)
 
     @property
     def last_statement(self) -> StatementId | None:

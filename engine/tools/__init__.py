@@ -7,8 +7,9 @@ that the caller runs it in a thread).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from . import ls, read
 from .workspace import Workspace
@@ -16,8 +17,7 @@ from .workspace import Workspace
 ToolKind = Literal["read", "search", "edit", "execute", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """One operation. `perform` returns plain data or raises what the statement is to see."""
 
     kind: ToolKind

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -32,7 +35,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> str:
     if start < 1 or (end is not None and end < start):
         raise ValueError(f"lines {start} to {end} are no range; lines count from 1")
     path = workspace.resolve(arguments.path)
-    with path.open("rb") as file:
+    with open(_regular(path), "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError(
@@ -42,3 +45,12 @@ def perform(workspace: Workspace, arguments: Arguments) -> str:
     if start == 1 and end is None:
         return text
     return "".join(text.splitlines(keepends=True)[start - 1 : end])
+
+
+def _regular(path: Path) -> int:
+    """A descriptor of a regular file. Opened without blocking, because a pipe nobody writes to would block for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(f"{path} is no regular file")
+    return descriptor

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import compress
+
+from msgspec import Struct
 
 from ..events import Event
 from .properties import Property
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(Struct, frozen=True):
     """A property had `count` entries left out, or a summary moved, because it did not hold."""
 
     property_name: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Enforced:
+class Enforced(Struct, frozen=True):
     """What remains, in order, and who had how many corrected; `corrections` is empty for a well-formed sequence."""
 
     events: tuple[Event, ...]

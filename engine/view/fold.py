@@ -8,7 +8,8 @@ warning, a value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..events import Condensation, Event
 from . import condensation
@@ -19,8 +20,7 @@ from .view import View
 from .window import Window
 
 
-@dataclass(frozen=True, slots=True)
-class EnforcementWarning:
+class EnforcementWarning(Struct, frozen=True):
     """What keeps the View well-formed, by property. Each correction is one ViewEnforced event."""
 
     corrections: tuple[Correction, ...]

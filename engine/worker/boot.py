@@ -7,6 +7,7 @@ stays importable in statements, and hands over to the zygote. Must import nothin
 from __future__ import annotations
 
 import importlib.util
+import select
 import sys
 from pathlib import Path
 
@@ -27,6 +28,8 @@ def load_package(directory: Path) -> None:
 
 def main() -> None:
     """Becomes the zygote. Arguments: file descriptor, process id of the host, 1 where its thread outlives us."""
+    # The host needs the processors for its own start until it says something; its end can be read here, too.
+    select.select([int(sys.argv[1])], [], [])
     load_package(Path(__file__).resolve().parent.parent)
     zygote = importlib.import_module(f"{PRIVATE_NAME}.worker.zygote")
     zygote.main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "1")

@@ -26,7 +26,7 @@ from .processes import become_subreaper, descendants, die_with_parent, end_tree,
 from .protocol import Died, Fork, Forked, FromZygote, Interrupt, Interrupted, Kill
 
 LIVES: Final = b"L"
-"""First record on the fork socket: the process runs. It loads nothing more before the host says something."""
+"""First record on the fork socket: the process runs. It says so once the host has said something, see `boot`."""
 READY: Final = b"R"
 """Second record: everything is loaded, fork requests are served."""
 PASSED: Final = 4
@@ -83,10 +83,6 @@ class Zygote:
                     self._reap()
                 elif descriptor in self._keepers:
                     self._hear(self._keepers[descriptor])
-
-    def await_host(self) -> None:
-        """Waits for the host's first word, because until then it needs the processor for its own start."""
-        select.select([self._forks], [], [])
 
     def announce(self, record: bytes) -> None:
         """Tells the host how far the start is; leaves where there is no host any more."""
@@ -224,7 +220,6 @@ def main(fork_socket: int, host: int, with_thread: bool) -> None:
     signal.signal(signal.SIGTERM, zygote.leave)
     if with_thread and not die_with_parent(signal.SIGTERM, host):
         zygote.leave()
-    zygote.await_host()
     _load()
     zygote.announce(READY)
     zygote.serve()

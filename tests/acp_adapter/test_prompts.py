@@ -7,7 +7,7 @@ import pytest
 from acp_adapter.errors import ProtocolError
 from acp_adapter.prompts import read_prompt
 from acp_adapter.wire.model import from_wire
-from acp_adapter.wire.v1.sessions import PromptRequest
+from acp_adapter.wire.v1.prompts import PromptRequest
 from engine.events import Attachment
 
 TEXT = {"type": "text", "text": "look"}
@@ -40,7 +40,7 @@ def test_text_blocks_are_joined_and_links_and_text_resources_attached_in_order()
         ({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}, "prompt[1]: audio content is not advertised"),
         (
             {"type": "resource", "resource": {"uri": "x:", "blob": "AA=="}},
-            "prompt[1]: resource content is not advertised",
+            "prompt[1]: binary resources are not supported",
         ),
     ],
 )

@@ -13,7 +13,6 @@ from typing import Any
 import psutil
 import pytest
 
-import acp_adapter.conversation
 import acp_adapter.updates
 from acp_adapter.handlers import METHODS
 from acp_adapter.wire.model import WireModel
@@ -38,7 +37,7 @@ def scripted(tmp_path: Path, *replies: dict[str, Any]) -> str:
 
 def update_kinds() -> set[str]:
     """Every kind of update that the adapter's code can make."""
-    modules = (acp_adapter.updates, acp_adapter.updates.w, acp_adapter.conversation)
+    modules = (acp_adapter.updates, acp_adapter.updates.w)
     made = [value for module in modules for value in vars(module).values()]
     fields = [
         cls.model_fields["session_update"].default

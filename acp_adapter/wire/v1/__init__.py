@@ -1,5 +1,5 @@
 """ACP version 1, stable: one module for each group of shapes. Import what is needed from the module that owns it.
 
-`content` blocks, `tools` (tool calls), `initialize`, `sessions` (what an editor asks about sessions), `options`
-(modes and configuration), `updates` (session/update), `client` (what the agent asks of the editor).
+`content` blocks, `tools` (tool calls), `initialize`, `sessions` (what an editor asks about sessions), `prompts`,
+`options` (modes and configuration), `updates` (session/update), `client` (what the agent asks of the editor).
 """

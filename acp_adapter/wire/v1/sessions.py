@@ -1,4 +1,4 @@
-"""What an editor asks about sessions: new, load, resume, list, delete, close, prompt, cancel.
+"""What an editor asks about sessions: new, load, resume, list, delete, close, cancel.
 
 Source: ACP v1 schema, the requests and responses of the same names. Must not know how a session is kept.
 """
@@ -8,10 +8,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Discriminator, Field, Tag
 
 from acp_adapter.wire.model import AbsolutePath, ForgivingModel, NullableList, WireModel
-from acp_adapter.wire.v1.content import ContentBlock
 from acp_adapter.wire.v1.options import ConfigOption, SessionModeState
-
-StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 
 
 class NameValue(ForgivingModel):
@@ -118,12 +115,3 @@ class SessionRequest(ForgivingModel):
     """The params of session/delete, session/close and the notification session/cancel."""
 
     session_id: str
-
-
-class PromptRequest(ForgivingModel):
-    session_id: str
-    prompt: list[ContentBlock]
-
-
-class PromptResponse(WireModel):
-    stop_reason: StopReason

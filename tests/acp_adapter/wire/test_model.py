@@ -12,13 +12,13 @@ from acp_adapter.wire.v1.client import ReadTextFileRequest, RequestPermissionRes
 from acp_adapter.wire.v1.content import Annotations, TextContent
 from acp_adapter.wire.v1.initialize import CancelRequestNotification, InitializeRequest
 from acp_adapter.wire.v1.options import SetConfigOptionRequest
+from acp_adapter.wire.v1.prompts import PromptRequest
 from acp_adapter.wire.v1.sessions import (
     ListSessionsRequest,
     LoadSessionRequest,
     McpServerHttp,
     McpServerStdio,
     NewSessionRequest,
-    PromptRequest,
     ResumeSessionRequest,
 )
 from acp_adapter.wire.v1.tools import ToolCallUpdate

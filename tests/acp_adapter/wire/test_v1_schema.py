@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from acp_adapter.wire.model import Empty, ForgivingModel, WireModel, WireShapeError, from_wire, to_wire
-from acp_adapter.wire.v1 import client, content, initialize, options, sessions, tools, updates
+from acp_adapter.wire.v1 import client, content, initialize, options, prompts, sessions, tools, updates
 from tests.support.acp_schema import Coverage, NotConformantError, schema, validate_outgoing
 
 SHAPES: dict[str, type[WireModel]] = {
@@ -72,8 +72,8 @@ SHAPES: dict[str, type[WireModel]] = {
     "DeleteSessionRequest": sessions.SessionRequest,
     "CloseSessionRequest": sessions.SessionRequest,
     "CancelNotification": sessions.SessionRequest,
-    "PromptRequest": sessions.PromptRequest,
-    "PromptResponse": sessions.PromptResponse,
+    "PromptRequest": prompts.PromptRequest,
+    "PromptResponse": prompts.PromptResponse,
     "ContentChunk": updates.AgentMessageChunk,
     "PlanEntry": updates.PlanEntry,
     "Plan": updates.PlanUpdate,
@@ -307,7 +307,7 @@ RESPONSES: list[tuple[str, WireModel]] = [
     ),
     ("session/delete", Empty()),
     ("session/close", Empty()),
-    ("session/prompt", sessions.PromptResponse(stop_reason="end_turn", meta={"x": 1})),
+    ("session/prompt", prompts.PromptResponse(stop_reason="end_turn", meta={"x": 1})),
     ("session/set_mode", Empty()),
     ("session/set_config_option", options.SetConfigOptionResponse(config_options=[SELECT, SWITCH])),
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.errors import InvalidRequestError, SessionNotFoundError, TurnFailedError
+from engine.errors import SessionBusyError, SessionNotFoundError, TurnFailedError
 from engine.events import (
     AgentText,
     EffectAnswered,
@@ -126,7 +126,7 @@ async def test_too_many_waiting_prompts_are_refused(zygote: Zygote, tmp_path: Pa
         session = await sessions.create(str(tmp_path))
         for _ in range(MAX_QUEUED):
             session.accept("while True: pass")
-        with pytest.raises(InvalidRequestError, match="prompts wait already"):
+        with pytest.raises(SessionBusyError, match="prompts wait already"):
             session.accept("1")
         session.cancel()
 
@@ -138,7 +138,7 @@ async def test_a_closed_session_takes_no_prompt_and_is_found_no_more(zygote: Zyg
         await until_running(session)
         await sessions.close(session.session_id)
         assert (await ticket.end()).cause == "cancelled"
-        with pytest.raises(InvalidRequestError, match="is closed"):
+        with pytest.raises(SessionBusyError, match="is closed"):
             session.accept("1")
         with pytest.raises(SessionNotFoundError):
             sessions.find(session.session_id)
@@ -254,8 +254,8 @@ async def test_a_defect_of_ours_ends_the_turn_and_not_the_session(
         session = await sessions.create(str(tmp_path))
         with monkeypatch.context() as broken:
             broken.setattr(session.parts.projector, "project", None)
-            with pytest.raises(TurnFailedError):
-                await run(session, "1")
+            end = await session.accept("1").end()
+            assert isinstance(end.failure, TurnFailedError)
         assert await run(session, "2") == "end_turn"
         stops = [event.cause for event in session.parts.log.events if isinstance(event, RunStop)]
         assert stops == ["error", "end_turn"]

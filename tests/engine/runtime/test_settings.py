@@ -38,7 +38,9 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
     ("config", "variables", "overrides", "named"),
     [
         ("", {"REWINDOW_MAX_ROUNDS": "many"}, {}, "REWINDOW_MAX_ROUNDS: 'many'"),
-        ("", {}, {"context_budget": "-1"}, "--context-budget: '-1' cannot be used: must be more than 0"),
+        ("", {}, {"context_budget": "-1"}, "--context-budget: '-1' cannot be used: must be more than 0, and finite"),
+        ("", {}, {"statement_seconds": "nan"}, "--statement-seconds: 'nan'"),
+        ("", {}, {"state_dir": "~nobody-here/x"}, "--state-dir: '~nobody-here/x'"),
         ("max_rounds = 0.5", {}, {}, "config.toml"),
         ("colour = 'red'", {}, {}, "sets colour, which there is no option for"),
         ("= nonsense", {}, {}, "not valid TOML"),

@@ -1,0 +1,45 @@
+"""Sessions with contents, for tests of deletion, export and import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.events import EffectAnswered, Event
+from engine.ids import BlobDigest, EventId, ExecutionId, Seq, SessionId
+from engine.ports import Store
+from tests.support.stores import A, Recorder, message, row
+
+
+def answered(seq: int, result: BlobDigest | None) -> Event:
+    """An effect's answer at `seq`, whose content has the digest `result`."""
+    return EffectAnswered(
+        seq=Seq(seq),
+        event_id=EventId(f"e{seq}"),
+        execution_id=ExecutionId("x"),
+        ordinal=0,
+        operation="o",
+        result=result,
+    )
+
+
+def kept(store: Store, session_id: SessionId = A, contents: Sequence[bytes] = ()) -> list[BlobDigest]:
+    """A released session: a message, then one answer for each content. Returns the digests."""
+    heard = Recorder()
+    store.create(row(session_id))
+    store.acquire(session_id, heard)
+    store.submit(session_id, message(0))
+    digests: list[BlobDigest] = []
+    for seq, data in enumerate(contents, 1):
+        digests.append(store.blob_put(data))
+        store.submit(session_id, answered(seq, digests[-1]))
+    heard.wait_for(len(contents))
+    store.release(session_id)
+    return digests
+
+
+def is_there(store: Store, digest: BlobDigest) -> bool:
+    try:
+        store.blob_get(digest)
+    except KeyError:
+        return False
+    return True
