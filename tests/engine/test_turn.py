@@ -10,6 +10,8 @@ from engine.turn import (
     TRANSITIONS,
     Abort,
     Aborted,
+    Answered,
+    AskPermission,
     Begin,
     CallModel,
     Cancel,
@@ -20,6 +22,7 @@ from engine.turn import (
     RunStatement,
     RunTick,
     State,
+    Steered,
     Stop,
     Ticked,
     Turn,
@@ -31,8 +34,12 @@ OUTCOMES: tuple[Outcome, ...] = (
     Ticked(),
     Replied(),
     Replied("x = 1", "call_1"),
+    Replied("y = 2", "call_2", ask=True),
     Replied(cause="length"),
     Replied(cause="refusal"),
+    Answered(True),
+    Answered(False),
+    Steered(),
     Ran(),
     Failed("broken"),
     Aborted(),
@@ -80,14 +87,47 @@ def test_a_reply_without_a_statement_ends_the_turn_for_its_own_reason(reply: Out
     assert stop.cause == cause
 
 
+def test_a_statement_that_has_to_be_asked_runs_when_it_is_allowed() -> None:
+    turn = Turn(0, 9)
+    effects = drive(turn, Begin(), Ticked(), Replied("x", "c", ask=True), Answered(True), Ran())
+    assert effects[2:] == [AskPermission("x", "c"), RunStatement("x", 0, "c"), RunTick(1)]
+
+
+def test_a_statement_that_is_rejected_does_not_run_and_the_model_is_told() -> None:
+    turn = Turn(0, 9)
+    effects = drive(turn, Begin(), Ticked(), Replied("x", "c", ask=True), Answered(False), Ticked())
+    assert effects[3:] == [RunTick(1), CallModel(1)]
+
+
+@pytest.mark.parametrize("before", [(), (Ticked(),), (Ticked(), Replied("x", "c"))])
+def test_a_steer_gets_a_model_call_even_if_the_turn_would_have_ended(before: tuple[Outcome, ...]) -> None:
+    turn = Turn(0, 9)
+    drive(turn, Begin(), *before)
+    assert turn.feed(Steered()) is None
+    while turn.state is not State.CALLING:
+        turn.feed(Ran() if turn.state is State.RUNNING else Ticked())
+    after = turn.feed(Replied())
+    assert after == (RunTick(1) if before == (Ticked(),) else Stop("end_turn"))
+
+
 def test_the_last_round_ends_with_max_turn_requests_after_its_statement_and_tick() -> None:
     turn = Turn(0, max_rounds=1)
     effects = drive(turn, Begin(), Ticked(), Replied("x = 1", "c"), Ran(), Ticked())
     assert effects[-2:] == [RunTick(1), Stop("max_turn_requests")]
 
 
-@pytest.mark.parametrize("before", [(Begin(),), (Begin(), Ticked()), (Begin(), Ticked(), Replied("x", "c"))])
-@pytest.mark.parametrize("late", [Ticked(), Replied(), Replied("y", "c2"), Ran(), Failed("x"), Aborted()])
+@pytest.mark.parametrize(
+    "before",
+    [
+        (Begin(),),
+        (Begin(), Ticked()),
+        (Begin(), Ticked(), Replied("x", "c")),
+        (Begin(), Ticked(), Replied("x", "c", ask=True)),
+    ],
+)
+@pytest.mark.parametrize(
+    "late", [Ticked(), Replied(), Replied("y", "c2"), Answered(True), Ran(), Failed("x"), Aborted()]
+)
 def test_whatever_arrives_after_a_cancel_ends_the_turn_as_cancelled(before: tuple[Outcome, ...], late: Outcome) -> None:
     turn = Turn(0, 9)
     drive(turn, *before)

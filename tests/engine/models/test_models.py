@@ -33,12 +33,14 @@ def user(text: str) -> UserMessage:
         ("```\nx = 1\n```\n", "x = 1"),
         ("```py\nx = (\n```", "x = ("),
         ('Sure.\n<script type="text/x-python">\nx = 1\n</script>', "x = 1\n"),
+        ('<script type="text/x-python">' * 50_000, None),
         ("what is in here?", None),
         ("", None),
         ("# only a comment", None),
         ("x = 'a\0b'", None),
         ("(" * 500, None),
     ],
+    ids=lambda text: (text or "none")[:20],
 )
 async def test_which_part_of_a_prompt_is_the_statement(text: str, source: str | None) -> None:
     assert statement_in(text) == source

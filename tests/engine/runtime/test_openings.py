@@ -53,6 +53,7 @@ def test_embedded_text_without_a_file_is_viewed_as_text_and_a_remote_link_is_not
         ("file://elsewhere/w/a.py", None),
         ("https://example.org/w", None),
         ("mem://x", None),
+        ("http://[x", None),
     ],
 )
 def test_which_uris_are_files_here(uri: str, path: str | None) -> None:

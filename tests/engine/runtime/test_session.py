@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,9 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.errors import SessionBusyError, SessionNotFoundError, TurnFailedError
+from engine.errors import SessionBusyError, SessionNotFoundError, SessionReadOnlyError, TurnFailedError
 from engine.events import (
     AgentText,
+    Attachment,
     EffectAnswered,
     EffectRequested,
     EnvironmentRestored,
@@ -32,6 +35,7 @@ from engine.ports import SessionRow, Store
 from engine.runtime.session import MAX_QUEUED, Session
 from engine.runtime.sessions import Sessions
 from engine.runtime.settings import Settings
+from engine.runtime.supervisor import WorkerEnvironment
 from engine.runtime.system import SystemClock
 from engine.runtime.worker_zygote import Zygote
 from engine.store.memory import MemoryStore
@@ -280,3 +284,113 @@ def keep(store: Store, session_id: SessionId, cwd: str, events: list[Event]) -> 
     for seq, event in enumerate(events):
         store.submit(session_id, replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"), at=1.0))
     store.release(session_id)
+
+
+async def test_a_worker_that_was_killed_while_idle_is_replaced_before_the_next_statement(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    async with opened(zygote, tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, "x = 41")
+        worker = await session.parts.environment.ready()
+        assert isinstance(worker, WorkerEnvironment)
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
+        assert await run(session, "x + 1") == "end_turn"
+        assert values(session)[-1] == "42"
+
+
+async def test_a_secret_is_recorded_nowhere_whoever_says_it(zygote: Zygote, tmp_path: Path) -> None:
+    secret = 'quo"ted-secret'
+    (tmp_path / "a.txt").write_text(secret)
+    async with opened(zygote, tmp_path, EXAMPLE_TOKEN=secret) as sessions:
+        session = await sessions.create(str(tmp_path))
+        published = session.parts.journal.subscribe()
+        await run(session, f"text = read('a.txt'); handle = view('a.txt'); print(text)\n# {secret}")
+        session.parts.journal.close()
+        seen = [item async for batch in published.batches(pace=0) for item in batch]
+        assert len(seen) > 10
+        assert not [item for item in (*seen, *session.parts.log.events) if "ted-secret" in str(item)]
+
+
+async def test_a_pipe_is_not_read(zygote: Zygote, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    async with opened(zygote, tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        assert await run(session, "read('pipe')") == "end_turn"
+        (finished,) = kinds(session, ExecutionFinished)
+        assert isinstance(finished, ExecutionFinished)
+        assert finished.exception is not None
+        assert "no regular file" in finished.exception.message
+
+
+async def test_a_prompt_withdrawn_when_nothing_can_be_recorded_any_more_still_ends(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    async with opened(zygote, tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        running, waiting = session.accept("while True: pass"), session.accept("1")
+        await until_running(session)
+        session.parts.journal.committed(Seq(-1), OSError("disk full"))
+        await anyio.sleep(0.01)
+        session.cancel()
+        for ticket in (running, waiting):
+            assert isinstance((await ticket.end()).failure, SessionReadOnlyError)
+
+
+async def test_an_attachment_does_not_take_a_name_that_a_statement_bound(zygote: Zygote, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("content\n")
+    attached = Attachment(uri=(tmp_path / "data").as_uri(), name="data")
+    async with opened(zygote, tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, "data = [1, 2]")
+        await session.accept("data", [attached]).end()
+        assert values(session)[-1] == "[1, 2]"
+        sources = [event.source for event in session.parts.log.events if isinstance(event, StatementRecorded)]
+        assert sources[1].startswith("data_2 = view(")
+
+
+async def test_what_can_be_answered_while_a_statement_runs_is(zygote: Zygote, tmp_path: Path) -> None:
+    async with opened(zygote, tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, "x = 1")
+        ticket = session.accept("while True: pass")
+        subscription = session.parts.journal.subscribe()
+        async for batch in subscription.batches(pace=0):
+            if any(isinstance(item, ExecutionStarted) for item in batch):
+                break
+        for command, expected in (("/context", "As of statement 1."), ("/timeline", "2. `while True: pass` (running)")):
+            assert (await session.accept(command).end()).cause == "end_turn"
+            async for batch in subscription.batches(pace=0):
+                assert expected in batch[0].text  # type: ignore[union-attr]
+                break
+        session.cancel()
+        assert (await ticket.end()).cause == "cancelled"
+
+
+async def test_plan_mode_refuses_what_would_change_something_outside(zygote: Zygote, tmp_path: Path) -> None:
+    async with opened(zygote, tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        session.set_mode("plan")
+        await run(session, "open('new.txt', 'w')")
+        (finished,) = kinds(session, ExecutionFinished)
+        assert isinstance(finished, ExecutionFinished)
+        assert finished.exception is not None
+        assert (finished.exception.type, (tmp_path / "new.txt").exists()) == ("PermissionError", False)
+        session.set_mode("ask")
+        await run(session, "open('new.txt', 'w').close()")
+        assert (tmp_path / "new.txt").exists()
+
+
+async def test_prompts_that_waited_when_the_process_died_are_withdrawn_when_it_is_loaded(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    store = MemoryStore(SystemClock())
+    session_id = SessionId("ses_waiting")
+    waiting = MessageId("m2")
+    keep(
+        store, session_id, str(tmp_path), [SessionOpened(cwd=str(tmp_path)), PromptQueued(message_id=waiting, text="x")]
+    )
+    async with opened(zygote, tmp_path, store) as sessions:
+        session = await sessions.load(session_id)
+        assert [event.kind for event in session.parts.log.since(2)] == ["prompt_withdrawn"]

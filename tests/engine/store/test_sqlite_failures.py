@@ -38,7 +38,7 @@ from contextlib import contextmanager
 def held_back():
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    store.blob_put(os.urandom(10))  # what the writer waits with
+    store.retitle(B, "kept")  # what the writer waits with
     while not store._parts().writer._queue.empty():
         pass
     yield

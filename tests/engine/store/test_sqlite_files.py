@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.store import locks
-from engine.store.schema import APPLICATION_ID
+from engine.store.schema import APPLICATION_ID, MIGRATIONS
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import ROOT, A, CountingClock, Recorder, begun, message, outcome, texts
 
@@ -136,7 +136,7 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
         for name in ("journal_mode", "application_id", "user_version")
     ]
     connection.close()
-    assert settings == ["wal", APPLICATION_ID, 1]
+    assert settings == ["wal", APPLICATION_ID, len(MIGRATIONS)]
 
 
 def test_every_connection_writes_durably(tmp_path: Path) -> None:
@@ -189,10 +189,11 @@ def test_close_commits_everything_first(tmp_path: Path) -> None:
     for seq in range(500):
         store.submit(A, message(seq))
     digest = store.blob_put(b"the last thing put")
+    store.submit(A, message(500, digest))
     store.close()
-    assert heard.seqs[-1] == 499
+    assert heard.seqs[-1] == 500
     again = SqliteStore(path, CountingClock())
-    assert len(again.load(A)) == 500
+    assert len(again.load(A)) == 501
     assert again.blob_get(digest) == b"the last thing put"
     again.close()
 
@@ -215,6 +216,7 @@ def test_content_that_was_damaged_on_disk_is_not_handed_out(tmp_path: Path) -> N
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
     digest, other = store.blob_put(b"one thing"), store.blob_put(b"another thing")
+    begun(store, events=1, text=f"{digest} {other}")
     store.close()
     with sqlite3.connect(path) as connection:
         swap = "UPDATE blobs SET data = (SELECT data FROM blobs WHERE digest = ?) WHERE digest = ?"

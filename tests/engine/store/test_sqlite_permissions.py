@@ -32,8 +32,8 @@ if os.geteuid() == 0:
     os.chown(path.parent, 65534, 65534)
     os.setgid(65534), os.setuid(65534)
 store = SqliteStore(path, SystemClock())
-begun(store, A, events=3)
 digest = store.blob_put(b"content")
+begun(store, A, events=3, text=digest)
 store.close()
 """
 

@@ -15,8 +15,10 @@ from engine.store.schema import MIGRATIONS, Migration
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, texts
 
+PRESENT = len(MIGRATIONS)
 
-def _second(connection: Connection) -> None:
+
+def _next(connection: Connection) -> None:
     connection.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
 
 
@@ -48,11 +50,11 @@ def columns(path: Path) -> tuple[int, list[str]]:
 
 
 def test_an_old_store_is_migrated_after_a_private_copy_of_it(old: Path) -> None:
-    later = opened(old, (*MIGRATIONS, _second))
+    later = opened(old, (*MIGRATIONS, _next))
     assert texts(later) == ["hello", "hello"]
     later.close()
-    backup = old.with_name("sessions.db.v1.backup")
-    assert (columns(old)[0], columns(backup)[0]) == (2, 1)
+    backup = old.with_name(f"sessions.db.v{PRESENT}.backup")
+    assert (columns(old)[0], columns(backup)[0]) == (PRESENT + 1, PRESENT)
     assert "colour" in columns(old)[1]
     assert "colour" not in columns(backup)[1]
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
@@ -63,48 +65,48 @@ def test_an_old_store_is_migrated_after_a_private_copy_of_it(old: Path) -> None:
 
 def test_a_store_is_migrated_once(old: Path) -> None:
     for _ in range(2):
-        store = opened(old, (*MIGRATIONS, _second))
+        store = opened(old, (*MIGRATIONS, _next))
         assert store.row(A).events == 2
         store.close()
-    assert columns(old)[0] == 2
+    assert columns(old)[0] == PRESENT + 1
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(old: Path) -> None:
-    broken = opened(old, (*MIGRATIONS, _second, _broken))
+    broken = opened(old, (*MIGRATIONS, _next, _broken))
     with pytest.raises(StoreError, match="no_such_table"):
         broken.rows()
     broken.close()
-    assert columns(old) == columns(old.with_name("sessions.db.v1.backup"))
+    assert columns(old) == columns(old.with_name(f"sessions.db.v{PRESENT}.backup"))
     store = opened(old, MIGRATIONS)
     assert texts(store) == ["hello", "hello"]
     store.close()
 
 
 def test_without_a_copy_there_is_no_migration(old: Path) -> None:
-    old.with_name("sessions.db.v1.backup.partial").mkdir()
-    later = opened(old, (*MIGRATIONS, _second))
+    old.with_name(f"sessions.db.v{PRESENT}.backup.partial").mkdir()
+    later = opened(old, (*MIGRATIONS, _next))
     with pytest.raises(StoreError, match="cannot back up"):
         later.rows()
     later.close()
-    assert columns(old)[0] == 1
+    assert columns(old)[0] == PRESENT
 
 
 def test_a_new_store_gets_every_version_and_no_copy(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = opened(path, (*MIGRATIONS, _second))
+    store = opened(path, (*MIGRATIONS, _next))
     assert store.rows() == []
     store.close()
-    assert columns(path)[0] == 2
+    assert columns(path)[0] == PRESENT + 1
     assert not list(tmp_path.glob("*backup*"))
 
 
 def test_a_newer_store_is_refused_and_left_alone(old: Path) -> None:
-    opened(old, (*MIGRATIONS, _second)).rows()
+    opened(old, (*MIGRATIONS, _next)).rows()
     before = old.read_bytes()
     store = opened(old, MIGRATIONS)
     with pytest.raises(StoreTooNewError, match="upgrade rewindow") as caught:
         store.rows()
-    assert (caught.value.found, caught.value.known, caught.value.path) == (2, 1, str(old))
+    assert (caught.value.found, caught.value.known, caught.value.path) == (PRESENT + 1, PRESENT, str(old))
     store.close()
     assert old.read_bytes() == before
 
@@ -115,7 +117,7 @@ def test_a_store_that_is_migrated_under_an_older_program_is_not_written_by_it(ol
     older.acquire(A, heard)
     older.submit(A, message(2))
     heard.wait_for(2)
-    later = opened(old, (*MIGRATIONS, _second))
+    later = opened(old, (*MIGRATIONS, _next))
     begun(later, B, events=1)
     later.close()
     older.submit(A, message(3))

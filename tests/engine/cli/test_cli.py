@@ -1,0 +1,269 @@
+"""The commands for people, as processes: what they print, how they end, and what they do to the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import COMMAND, SECONDS, Home
+from tests.support.stores import A, B, Recorder, begun
+
+ESCAPE = "\x1b"
+
+
+def ids(home: Home) -> set[str]:
+    store = home.store()
+    found = {row.session_id for row in store.rows()}
+    store.close()
+    return found
+
+
+def test_sessions_are_listed_with_size_and_title(home: Home) -> None:
+    done = home.run("sessions")
+    assert (done.returncode, done.stderr) == (0, "")
+    head, *lines = done.stdout.splitlines()
+    assert head.split() == ["session", "last", "used", "events", "size", "directory", "title"]
+    assert [line.split()[0] for line in lines] == [B, A, "other"]
+    assert "red [bold]title\N{REPLACEMENT CHARACTER}[0m" in lines[0]
+    assert ESCAPE not in done.stdout
+    assert lines[2].split()[3:6] == ["3", "462", "B"]
+
+
+def test_sessions_of_one_directory(home: Home) -> None:
+    assert [line.split()[0] for line in home.run("sessions", "--cwd", ".").stdout.splitlines()[1:]] == [B]
+    assert home.run("sessions", "--cwd", "/work/").stdout.count("\n") == 3
+    assert home.run("sessions", "--cwd", "/nowhere").stdout == "No sessions in /nowhere.\n"
+
+
+def test_sessions_as_json(home: Home) -> None:
+    rows = [json.loads(line) for line in home.run("sessions", "--json").stdout.splitlines()]
+    assert [row["session_id"] for row in rows] == [B, A, "other"]
+    assert (rows[2]["size"], rows[2]["events"], rows[2]["updated_at"]) == (462, 3, 1.0)
+    assert rows[0]["title"] == f"red [bold]title{ESCAPE}[0m"
+
+
+def test_without_sessions_the_list_says_what_to_do(empty: Home) -> None:
+    assert "rewindow-acp" in empty.run("sessions").stdout
+    assert empty.run("sessions", "--json").stdout == ""
+
+
+def test_an_export_is_imported_elsewhere_and_equals_it(home: Home, tmp_path: Path) -> None:
+    data = home.run_bytes("export", "ses_a").stdout
+    other = Home(tmp_path / "elsewhere")
+    other.path.mkdir()
+    done = other.run("import", "-", stdin=data)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ses_a  2 events, 765 B\n", "")
+    assert other.run_bytes("export", "ses_a", "--output", "-").stdout == data
+    (tmp_path / "file").write_bytes(data)
+    again = other.run("import", str(tmp_path / "file"))
+    assert (again.returncode, again.stderr.count("\n"), "already" in again.stderr) == (1, 1, True)
+    assert other.run("import", str(tmp_path / "file"), "--as", "ses_second").returncode == 0
+    assert ids(other) == {"ses_a", "ses_second"}
+
+
+def test_an_export_to_a_file_is_private_and_whole(home: Home) -> None:
+    path = home.path / "out.jsonl"
+    path.write_text("older")
+    assert home.run("export", "ses_a", "-o", str(path)).returncode == 0
+    assert path.read_bytes() == home.run_bytes("export", "ses_a").stdout
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert sorted(os.listdir(home.path)) == ["out.jsonl", "state"]
+
+
+@pytest.mark.parametrize("where", ["stdout", "option"])
+def test_a_full_disk_ends_an_export_with_a_sentence(home: Home, where: str) -> None:
+    if where == "option":
+        done = home.run("export", "ses_a", "--output", "/dev/full")
+        code, errors = done.returncode, done.stderr
+    else:
+        with open("/dev/full", "wb") as full:
+            process = subprocess.run(
+                [*COMMAND, "export", "ses_a"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env=home.variables,
+                cwd=home.path,
+                timeout=SECONDS,
+            )
+        code, errors = process.returncode, process.stderr.decode()
+    assert code == 1
+    name = "/dev/full" if where == "option" else "standard output"
+    assert errors == f"rewindow: cannot write {name}: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", ["sessions", "show"])
+def test_a_full_disk_ends_any_output_with_a_sentence(home: Home, command: str) -> None:
+    arguments = [command] if command == "sessions" else [command, "ses_a"]
+    with open("/dev/full", "wb") as full:
+        process = subprocess.run(
+            [*COMMAND, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=home.variables,
+            cwd=home.path,
+            timeout=SECONDS,
+        )
+    assert (process.returncode, process.stderr) == (1, b"rewindow: No space left on device\n")
+
+
+def test_an_export_into_nowhere_leaves_nothing(home: Home) -> None:
+    done = home.run("export", "ses_a", "-o", str(home.path / "missing" / "file"))
+    assert (done.returncode, done.stderr.count("\n"), "No such file" in done.stderr) == (1, 1, True)
+    assert os.listdir(home.path) == ["state"]
+
+
+@pytest.mark.parametrize("arguments", [["show", "ses_long"], ["show", "ses_long", "--events"], ["export", "ses_long"]])
+def test_a_reader_that_leaves_is_no_error(empty: Home, arguments: list[str]) -> None:
+    store = empty.store()
+    begun(store, "ses_long", events=3000, text="x" * 100)
+    store.close()
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=empty.variables, cwd=empty.path
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(SECONDS)) == (b"", 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "line 1: this is not a session exported"),
+        (b"\xff\xfe\0\0", "line 1: this is not a session exported|line 1: the line ends too early"),
+        (b"\xff\xfe\n", "line 1: this is not a session exported"),
+        (b'{"format":"rewindow-session","version":99}\n', "version 99 of the format is not known"),
+    ],
+)
+def test_a_file_that_is_no_export_is_refused(home: Home, data: bytes, reason: str) -> None:
+    before = ids(home)
+    done = home.run("import", "-", stdin=data)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rewindow: standard input, ")
+    assert any(each in done.stderr for each in reason.split("|"))
+    assert done.stderr.count("\n") == 1
+    assert ids(home) == before
+
+
+def test_a_file_that_is_not_there_or_a_directory_is_refused(home: Home) -> None:
+    for name in ("missing", "."):
+        done = home.run("import", name)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert f"cannot read {name}: " in done.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "export", "delete"])
+def test_ids_that_are_unknown_or_ambiguous_are_refused(home: Home, command: str) -> None:
+    options = ["--yes"] if command == "delete" else []
+    unknown, ambiguous = home.run(command, "nobody", *options), home.run(command, "ses_", *options)
+    assert (unknown.returncode, ambiguous.returncode) == (1, 1)
+    assert unknown.stderr == "rewindow: no session nobody; list the sessions there are with `rewindow sessions`\n"
+    assert "'ses_' is the start of 2 sessions: ses_b, ses_a; give more of it\n" in ambiguous.stderr
+    assert (unknown.stdout, ambiguous.stdout) == ("", "")
+    assert len(ids(home)) == 3
+
+
+def test_delete_removes_what_it_names_and_nothing_where_one_name_is_wrong(home: Home) -> None:
+    assert home.run("delete", "--yes", "oth", "nobody").returncode == 1
+    assert len(ids(home)) == 3
+    done = home.run("delete", "oth", "ses_a", "other", "--yes")
+    assert (done.returncode, done.stdout) == (0, "deleted other\ndeleted ses_a\n")
+    assert ids(home) == {B}
+
+
+def test_delete_without_a_terminal_wants_to_be_told(home: Home) -> None:
+    done = home.run("delete", "ses_a", stdin=b"y\n")
+    assert done.returncode == 2
+    assert "give --yes" in done.stderr
+    assert len(ids(home)) == 3
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [(b"y\n", 0, 2), (b"n\n", 1, 3), (b"\n", 1, 3), (b"\x04", 130, 3)])
+def test_delete_asks_on_a_terminal(home: Home, answer: bytes, code: int, left: int) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "delete", "ses_a"],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=home.variables,
+        cwd=home.path,
+    )
+    os.close(theirs)
+    assert process.stdout is not None
+    seen = b""
+    while b"[y/N]" not in seen:
+        assert select.select([process.stdout], [], [], SECONDS)[0]
+        seen += os.read(process.stdout.fileno(), 1000)
+    assert b"ses_a  2 events" in seen
+    os.write(ours, answer)
+    process.communicate(timeout=SECONDS)
+    os.close(ours)
+    assert (process.returncode, len(ids(home))) == (code, left)
+
+
+def test_what_is_in_use_is_neither_deleted_nor_collected(home: Home) -> None:
+    store = home.store()
+    store.acquire("other", Recorder())
+    done = home.run("delete", "--yes", "other", "ses_a")
+    assert (done.returncode, done.stdout) == (1, "deleted ses_a\n")
+    assert done.stderr == f"rewindow: session other is in use by process {os.getpid()}; close it there first\n"
+    assert "0 sessions" in home.run("gc", "--older-than", "1w", "--dry-run").stdout
+    collected = home.run("gc", "--older-than", "1w")
+    assert collected.stdout.splitlines()[0] == "left other, which is in use"
+    assert store.row("other").events == 3
+    store.close()
+
+
+def test_gc_deletes_what_is_old_and_first_says_what(home: Home) -> None:
+    dry = home.run("gc", "--older-than", "1000w", "--dry-run")
+    assert dry.stdout.splitlines() == ["would delete ses_a", "would delete other", dry.stdout.splitlines()[-1]]
+    assert dry.stdout.endswith("; nothing was deleted\n")
+    assert ids(home) == {A, B, "other"}
+    done = home.run("gc", "--older-than", "12h")
+    assert (done.returncode, done.stdout.splitlines()[:2]) == (0, ["deleted ses_a", "deleted other"])
+    assert done.stdout.splitlines()[2].startswith("2 sessions deleted, ")
+    assert ids(home) == {B}
+
+
+@pytest.mark.parametrize("age", ["", "3", "d", "0d", "-1d", "1.5d", "3x", "1D", "9999999d", "\u0661d"])
+def test_an_age_that_is_none_is_wrong_usage(home: Home, age: str) -> None:
+    done = home.run("gc", f"--older-than={age}")
+    assert done.returncode == 2
+    assert "12h, 30d or 8w" in done.stderr
+    assert len(ids(home)) == 3
+
+
+def test_wrong_usage_ends_with_2(empty: Home) -> None:
+    for arguments in (["gc"], ["export"], ["nonsense"], ["sessions", "--nonsense"], ["delete", "--yes"]):
+        done = empty.run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "Usage" in done.stderr
+
+
+def test_every_command_says_how_it_is_used(empty: Home) -> None:
+    listed = empty.run("--help").stdout
+    for command in ("sessions", "show", "export", "import", "delete", "gc", "doctor"):
+        assert f"  {command} " in listed
+        assert empty.run(command, "--help").stdout.startswith("Usage: ")
+
+
+def test_a_store_that_cannot_be_opened_is_a_sentence(home: Home) -> None:
+    (home.state / "sessions.db").write_bytes(b"no database " * 1000)
+    for arguments in (["sessions"], ["export", "ses_a"], ["gc", "--older-than", "1d"]):
+        done = home.run(*arguments)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "it is not a database; move it away" in done.stderr
+
+
+def test_output_that_cannot_hold_every_character_is_escaped(home: Home) -> None:
+    done = home.run_bytes("show", "ses_b", PYTHONIOENCODING="iso8859-7")
+    assert (done.returncode, done.stderr, b"user> \\xe9" in done.stdout) == (0, b"", True)

@@ -1,0 +1,131 @@
+"""`rewindow doctor` as a process: what it finds where something is amiss."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from contextlib import closing
+
+import pytest
+
+from engine.cli.checks.environment import secret_names
+from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
+from engine.cli.printing import shown, size
+from engine.store import inspection
+from engine.store.inspection import faults
+from tests.support.archives import kept
+from tests.support.commands import COMMAND, SECONDS, Home
+from tests.support.stores import A, Recorder
+
+
+def report(home: Home, **variables: str) -> tuple[int, dict[str, list[tuple[str, str]]]]:
+    """The exit code, and grade with text by check."""
+    done = home.run("doctor", "--json", **variables)
+    assert done.stderr == ""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in map(json.loads, done.stdout.splitlines()):
+        found.setdefault(line["check"], []).append((line["grade"], line["text"]))
+    return done.returncode, found
+
+
+def test_where_all_is_well_nothing_fails(home: Home) -> None:
+    code, found = report(home, REWINDOW_MAX_ROUNDS="7", MY_API_KEY="a value nobody may see", DB_PASSWORD="x")
+    assert code == 0
+    grades = {grade for findings in found.values() for grade, _ in findings}
+    assert grades == {"ok", "note"}
+    options = {text for _, text in found["configuration"]}
+    assert "max_rounds = 7  (from REWINDOW_MAX_ROUNDS)" in options
+    assert "statement_seconds = 120.0  (by default)" in options
+    assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY")
+    assert "a value nobody" not in str(found)
+    assert found["store"][0][1].startswith("3 sessions, ")
+    assert found["integrity"] == [("ok", "the database is intact")]
+    assert found["in use"] == [("ok", "no session is in use")]
+    assert found["sandbox"][0][0] == "note"
+    assert "loaded in" in found["tokens"][0][1]
+    assert "ran a statement" in found["worker"][0][1]
+
+
+def test_what_is_amiss_is_named_with_what_to_do(home: Home) -> None:
+    config = home.path / ".config" / "rewindow" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("context_budget = 5000\n")
+    home.state.chmod(0o755)
+    store = home.store()
+    store.acquire(A, Recorder())
+    (home.state / "sessions.db").chmod(0o644)
+    code, found = report(home)
+    assert code == 0
+    assert found["permissions"] == [
+        ("note", f"others may get at your sessions; run: chmod 700 {home.state}"),
+        ("note", f"others may get at your sessions; run: chmod 600 {home.state / 'sessions.db'}"),
+    ]
+    assert found["in use"] == [("ok", f"session ses_a is in use by process {os.getpid()}")]
+    assert ("ok", "context_budget = 5000  (from the config file)") in found["configuration"]
+    store.close()
+
+
+def test_damage_is_a_failure_and_the_rest_is_still_looked_at(home: Home) -> None:
+    store = home.store()
+    kept(store, "ses_damaged", [os.urandom(100_000)])
+    store.close()
+    path = home.state / "sessions.db"
+    data = bytearray(path.read_bytes())
+    data[4096 * 2 : 4096 * 12] = b"\xff" * 4096 * 10
+    path.write_bytes(data)
+    code, found = report(home)
+    assert code == 1
+    assert {grade for grade, _ in found["integrity"]} == {"failed"}
+    assert found["worker"][0][0] == "ok"
+
+
+def test_a_configuration_that_cannot_be_used_is_a_failure(empty: Home) -> None:
+    code, found = report(empty, REWINDOW_MAX_ROUNDS="many")
+    assert code == 1
+    assert found["configuration"][0][0] == "failed"
+    assert "REWINDOW_MAX_ROUNDS" in found["configuration"][0][1]
+
+
+def test_a_disk_without_room_is_a_failure(empty: Home) -> None:
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "--mount", "true"]).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    script = 'mount -t tmpfs -o size=4m none "$1" && shift && exec "$@"'
+    empty.state.mkdir(mode=0o700)
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", str(empty.state), *COMMAND, "doctor"],
+        capture_output=True,
+        text=True,
+        env=empty.variables,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 1
+    assert f"failed  4.2 MB free at {empty.state}; free some space" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_room_is_graded_at_its_limits() -> None:
+    frees = (TOO_LITTLE - 1, TOO_LITTLE, LITTLE - 1, LITTLE)
+    assert [room(free) for free in frees] == ["failed", "note", "note", "ok"]
+
+
+def test_a_check_that_takes_too_long_is_given_up(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(home.store()) as store:
+        kept(store, "ses_large", [os.urandom(2_000_000)])
+    monkeypatch.setattr(inspection, "_STEPS", 1)
+    assert faults(home.state / "sessions.db", -1) is None
+    assert faults(home.state / "sessions.db", 20) == []
+
+
+def test_secrets_are_known_by_their_names_alone() -> None:
+    environ = {"PATH": "/bin", "GITHUB_TOKEN": "", "AUTHOR": "me", "MY_PAT": "x", "SHELL": "secret"}
+    assert secret_names(environ) == ["GITHUB_TOKEN", "MY_PAT"]
+
+
+def test_figures_and_texts_are_shown_on_one_line() -> None:
+    shown_sizes = [size(count) for count in (0, 999, 1000, 4_100, 12_000_000, 1_300_000_000, 2 * 10**12)]
+    assert shown_sizes == ["0 B", "999 B", "1.0 kB", "4.1 kB", "12.0 MB", "1.3 GB", "2,000.0 GB"]
+    assert shown("a\nb\x1b\u202e") == "a\N{REPLACEMENT CHARACTER}b" + "\N{REPLACEMENT CHARACTER}" * 2
+    assert shown("/caf\udce9") == "/caf\\xe9"
+    assert shown("\ud800") == "\\ud800"

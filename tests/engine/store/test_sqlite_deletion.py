@@ -1,0 +1,241 @@
+"""Deleting from the SQLite store: kills in the middle, other processes, space given back, old schema versions."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SessionInUseError, SessionNotFoundError, StoreError
+from engine.ids import SessionId
+from engine.store.locks import owners
+from engine.store.schema import MIGRATIONS
+from engine.store.sqlite import SqliteStore
+from tests.support.archives import is_there, kept
+from tests.support.stores import PATIENCE, A, B, CountingClock, begun, line, outcome, program, texts
+
+# Makes, deletes and collects sessions for ever. Contents are few, so that they are shared, freed and wanted again.
+CHURNER = """
+import random
+from tests.support.archives import kept
+chance = random.Random(int(sys.argv[1]) if len(sys.argv) > 1 else os.getpid())
+store = SqliteStore(path, SystemClock())
+pool = [bytes([n]) * n * 700 for n in range(12)]
+names = [SessionId(f"ses_{n}") for n in range(8)]
+while True:
+    name = chance.choice(names)
+    try:
+        if name in {row.session_id for row in store.rows()}:
+            store.delete(name)
+        else:
+            kept(store, name, chance.choices(pool, k=chance.randint(1, 30)))
+    except (SessionNotFoundError, SessionInUseError, InvalidRequestError):
+        pass  # the other process was faster
+    if chance.random() < 0.05:
+        store.collect(0)
+    say(name)
+"""
+
+
+def _consistent(path: Path) -> int:
+    """Whether every event has a row, every row its events, and every content named is there and whole."""
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        unnamed = "SELECT count(*) FROM blobs WHERE digest NOT IN (SELECT digest FROM refs)"
+        assert connection.execute(unnamed).fetchone()[0] == 0
+        orphans = "SELECT count(*) FROM events WHERE session NOT IN (SELECT session FROM sessions)"
+        assert connection.execute(orphans).fetchone()[0] == 0
+    store = SqliteStore(path, CountingClock())
+    for found in store.rows():
+        events = store.load(found.session_id)
+        assert [event.seq for event in events] == list(range(found.events))
+        named = {event.result for event in events if event.kind == "effect_answered"}
+        assert store.contents(found.session_id) == named
+        for digest in named:
+            store.blob_get(digest)
+    count = len(store.rows())
+    store.close()
+    return count
+
+
+def _kill_often(path: Path, kills: int) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")  # shown by pytest where the test fails
+    chance = random.Random(seed)
+    counts: set[int] = set()
+    for _ in range(kills):
+        with program(CHURNER, path) as one, program(CHURNER, path) as two:
+            for _ in range(chance.randint(1, 60)):
+                line(one.stdout)
+            line(two.stdout)
+            two.kill()
+            one.kill()
+            one.wait(PATIENCE)
+            two.wait(PATIENCE)
+        counts.add(_consistent(path))
+    assert counts != {0}
+
+
+def test_processes_killed_while_they_delete_leave_a_consistent_store(tmp_path: Path) -> None:
+    _kill_often(tmp_path / "sessions.db", kills=5)
+
+
+@pytest.mark.slow
+def test_many_processes_killed_while_they_delete_leave_a_consistent_store(tmp_path: Path) -> None:
+    _kill_often(tmp_path / "sessions.db", kills=40)
+
+
+def test_a_session_of_another_process_is_not_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    with program(
+        "store = SqliteStore(path, SystemClock()); begun(store, A, events=2); say('ready'); os.read(0, 1)", path
+    ) as owner:
+        line(owner.stdout)
+        store = SqliteStore(path, CountingClock())
+        kept(store, B)
+        with pytest.raises(SessionInUseError, match=f"in use by process {owner.pid}"):
+            store.delete(A)
+        assert owners(str(path)) == {A: owner.pid}
+        done = store.collect(1e12)
+        assert (done.deleted, done.in_use) == ((B,), (A,))
+        assert texts(store) == ["hello", "hello"]
+        owner.kill()
+        owner.wait(PATIENCE)
+        assert owners(str(path)) == {}
+        store.delete(A)
+        assert store.rows() == []
+        store.close()
+
+
+def test_a_deletion_is_durable_when_it_returns(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    source = """
+from tests.support.archives import kept
+store = SqliteStore(path, SystemClock())
+kept(store, A, [b"content"])
+store.delete(A)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with program(source, path) as process:
+        process.wait(PATIENCE)
+    store = SqliteStore(path, CountingClock())
+    with pytest.raises(SessionNotFoundError):
+        store.row(A)
+    store.close()
+
+
+def test_space_is_given_back_while_others_write(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock())
+    kept(store, A, [random.randbytes(200_000) for _ in range(50)])
+    heard = begun(store, B, events=1)
+    done = store.collect(store.row(B).created_at)
+    assert done.deleted == (A,)
+    assert done.freed > 9_000_000
+    assert sum(file.stat().st_size for file in tmp_path.glob("sessions.db*")) < 500_000
+    assert heard.errors == []
+    assert texts(store, B) == ["hello"]
+    store.close()
+
+
+@pytest.fixture
+def first_version(tmp_path: Path) -> Path:
+    """A store of schema version 1, as programs made it that kept neither sizes nor references."""
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(tmp_path / "present.db", CountingClock())
+    kept(store, A, [random.randbytes(50_000), b"shared"])
+    kept(store, B, [b"shared"])
+    store.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute("PRAGMA journal_mode=WAL")
+        MIGRATIONS[0](old)
+        old.execute("ATTACH ? AS present", (str(tmp_path / "present.db"),))
+        columns = "session, cwd, directories, title, created_at, updated_at, events"
+        old.execute(f"INSERT INTO main.sessions SELECT {columns} FROM present.sessions")
+        for table in ("events", "blobs"):
+            old.execute(f"INSERT INTO main.{table} SELECT * FROM present.{table}")
+        old.execute("INSERT INTO main.blobs VALUES ('blake2b-' || printf('%040d', 7), zeroblob(90000), 9)")
+        old.execute("PRAGMA application_id=0x52574E44")
+        old.execute("PRAGMA user_version=1")
+    return path
+
+
+def test_a_store_of_the_first_version_gets_references_and_sizes(first_version: Path, tmp_path: Path) -> None:
+    migrated, present = (SqliteStore(path, CountingClock()) for path in (first_version, tmp_path / "present.db"))
+    assert migrated.rows() == present.rows()
+    for session_id in (A, B):
+        assert migrated.contents(session_id) == present.contents(session_id) != frozenset()
+    (shared,) = migrated.contents(B)
+    migrated.delete(A)
+    assert migrated.blob_get(shared) == b"shared"
+    migrated.delete(B)
+    assert not is_there(migrated, shared)
+    for store in (migrated, present):
+        store.close()
+
+
+def test_a_store_of_the_first_version_gives_space_back_where_nobody_uses_it(first_version: Path) -> None:
+    store = SqliteStore(first_version, CountingClock())
+    before = first_version.stat().st_size
+    done = store.collect(store.row(B).updated_at)
+    assert done.deleted == (A,)
+    assert done.freed > 130_000  # with what no session ever named
+    assert first_version.stat().st_size < before
+    kept(store, SessionId("ses_new"), [random.randbytes(100_000)])
+    assert store.collect(1e12).freed > 90_000
+    store.close()
+
+
+def test_a_deletion_without_room_or_rights_says_so_and_deletes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
+    kept(store, A, [b"content"])
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for call in (lambda: store.delete(A), lambda: store.collect(1e12)):
+            with pytest.raises(StoreError, match="another process kept it locked"):
+                call()
+    assert texts(store) == ["hello"]
+    store.delete(A)
+    store.close()
+
+
+def test_two_that_delete_at_once_delete_once(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store, other = (SqliteStore(path, CountingClock()) for _ in range(2))
+    for _ in range(20):
+        kept(store, A, [b"content"])
+        results: list[object] = []
+
+        def delete(one: SqliteStore, results: list[object] = results) -> None:
+            try:
+                results.append(one.delete(A))
+            except (SessionInUseError, SessionNotFoundError) as error:
+                results.append(error)
+
+        threads = [threading.Thread(target=delete, args=(one,)) for one in (store, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert sum(result is None for result in results) == 1
+        assert store.rows() == []
+    store.close()
+    other.close()
+
+
+def test_content_that_no_event_names_is_never_written(tmp_path: Path) -> None:
+    source = """
+store = SqliteStore(path, SystemClock())
+store.blob_put(b"x" * 1000)
+begun(store, A, events=3)
+store.close()
+import sqlite3
+say(sqlite3.connect(path).execute("SELECT count(*) FROM blobs").fetchone()[0])
+"""
+    assert outcome(source, tmp_path / "sessions.db") == ["0"]
