@@ -6,7 +6,7 @@ Nothing here performs anything. Implementations: `worker` and `runtime` (Environ
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -59,7 +59,10 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
-    """A session as a listing shows it. Times are seconds since the epoch."""
+    """A session as a listing shows it. Times are seconds since the epoch.
+
+    `size` is in bytes: its events as JSON, and the contents they name as the store packs them.
+    """
 
     session_id: SessionId
     cwd: str
@@ -68,6 +71,16 @@ class SessionRow:
     created_at: float = 0.0
     updated_at: float = 0.0
     events: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What `Store.collect` did: which sessions it deleted, which it left because they are in use, bytes given back."""
+
+    deleted: tuple[SessionId, ...] = ()
+    in_use: tuple[SessionId, ...] = ()
+    freed: int = 0
 
 
 CommitListener = Callable[[Seq, Exception | None], None]
@@ -97,8 +110,11 @@ class Store(Protocol):
         """Queues a new title for the next commit, of a session that this process writes; `updated_at` stays."""
         ...
 
-    def load(self, session_id: SessionId, since: int = 0) -> Sequence[Event]:
-        """The committed events from position `since` on, in order; also of a session that another process writes."""
+    def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
+        """The committed events from position `since` on, in order, at most `limit`.
+
+        Also of a session that another process writes.
+        """
         ...
 
     def row(self, session_id: SessionId) -> SessionRow: ...
@@ -107,8 +123,37 @@ class Store(Protocol):
         """All sessions, the most recently updated first."""
         ...
 
+    def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
+        """The digests that the session's committed events name, of content that was put before them."""
+        ...
+
+    def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
+        """A whole session at once, with its times as in `row`: its events in order, contents ahead of who names them.
+
+        All or nothing, whatever `items` raises; durable when it returns, and not acquired. Raises InvalidRequestError
+        where the id is taken, InvalidEventError for a gap.
+        """
+        ...
+
+    def delete(self, session_id: SessionId) -> None:
+        """Removes a session with its events, and the contents that no other session names; durable when it returns.
+
+        Raises SessionNotFoundError, SessionInUseError; also where this store holds it: release it first.
+        """
+        ...
+
+    def collect(self, older_than: float) -> Collected:
+        """Deletes the sessions last updated before `older_than` (seconds since the epoch) that nobody has acquired.
+
+        Gives the space of all that was deleted so far back to the system.
+        """
+        ...
+
     def blob_put(self, data: bytes) -> BlobDigest:
-        """Queues content for the next commit, ahead of any event submitted later; returns its digest at once."""
+        """Keeps content for the events that name its digest: the commit of such an event takes it along.
+
+        Returns the digest at once. What no event has named by then is forgotten by `close`.
+        """
         ...
 
     def blob_get(self, digest: BlobDigest) -> bytes:

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from typing import Final
 
 import typer
 
 from ..errors import EngineError
-from . import doctor, sessions, show
+from .delete import delete
+from .doctor import doctor
+from .export_session import export_session
+from .gc import gc
+from .import_session import import_session
+from .sessions import sessions
+from .show import show
 
 EXAMPLES: Final = """\b
 Examples:
   rewindow sessions                 the sessions there are, newest first
   rewindow show ses_0193f2a1        the timeline of one (any unique start of its id)
   rewindow show ses_0193f2a1 --events   its whole log as JSON lines
+  rewindow export ses_0193f2a1 -o kept.jsonl   all of it, to keep or for `rewindow import`
+  rewindow delete ses_0193f2a1      one that is not needed any more
+  rewindow gc --older-than 30d      those unused for 30 days; the space is given back
   rewindow doctor                   is everything in place, and if not, what to do
 
 \b
@@ -28,7 +38,15 @@ Editors start the agent themselves: configure the command `rewindow-acp`.
 Where sessions are kept, and everything else that can be set: docs/configuration.md.
 """
 
-COMMANDS: Final = (sessions.sessions, show.show, doctor.doctor)
+COMMANDS: Final[tuple[tuple[str, Callable[..., None]], ...]] = (
+    ("sessions", sessions),
+    ("show", show),
+    ("export", export_session),
+    ("import", import_session),
+    ("delete", delete),
+    ("gc", gc),
+    ("doctor", doctor),
+)
 
 
 def _app() -> typer.Typer:
@@ -41,8 +59,8 @@ def _app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    for command in COMMANDS:
-        app.command()(command)
+    for name, command in COMMANDS:
+        app.command(name)(command)
     return app
 
 
@@ -62,6 +80,9 @@ def _root(
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command line; returns the exit code: 0 done, 1 could not be done, 2 wrong usage, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a test may have put something else there
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _app()(list(arguments), prog_name="rewindow", standalone_mode=False)
     except typer.Exit as leave:
@@ -71,13 +92,21 @@ def main(arguments: Sequence[str]) -> int:
     except EngineError as error:
         sys.stderr.write(f"rewindow: {error}\n")
         return 1
-    except BrokenPipeError:
-        # Because the reader (a pager) has left; the interpreter must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):  # the latter is how typer itself ends in this case, and in no other
+        _abandon_output()  # the reader, a pager perhaps, has left
         return 0
+    except OSError as error:
+        sys.stderr.write(f"rewindow: {error.strerror or error}\n")
+        _abandon_output()
+        return 1
     except Exception as error:
         if not hasattr(error, "exit_code"):  # typer's own usage errors carry one and know how to show themselves
             raise
         error.show()  # pyright: ignore
         return int(error.exit_code)  # pyright: ignore
     return int(code or 0)
+
+
+def _abandon_output() -> None:
+    # Because the interpreter would try to write the rest at exit, and complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

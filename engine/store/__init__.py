@@ -7,7 +7,7 @@ assembles a process, and by the contract tests, which run over every entry.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,11 @@ STORES: tuple[tuple[str, Callable[[Path, Clock], Store]], ...] = (("sqlite", _sq
 """Name and maker of each kind. A maker takes the database's path (unused by `memory`) and performs no I/O."""
 
 
+DATABASE: Final = "sessions.db"
+"""What the default kind is called in the state directory."""
+
+
 def open_store(state_dir: Path, clock: Clock) -> Store:
-    """The default kind, as `sessions.db` in the user's state directory; performs no I/O."""
+    """The default kind, as DATABASE in the user's state directory; performs no I/O."""
     _, make = STORES[0]
-    return make(state_dir / "sessions.db", clock)
+    return make(state_dir / DATABASE, clock)

@@ -6,6 +6,7 @@ Must not decide anything, nor import SQLite. Made by `sqlite`, applied by `write
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -13,18 +14,40 @@ from ..ids import BlobDigest, Seq, SessionId
 from ..ports import SessionRow
 from .blobs import pack
 from .held import Held
+from .rows import INSERT_SESSION, row_values
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_INSERT_SESSION: Final = (
-    "INSERT INTO sessions (session, cwd, directories, title, created_at, updated_at, events)"
-    " VALUES (?, ?, ?, ?, ?, ?, 0)"
-)
 INSERT_EVENT: Final = "INSERT INTO events (session, seq, branch, kind, json) VALUES (?, ?, ?, ?, ?)"
 _UPDATE_TITLE: Final = "UPDATE sessions SET title = ? WHERE session = ?"
+UPDATE_SESSION: Final = "UPDATE sessions SET events = ?, updated_at = ?, size = size + ? WHERE session = ?"
 _HAS_BLOB: Final = "SELECT 1 FROM blobs WHERE digest = ?"
 _INSERT_BLOB: Final = "INSERT INTO blobs (digest, data, size) VALUES (?, ?, ?)"
+_INSERT_REF: Final = "INSERT OR IGNORE INTO refs (session, digest) SELECT ?, digest FROM blobs WHERE digest = ?"
+_BLOB_SIZE: Final = "SELECT length(data) FROM blobs WHERE digest = ?"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Content:
+    """Content that an event names, written by the commit that takes the event."""
+
+    digest: BlobDigest
+    data: bytes
+
+    def write(self, connection: Connection) -> None:
+        # Looked up inside the transaction, because what is there now might be deleted before it begins.
+        if connection.execute(_HAS_BLOB, (self.digest,)).fetchone() is None:
+            connection.execute(_INSERT_BLOB, (self.digest, pack(self.data), len(self.data)))
+
+
+def refer(connection: Connection, session_id: SessionId, names: Iterable[BlobDigest]) -> int:
+    """Notes that the session refers to those of the digests that are stored. Returns the bytes of what is new to it."""
+    grown = 0
+    for digest in names:
+        if connection.execute(_INSERT_REF, (session_id, digest)).rowcount:
+            grown += connection.execute(_BLOB_SIZE, (digest,)).fetchone()[0]
+    return grown
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +56,7 @@ class Create:
     row: SessionRow
 
     def write(self, connection: Connection) -> None:
-        row = self.row
-        cwd, *directories = (path.encode("utf-8", "surrogateescape") for path in (row.cwd, *row.directories))
-        values = (row.session_id, cwd, b"\0".join(directories), row.title, row.created_at, row.updated_at)
-        connection.execute(_INSERT_SESSION, values)
+        connection.execute(INSERT_SESSION, row_values(self.row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +64,18 @@ class Append:
     """An event that is due: session, seq, branch, kind, JSON. `at` becomes the session's `updated_at`.
 
     The only change that is not written one by one: the writer hands all values of a transaction to INSERT_EVENT.
+    `names` are the digests in it, `contents` those of them that are not known to be stored.
     """
 
     held: Held
     values: tuple[SessionId, Seq, str, str, str]
     at: float
+    names: tuple[BlobDigest, ...] = ()
+    contents: tuple[Content, ...] = ()
+
+    def refer(self, connection: Connection) -> int:
+        """Notes which stored content the event names. Returns the bytes by which the session has grown."""
+        return len(self.values[4].encode()) + refer(connection, self.values[0], self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +98,6 @@ class Greet:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    digest: BlobDigest
-    data: bytes
-
-    def write(self, connection: Connection) -> None:
-        # Looked up inside the transaction, because what is there now might be deleted before it begins.
-        if connection.execute(_HAS_BLOB, (self.digest,)).fetchone() is None:
-            connection.execute(_INSERT_BLOB, (self.digest, pack(self.data), len(self.data)))
-
-
-@dataclass(frozen=True, slots=True)
 class Barrier:
     """All that was put before it has been committed or has failed, and listeners know, once `passed` is set."""
 
@@ -89,4 +105,4 @@ class Barrier:
     last: bool = False
 
 
-Change = Create | Append | Retitle | Greet | Content
+Change = Create | Append | Retitle | Greet

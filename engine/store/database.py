@@ -135,6 +135,18 @@ class Database:
             if self._closed:
                 self.close()
 
+    @contextlib.contextmanager
+    def writing(self) -> Generator[sqlite3.Connection]:
+        """A transaction on a connection of its own, committed at the end, rolled back where anything is raised.
+
+        For what is done once and waited for; sessions that are written to have the writer.
+        """
+        with self.reading() as connection:  # which closes the connection after an error, and so rolls back
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            self.check_version(connection)
+            yield connection
+            connection.execute("COMMIT")
+
     def check_version(self, connection: sqlite3.Connection) -> int:
         """The version of the file. Raises StoreTooNewError where a later program has migrated it."""
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -184,6 +196,7 @@ class Database:
             raise StoreError(f"{printable(self.path)} is no rewindow store; move it away or choose another path")
         if found == len(self._migrations):
             return
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of effect only where the file is still empty
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -93,12 +93,17 @@ def stamped_row(row: SessionRow, clock: Clock) -> SessionRow:
     Raises:
         InvalidRequestError: the id could not name a lock file, or a text in the row is not Unicode.
     """
+    check_row(row)
+    created = row.created_at or clock.now()
+    return replace(row, created_at=created, updated_at=max(created, row.updated_at), events=0, size=0)
+
+
+def check_row(row: SessionRow) -> None:
+    """Raises InvalidRequestError where the id could not name a lock file, or a text in the row is not Unicode."""
     check_id(row.session_id)
     for path in (row.cwd, *row.directories):
         _check_text("directory", path, "surrogateescape")
     check_title(row.title)
-    created = row.created_at or clock.now()
-    return replace(row, created_at=created, updated_at=max(created, row.updated_at), events=0)
 
 
 def check_id(session_id: SessionId) -> None:

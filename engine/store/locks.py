@@ -29,13 +29,33 @@ def _forget_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
+def owners(database: str) -> dict[SessionId, int]:
+    """Which running process says that it has which session of the database at `database`. Raises OSError.
+
+    Only looks: a trial lock could keep a process out that asks at the same moment. So the lock file that a crash left
+    counts where another process has got the same number since.
+    """
+    prefix, suffix = f"{os.path.basename(database)}.", ".lock"
+    found: dict[SessionId, int] = {}
+    try:
+        names = sorted(os.listdir(_directory(database)))
+    except FileNotFoundError:
+        return found
+    for name in names:
+        if name.startswith(prefix) and name.endswith(suffix):
+            pid = _recorded(os.path.join(_directory(database), name))
+            if pid is not None and _runs(pid):
+                found[SessionId(name[len(prefix) : -len(suffix)])] = pid
+    return found
+
+
 class SessionLocks:
     """The locks of one database. Files are removed on release; those of a crash stay and are taken over."""
 
     __slots__ = ("_descriptors", "_directory", "_prefix")
 
     def __init__(self, database: str) -> None:
-        self._directory = os.path.join(os.path.dirname(database), "locks")
+        self._directory = _directory(database)
         self._prefix = os.path.basename(database)
         self._descriptors: dict[SessionId, int] = {}
 
@@ -108,3 +128,28 @@ def _is_at(path: str, descriptor: int) -> bool:
 def _owner(descriptor: int) -> int | None:
     text = os.pread(descriptor, 32, 0).strip()
     return int(text) if text.isdigit() else None
+
+
+def _directory(database: str) -> str:
+    return os.path.join(os.path.dirname(database), "locks")
+
+
+def _recorded(path: str) -> int | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _owner(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it runs, as somebody else
+        pass
+    return True

@@ -6,16 +6,18 @@ are immediate: the listener is called by `submit` itself, on the caller's thread
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..errors import InvalidRequestError, SessionNotFoundError, StoreError
+from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from ..events import Event
 from ..events.codec import decode
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Clock, CommitListener, SessionRow
-from .blobs import digest_of
+from ..ports import Clock, Collected, CommitListener, SessionRow
+from .addition import checked
+from .blobs import digest_of, names_in, pack, unpack
 from .held import Held, check_title, stamped_row
 
 
@@ -29,6 +31,8 @@ class MemoryStore:
         self._rows: dict[SessionId, SessionRow] = {}
         self._events: dict[SessionId, list[str]] = {}
         self._blobs: dict[BlobDigest, bytes] = {}
+        self._unnamed: set[BlobDigest] = set()
+        self._refs: dict[SessionId, set[BlobDigest]] = {}
         self._closed = False
 
     def create(self, row: SessionRow) -> None:
@@ -76,8 +80,10 @@ class MemoryStore:
             held.fresh = None
             held.next_seq += 1
             held.committed = event.seq
-            self._rows[session_id] = replace(row, events=held.next_seq, updated_at=self._clock.now())
-            self._events.setdefault(session_id, []).append(json)
+            names = names_in(json)
+            size = row.size + self._keep(session_id, json, names)
+            self._unnamed.difference_update(names)
+            self._rows[session_id] = replace(row, events=held.next_seq, updated_at=self._clock.now(), size=size)
         held.report()
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
@@ -90,10 +96,10 @@ class MemoryStore:
             else:
                 self._rows[session_id] = replace(self._rows[session_id], title=title)
 
-    def load(self, session_id: SessionId, since: int = 0) -> Sequence[Event]:
+    def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         with self._mutex:
             self.row(session_id)
-            found = self._events.get(session_id, [])[max(since, 0) :]
+            found = self._events.get(session_id, [])[max(since, 0) :][:limit]
         return [decode(json) for json in found]
 
     def row(self, session_id: SessionId) -> SessionRow:
@@ -113,23 +119,74 @@ class MemoryStore:
             rows = [*self._rows.values(), *fresh]
         return sorted(rows, key=lambda row: (row.updated_at, row.session_id), reverse=True)
 
+    def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
+        with self._mutex:
+            self._check_open()
+            return frozenset(self._refs.get(session_id, ()))
+
+    def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
+        self.create(row)
+        try:
+            found = list(checked(row, items))
+            with self._mutex:
+                size = 0
+                for _, json, contents in found:
+                    self._blobs.update({digest: pack(data) for digest, data in contents.items()})
+                    size += self._keep(row.session_id, json, contents)
+                self._rows[row.session_id] = replace(row, events=len(found), size=size)
+        finally:
+            self.release(row.session_id)
+
+    def delete(self, session_id: SessionId) -> None:
+        with self._mutex:
+            self._check_open()
+            if session_id in self._held:
+                raise SessionInUseError(session_id, os.getpid())
+            if self._rows.pop(session_id, None) is None:
+                raise SessionNotFoundError(session_id)
+            self._events.pop(session_id, None)
+            named = self._refs.pop(session_id, set())
+            for digest in named.difference(self._unnamed, *self._refs.values()):
+                del self._blobs[digest]
+
+    def collect(self, older_than: float) -> Collected:
+        """As in the port. `freed` is the size of what was deleted, where nothing that stays has the same contents."""
+        with self._mutex:
+            self._check_open()
+            old = [row for row in self._rows.values() if row.updated_at < older_than]
+            gone = [row for row in old if row.session_id not in self._held]
+            for row in gone:
+                self.delete(row.session_id)
+        in_use = tuple(row.session_id for row in old if row not in gone)
+        deleted = tuple(row.session_id for row in gone)
+        return Collected(deleted=deleted, in_use=in_use, freed=sum(row.size for row in gone))
+
     def blob_put(self, data: bytes) -> BlobDigest:
         """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
         digest = digest_of(data)
         with self._mutex:
             self._check_open()
-            self._blobs[digest] = bytes(data)
+            self._blobs[digest] = pack(bytes(data))
+            self._unnamed.add(digest)
         return digest
 
     def blob_get(self, digest: BlobDigest) -> bytes:
         with self._mutex:
             self._check_open()
-            return self._blobs[digest]
+            return unpack(digest, self._blobs[digest])
 
     def close(self) -> None:
         with self._mutex:
             self._closed = True
             self._held.clear()
+
+    def _keep(self, session_id: SessionId, json: str, names: Iterable[BlobDigest]) -> int:
+        # Returns the bytes by which the session has grown.
+        self._events.setdefault(session_id, []).append(json)
+        refs = self._refs.setdefault(session_id, set())
+        new = {digest for digest in names if digest in self._blobs} - refs
+        refs |= new
+        return len(json.encode()) + sum(len(self._blobs[digest]) for digest in new)
 
     def _holding(self, session_id: SessionId) -> Held:
         self._check_open()

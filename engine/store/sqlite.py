@@ -6,20 +6,21 @@ touched, before the first call that needs it. Must not know what events mean.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ..errors import InvalidRequestError, SessionNotFoundError, StoreError
+from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from ..events import Event
-from ..events.codec import UndecodableEventError, decode
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Clock, CommitListener, SessionRow
-from .blobs import digest_of, unpack
+from ..ports import Clock, Collected, CommitListener, SessionRow
+from .blobs import digest_of, names_in, unpack
 from .changes import Append, Content, Create, Greet, Retitle
 from .held import Held, check_title, stamped_row
+from .rows import SELECT_ROWS, decoded, row_of
 from .schema import MIGRATIONS, Migration
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from .locks import SessionLocks
     from .writer import Writer
 
-_SELECT_ROWS: Final = "SELECT session, cwd, directories, title, created_at, updated_at, events FROM sessions"
-_SELECT_EVENTS: Final = "SELECT json FROM events WHERE session = ? AND seq >= ? ORDER BY seq"
+_SELECT_EVENTS: Final = "SELECT json FROM events WHERE session = ? AND seq >= ? ORDER BY seq LIMIT ?"
+_SELECT_NAMED: Final = "SELECT digest FROM refs WHERE session = ?"
 _SELECT_BLOB: Final = "SELECT data FROM blobs WHERE digest = ?"
 
 
@@ -125,7 +126,9 @@ class SqliteStore:
             if held.next_seq == 0 and held.fresh is not None:
                 writer.put(Create(held, held.fresh))
             values = (session_id, event.seq, event.branch_id, event.kind, json)
-            writer.put(Append(held, values, self._clock.now()))
+            names = names_in(json)
+            contents = tuple(content for content in map(writer.unsaved, names) if content is not None)
+            writer.put(Append(held, values, self._clock.now(), names, contents))
             held.next_seq += 1
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
@@ -140,17 +143,18 @@ class SqliteStore:
             if held.next_seq:
                 self._parts().writer.put(Retitle(held, title))
 
-    def load(self, session_id: SessionId, since: int = 0) -> Sequence[Event]:
+    def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         """As in the port. Waits for what this process has submitted to the session; shows what is committed."""
         parts = self._parts()
         held = self._held.get(session_id)
         if held is not None and held.failure is None and held.committed < held.next_seq - 1:
             parts.writer.drain()
         with parts.database.reading() as connection:
-            found: list[tuple[str]] = connection.execute(_SELECT_EVENTS, (session_id, since)).fetchall()
+            values = (session_id, since, -1 if limit is None else limit)
+            found: list[tuple[str]] = connection.execute(_SELECT_EVENTS, values).fetchall()
         if not found:
             self.row(session_id)
-        return _decoded(session_id, since, found)
+        return decoded(session_id, since, found)
 
     def row(self, session_id: SessionId) -> SessionRow:
         """As in the port: what is committed, or what `create` was given. Raises SessionNotFoundError."""
@@ -164,22 +168,64 @@ class SqliteStore:
     def rows(self) -> Sequence[SessionRow]:
         fresh = {held.session_id: held.fresh for held in tuple(self._held.values()) if held.fresh is not None}
         with self._parts().database.reading() as connection:
-            stored = [_row(values) for values in connection.execute(_SELECT_ROWS).fetchall()]
+            stored = [row_of(values) for values in connection.execute(SELECT_ROWS).fetchall()]
         rows = {**fresh, **{row.session_id: row for row in stored}}
         return sorted(rows.values(), key=lambda row: (row.updated_at, row.session_id), reverse=True)
+
+    def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
+        with self._parts().database.reading() as connection:
+            found = connection.execute(_SELECT_NAMED, (session_id,)).fetchall()
+        return frozenset(BlobDigest(name) for (name,) in found)
+
+    def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
+        """As in the port. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
+        from .addition import write_session  # here, as in `_open`
+
+        self.create(row)
+        try:
+            with self._parts().database.writing() as connection:
+                write_session(connection, row, items)
+        finally:
+            self.release(row.session_id)
+
+    def delete(self, session_id: SessionId) -> None:
+        self._delete(session_id, None)
+
+    def collect(self, older_than: float) -> Collected:
+        """As in the port. `freed` is by how much the database has become smaller."""
+        from . import removal  # here, as in `_open`
+        from .locks import owners
+
+        deleted, in_use = list[SessionId](), list[SessionId]()
+        database = self._parts().database
+        with database.reading() as connection:
+            before = removal.pages(connection)
+        for row in self.rows():
+            with contextlib.suppress(SessionNotFoundError):  # because somebody else may do the same
+                try:
+                    if row.updated_at < older_than and self._delete(row.session_id, older_than):
+                        deleted.append(row.session_id)
+                except SessionInUseError:
+                    in_use.append(row.session_id)
+        with database.writing() as connection:
+            removal.delete_unnamed(connection)
+        removal.give_back(database, alone=not owners(database.path))
+        with database.reading() as connection:
+            after = removal.pages(connection)
+        return Collected(deleted=tuple(deleted), in_use=tuple(in_use), freed=max(before - after, 0))
 
     def blob_put(self, data: bytes) -> BlobDigest:
         """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
         digest = digest_of(data)
         with self._mutex:
-            self._parts().writer.put(Content(digest, bytes(data)))
+            self._parts().writer.keep(Content(digest, bytes(data)))
         return digest
 
     def blob_get(self, digest: BlobDigest) -> bytes:
         parts = self._parts()
-        data = parts.writer.unsaved(digest)
-        if data is not None:
-            return data
+        content = parts.writer.unsaved(digest)
+        if content is not None:
+            return content.data
         with parts.database.reading() as connection:
             found: tuple[bytes] | None = connection.execute(_SELECT_BLOB, (digest,)).fetchone()
         if found is None:
@@ -198,6 +244,27 @@ class SqliteStore:
             parts.database.close()
             for session_id in held:
                 parts.locks.release(session_id)
+
+    def _delete(self, session_id: SessionId, older_than: float | None) -> bool:
+        # The lock is taken first, so that nobody can begin to write; without the mutex, so that others go on meanwhile.
+        from .removal import delete_session  # here, as in `_open`
+
+        with self._mutex:
+            parts = self._parts()
+            if session_id in self._held:
+                raise SessionInUseError(session_id, os.getpid())
+            if self._stored(session_id) is None:
+                raise SessionNotFoundError(session_id)
+            parts.locks.acquire(session_id)
+        try:
+            row = self.row(session_id)  # again, because its last owner may have written meanwhile
+            if older_than is not None and row.updated_at >= older_than:
+                return False
+            with parts.database.writing() as connection:
+                delete_session(connection, session_id)
+        finally:
+            parts.locks.release(session_id)
+        return True
 
     def _parts(self) -> _Parts:
         parts = self._opened
@@ -228,35 +295,5 @@ class SqliteStore:
 
     def _stored(self, session_id: SessionId) -> SessionRow | None:
         with self._parts().database.reading() as connection:
-            found = connection.execute(f"{_SELECT_ROWS} WHERE session = ?", (session_id,)).fetchone()
-        return None if found is None else _row(found)
-
-
-def _row(values: tuple[Any, ...]) -> SessionRow:
-    session_id, cwd, directories, title, created_at, updated_at, events = values
-    return SessionRow(
-        session_id=SessionId(session_id),
-        cwd=_path(cwd),
-        directories=tuple(_path(path) for path in directories.split(b"\0")) if directories else (),
-        title=title,
-        created_at=created_at,
-        updated_at=updated_at,
-        events=events,
-    )
-
-
-def _path(encoded: bytes) -> str:
-    return encoded.decode("utf-8", "surrogateescape")
-
-
-def _decoded(session_id: SessionId, since: int, found: Sequence[tuple[str]]) -> list[Event]:
-    events: list[Event] = []
-    try:
-        for (json,) in found:
-            events.append(decode(json))
-    except UndecodableEventError as error:
-        raise StoreError(
-            f"event {since + len(events)} of session {session_id} cannot be read: {error}; a newer rewindow may, else"
-            " restore the store from a copy"
-        ) from error
-    return events
+            found = connection.execute(f"{SELECT_ROWS} WHERE session = ?", (session_id,)).fetchone()
+        return None if found is None else row_of(found)

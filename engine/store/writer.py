@@ -15,12 +15,11 @@ from typing import Final
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from .changes import INSERT_EVENT, Append, Barrier, Change, Content
+from .changes import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content
 from .database import Database, explain, is_busy, patiently
 from .held import Held
 
 _IDLE_SECONDS: Final = 0.25
-_UPDATE_SESSION: Final = "UPDATE sessions SET events = ?, updated_at = ? WHERE session = ?"
 
 
 class Writer:
@@ -31,23 +30,24 @@ class Writer:
         self._queue: SimpleQueue[Change | Barrier] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
-        self._unsaved: dict[BlobDigest, bytes] = {}
-        self._refused: dict[BlobDigest, Content] = {}
+        self._unsaved: dict[BlobDigest, Content] = {}
+        self._unsaved_mutex = threading.Lock()
         self._uncheckpointed = False
 
     def put(self, change: Change) -> None:
         """Queues the change for the next commit; returns at once."""
-        if isinstance(change, Content):
-            if change.digest in self._unsaved:
-                return
-            self._unsaved[change.digest] = change.data
         self._queue.put(change)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="rewindow-store", daemon=True)
             self._thread.start()
 
-    def unsaved(self, digest: BlobDigest) -> bytes | None:
-        """Content that is queued, or that could not be committed so far."""
+    def keep(self, content: Content) -> None:
+        """Keeps content in memory until an event that names it has been committed."""
+        with self._unsaved_mutex:
+            self._unsaved[content.digest] = content
+
+    def unsaved(self, digest: BlobDigest) -> Content | None:
+        """Content that waits for an event that names it, or for that event's commit."""
         return self._unsaved.get(digest)
 
     def drain(self) -> None:
@@ -94,11 +94,9 @@ class Writer:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _commit(self, batch: Sequence[Change]) -> None:
-        changes = [change for change in batch if isinstance(change, Content) or change.held.failure is None]
+        changes = [change for change in batch if change.held.failure is None]
         if not changes:
             return
-        if self._refused:
-            changes = [*_named(self._refused.values(), changes), *changes]
         error = self._attempt(changes)
         if error is not None:
             self._salvage(changes, error if is_busy(error) else None)
@@ -118,13 +116,7 @@ class Writer:
         patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
         try:
             self._database.check_version(connection)
-            appends = [change for change in changes if isinstance(change, Append)]
-            for change in changes:
-                if not isinstance(change, Append):
-                    change.write(connection)
-            connection.executemany(INSERT_EVENT, [change.values for change in appends])
-            for held, change in {change.held: change for change in appends}.items():
-                connection.execute(_UPDATE_SESSION, (change.values[1] + 1, change.at, held.session_id))
+            self._write(connection, changes)
             connection.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):
@@ -132,36 +124,50 @@ class Writer:
             raise
         self._uncheckpointed = True
 
+    def _write(self, connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+        appends = [change for change in changes if isinstance(change, Append)]
+        for change in changes:
+            if not isinstance(change, Append):
+                change.write(connection)
+        for content in {content.digest: content for change in appends for content in change.contents}.values():
+            content.write(connection)
+        connection.executemany(INSERT_EVENT, [change.values for change in appends])
+        grown: dict[Held, int] = {}
+        for change in appends:
+            grown[change.held] = grown.get(change.held, 0) + change.refer(connection)
+        for held, change in {change.held: change for change in appends}.items():
+            values = (change.values[1] + 1, change.at, grown[held], held.session_id)
+            connection.execute(UPDATE_SESSION, values)
+
     def _salvage(self, changes: Sequence[Change], blocked: Exception | None) -> None:
-        # Session by session, each with the content that its events name, so that one session's failure, or content
-        # that finds no room, stops nobody else. Content that is left over waits for an event that names it. Where
-        # the whole database is `blocked`, trying again would only make everybody wait that long once more.
-        contents = {change.digest: change for change in changes if isinstance(change, Content)}
+        # Session by session, so that one session's failure stops nobody else. Where the whole database is `blocked`,
+        # trying again would only make everybody wait that long once more.
         sessions: dict[Held, list[Change]] = {}
         for change in changes:
-            if not isinstance(change, Content):
-                sessions.setdefault(change.held, []).append(change)
+            sessions.setdefault(change.held, []).append(change)
         for held, own in sessions.items():
-            error = blocked or self._attempt([*_named(contents.values(), own), *own])
+            error = blocked or self._attempt(own)
             if error is not None:
                 self._fail(held, error)
-        for content in contents.values():
-            if content.digest in self._unsaved and (blocked or self._attempt([content])) is not None:
-                self._refused[content.digest] = content
 
     def _settle(self, changes: Iterable[Change]) -> None:
         touched: dict[Held, None] = {}
         for change in changes:
-            if isinstance(change, Content):
-                self._unsaved.pop(change.digest, None)
-                self._refused.pop(change.digest, None)
-                continue
             touched[change.held] = None
             if isinstance(change, Append):
+                self._forget(change.contents)
                 change.held.committed = change.values[1]
                 change.held.fresh = None
         for held in touched:
             held.report()
+
+    def _forget(self, contents: Iterable[Content]) -> None:
+        # Only what is the same object: the same content put again waits for an event that is still to come, which
+        # must not count on what is stored now, because that may be deleted before.
+        with self._unsaved_mutex:
+            for content in contents:
+                if self._unsaved.get(content.digest) is content:
+                    del self._unsaved[content.digest]
 
     def _fail(self, held: Held, error: Exception) -> None:
         failure = explain(self._database.path, error)
@@ -169,8 +175,3 @@ class Writer:
         if reported is not error:
             reported.__cause__ = error
         held.fail(failure, reported)
-
-
-def _named(contents: Iterable[Content], changes: Iterable[Change]) -> list[Content]:
-    texts = [change.values[4] for change in changes if isinstance(change, Append)]
-    return [content for content in contents if any(content.digest in text for text in texts)]

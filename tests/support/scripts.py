@@ -133,11 +133,11 @@ def assert_cancelled(agent: Agent, *prompts: int | str) -> None:
 def assert_at_rest(agent: Agent, sessions: int = 1) -> None:
     """Nothing is said, and of the agent's processes only the zygote and idle workers are left."""
     host = psutil.Process(agent.process.pid)
-    before = _seconds_used(family(host))
+    before = _seconds_used(workers(agent))
     agent.quiet(QUIET_SECONDS)
     left = family(host)
     assert len(left) <= 1 + sessions, left
-    used = _seconds_used(left)
+    used = _seconds_used(workers(agent))
     assert all(seconds - before.get(pid, 0.0) < QUIET_SECONDS / 2 for pid, seconds in used.items()), (before, used)
 
 
@@ -146,6 +146,11 @@ def family(process: psutil.Process) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         return [child for child in process.children(recursive=True) if _is_alive(child)]
     return []
+
+
+def workers(agent: Agent) -> list[psutil.Process]:
+    """Its living descendants but for the zygote, which is its child."""
+    return [process for process in family(psutil.Process(agent.process.pid)) if process.ppid() != agent.process.pid]
 
 
 def assert_gone(processes: Sequence[psutil.Process], seconds: float = 10.0) -> None:

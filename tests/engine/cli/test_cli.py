@@ -98,6 +98,24 @@ def test_a_full_disk_ends_an_export_with_a_sentence(home: Home, where: str) -> N
     assert errors == f"rewindow: cannot write {name}: No space left on device\n"
 
 
+def test_an_export_that_finds_no_room_leaves_the_file_that_was_there(empty: Home) -> None:
+    store = empty.store()
+    begun(store, "ses_long", events=3000, text="x" * 100)
+    store.close()
+    (empty.path / "out").write_text("older")
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 100 && exec "$@"', "sh", *COMMAND, "export", "ses_long", "-o", "out"],
+        capture_output=True,
+        text=True,
+        env=empty.variables,
+        cwd=empty.path,
+        timeout=SECONDS,
+    )
+    assert (done.returncode, done.stderr) == (1, f"rewindow: cannot write {empty.path}/out: File too large\n")
+    assert (empty.path / "out").read_text() == "older"
+    assert sorted(os.listdir(empty.path)) == ["out", "state"]
+
+
 @pytest.mark.parametrize("command", ["sessions", "show"])
 def test_a_full_disk_ends_any_output_with_a_sentence(home: Home, command: str) -> None:
     arguments = [command] if command == "sessions" else [command, "ses_a"]

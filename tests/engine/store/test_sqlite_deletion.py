@@ -1,4 +1,4 @@
-"""Deleting from the SQLite store: kills in the middle, other processes, space given back, old schema versions."""
+"""Deleting from the SQLite store: kills in the middle, other processes, and space given back."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SessionInUseError, SessionNotFoundError, StoreError
-from engine.ids import SessionId
 from engine.store.locks import owners
-from engine.store.schema import MIGRATIONS
 from engine.store.sqlite import SqliteStore
-from tests.support.archives import is_there, kept
-from tests.support.stores import PATIENCE, A, B, CountingClock, begun, line, outcome, program, texts
+from tests.support.archives import answered, kept
+from tests.support.stores import PATIENCE, A, B, CountingClock, Recorder, begun, line, message, outcome, program, texts
 
 # Makes, deletes and collects sessions for ever. Contents are few, so that they are shared, freed and wanted again.
 CHURNER = """
@@ -143,51 +141,16 @@ def test_space_is_given_back_while_others_write(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.fixture
-def first_version(tmp_path: Path) -> Path:
-    """A store of schema version 1, as programs made it that kept neither sizes nor references."""
+def test_space_is_given_back_at_once_where_nobody_writes(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = SqliteStore(tmp_path / "present.db", CountingClock())
-    kept(store, A, [random.randbytes(50_000), b"shared"])
-    kept(store, B, [b"shared"])
-    store.close()
-    with closing(sqlite3.connect(path, isolation_level=None)) as old:
-        old.execute("PRAGMA journal_mode=WAL")
-        MIGRATIONS[0](old)
-        old.execute("ATTACH ? AS present", (str(tmp_path / "present.db"),))
-        columns = "session, cwd, directories, title, created_at, updated_at, events"
-        old.execute(f"INSERT INTO main.sessions SELECT {columns} FROM present.sessions")
-        for table in ("events", "blobs"):
-            old.execute(f"INSERT INTO main.{table} SELECT * FROM present.{table}")
-        old.execute("INSERT INTO main.blobs VALUES ('blake2b-' || printf('%040d', 7), zeroblob(90000), 9)")
-        old.execute("PRAGMA application_id=0x52574E44")
-        old.execute("PRAGMA user_version=1")
-    return path
-
-
-def test_a_store_of_the_first_version_gets_references_and_sizes(first_version: Path, tmp_path: Path) -> None:
-    migrated, present = (SqliteStore(path, CountingClock()) for path in (first_version, tmp_path / "present.db"))
-    assert migrated.rows() == present.rows()
-    for session_id in (A, B):
-        assert migrated.contents(session_id) == present.contents(session_id) != frozenset()
-    (shared,) = migrated.contents(B)
-    migrated.delete(A)
-    assert migrated.blob_get(shared) == b"shared"
-    migrated.delete(B)
-    assert not is_there(migrated, shared)
-    for store in (migrated, present):
-        store.close()
-
-
-def test_a_store_of_the_first_version_gives_space_back_where_nobody_uses_it(first_version: Path) -> None:
-    store = SqliteStore(first_version, CountingClock())
-    before = first_version.stat().st_size
-    done = store.collect(store.row(B).updated_at)
-    assert done.deleted == (A,)
-    assert done.freed > 130_000  # with what no session ever named
-    assert first_version.stat().st_size < before
-    kept(store, SessionId("ses_new"), [random.randbytes(100_000)])
-    assert store.collect(1e12).freed > 90_000
+    store = SqliteStore(path, CountingClock())
+    kept(store, A, [random.randbytes(200_000) for _ in range(50)])
+    kept(store, B, [b"stays"])
+    assert store.collect(store.row(B).created_at).freed > 9_000_000
+    assert sum(file.stat().st_size for file in tmp_path.glob("sessions.db*")) < 500_000
+    (digest,) = store.contents(B)
+    assert store.blob_get(digest) == b"stays"
+    assert _consistent(path) == 1
     store.close()
 
 
@@ -239,3 +202,62 @@ import sqlite3
 say(sqlite3.connect(path).execute("SELECT count(*) FROM blobs").fetchone()[0])
 """
     assert outcome(source, tmp_path / "sessions.db") == ["0"]
+
+
+def test_a_session_that_was_used_since_it_was_listed_is_not_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = (SqliteStore(tmp_path / "sessions.db", CountingClock(start)) for start in (0, 5000))
+    kept(store, A)
+    listed = store.rows()
+    heard = Recorder()
+    other.acquire(A, heard)
+    other.submit(A, message(1))
+    heard.wait_for(1)
+    other.release(A)
+    monkeypatch.setattr(store, "rows", lambda: listed)
+    done = store.collect(1000)
+    assert (done.deleted, done.in_use) == ((), ())
+    assert len(store.load(A)) == 2
+    store.close()
+    other.close()
+
+
+def test_content_that_is_put_again_while_it_is_committed_outlives_the_first_who_named_it(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock())
+    a, b = begun(store, A, events=1), begun(store, B, events=1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.submit(A, answered(1, store.blob_put(b"content")))
+        digest = store.blob_put(b"content")
+        other.execute("COMMIT")
+    a.wait_for(1)
+    store.release(A)
+    store.delete(A)
+    store.submit(B, answered(1, digest))
+    b.wait_for(1)
+    store.close()
+    again = SqliteStore(path, CountingClock())
+    assert again.blob_get(digest) == b"content"
+    again.close()
+
+
+def test_a_kill_in_the_middle_of_an_addition_leaves_nothing_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    source = """
+from tests.support.archives import answered
+def items():
+    for seq in range(5000):
+        yield message(seq, "x" * 1000)
+    yield b"content" * 100_000
+    os.kill(os.getpid(), signal.SIGKILL)
+SqliteStore(path, SystemClock()).add(row(A), items())
+"""
+    with program(source, path) as process:
+        process.wait(PATIENCE)
+    assert _consistent(path) == 0
+    store = SqliteStore(path, CountingClock())
+    kept(store, A, [b"content" * 100_000])
+    store.close()
+    assert _consistent(path) == 1

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import stat
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
 
 from engine.errors import SessionReadOnlyError, StoreError, StoreTooNewError
+from engine.ids import SessionId
 from engine.store.schema import MIGRATIONS, Migration
 from engine.store.sqlite import SqliteStore
+from tests.support.archives import is_there, kept
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, texts
 
 PRESENT = len(MIGRATIONS)
@@ -126,3 +130,51 @@ def test_a_store_that_is_migrated_under_an_older_program_is_not_written_by_it(ol
         older.submit(A, message(4))
     older.close()
     assert heard.seqs == [2]
+
+
+@pytest.fixture
+def first_version(tmp_path: Path) -> Path:
+    """A store of schema version 1, as programs made it that kept neither sizes nor references."""
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(tmp_path / "present.db", CountingClock())
+    kept(store, A, [random.randbytes(50_000), b"shared"])
+    kept(store, B, [b"shared"])
+    store.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute("PRAGMA journal_mode=WAL")
+        MIGRATIONS[0](old)
+        old.execute("ATTACH ? AS present", (str(tmp_path / "present.db"),))
+        columns = "session, cwd, directories, title, created_at, updated_at, events"
+        old.execute(f"INSERT INTO main.sessions SELECT {columns} FROM present.sessions")
+        for table in ("events", "blobs"):
+            old.execute(f"INSERT INTO main.{table} SELECT * FROM present.{table}")
+        old.execute("INSERT INTO main.blobs VALUES ('blake2b-' || printf('%040d', 7), zeroblob(90000), 9)")
+        old.execute("PRAGMA application_id=0x52574E44")
+        old.execute("PRAGMA user_version=1")
+    return path
+
+
+def test_a_store_of_the_first_version_gets_references_and_sizes(first_version: Path, tmp_path: Path) -> None:
+    migrated, present = (SqliteStore(path, CountingClock()) for path in (first_version, tmp_path / "present.db"))
+    assert migrated.rows() == present.rows()
+    for session_id in (A, B):
+        assert migrated.contents(session_id) == present.contents(session_id) != frozenset()
+    (shared,) = migrated.contents(B)
+    migrated.delete(A)
+    assert migrated.blob_get(shared) == b"shared"
+    migrated.delete(B)
+    assert not is_there(migrated, shared)
+    for store in (migrated, present):
+        store.close()
+
+
+def test_a_store_of_the_first_version_gives_space_back_where_nobody_uses_it(first_version: Path) -> None:
+    store = SqliteStore(first_version, CountingClock())
+    before = first_version.stat().st_size
+    done = store.collect(store.row(B).updated_at)
+    assert done.deleted == (A,)
+    assert done.freed > 130_000  # with what no session ever named
+    assert first_version.stat().st_size < before
+    kept(store, SessionId("ses_new"), [random.randbytes(100_000)])
+    assert store.collect(1e12).freed > 90_000
+    store.close()

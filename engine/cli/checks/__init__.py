@@ -1,0 +1,28 @@
+"""What `rewindow doctor` looks at, in the order of its report. Each check is a function that gives findings.
+
+Called by `doctor` alone. A check may raise EngineError or OSError; that is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from . import environment, storage, worker
+from .finding import Finding
+
+CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
+    ("python", environment.python),
+    ("configuration", environment.configuration),
+    ("model", environment.model),
+    ("secrets", environment.secrets),
+    ("project", worker.project),
+    ("disk", storage.disk),
+    ("permissions", storage.permissions),
+    ("store", storage.sessions),
+    ("integrity", storage.integrity),
+    ("in use", storage.in_use),
+    ("tokens", worker.tokens),
+    ("worker", worker.statement),
+    ("sandbox", worker.sandbox),
+)

@@ -1,0 +1,72 @@
+"""Where sessions are kept: room, rights, what is there, whether it is intact, and who is using it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from ...store import DATABASE
+from ...store.inspection import faults, open_to_others
+from ...store.locks import owners
+from ..opened import settings, store
+from ..printing import shown, size
+from .finding import Finding, Grade
+
+LITTLE: Final = 200_000_000
+TOO_LITTLE: Final = 20_000_000
+"""Bytes free under the state directory."""
+_CHECK_SECONDS: Final = 5.0
+
+
+def disk() -> Iterable[Finding]:
+    place = settings().state_dir
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    advice = "" if room(free) == "ok" else "; free some space"
+    return [Finding(room(free), f"{size(free)} free at {shown(str(place))}{advice}")]
+
+
+def room(free: int) -> Grade:
+    """What so many free bytes mean."""
+    if free < TOO_LITTLE:
+        return "failed"
+    return "note" if free < LITTLE else "ok"
+
+
+def permissions() -> Iterable[Finding]:
+    commands = open_to_others(settings().state_dir, _database())
+    if not commands:
+        return [Finding("ok", "only you may read your sessions")]
+    return [Finding("note", f"others may get at your sessions; run: {command}") for command in commands]
+
+
+def sessions() -> Iterable[Finding]:
+    with store() as opened:
+        rows = opened.rows()
+    taken = sum(path.stat().st_size for path in settings().state_dir.rglob("*") if path.is_file())
+    return [Finding("ok", f"{len(rows):,} sessions, {size(taken)} in {shown(str(settings().state_dir))}")]
+
+
+def integrity() -> Iterable[Finding]:
+    if not _database().exists():
+        return [Finding("note", "there is no database yet")]
+    found = faults(_database(), _CHECK_SECONDS)
+    if found is None:
+        return [Finding("note", f"the database is too large to be checked within {_CHECK_SECONDS:.0f} s")]
+    return [Finding("failed", f"damaged: {shown(fault)}") for fault in found] or [
+        Finding("ok", "the database is intact")
+    ]
+
+
+def in_use() -> Iterable[Finding]:
+    found = owners(str(_database()))
+    if not found:
+        return [Finding("ok", "no session is in use")]
+    return [Finding("ok", f"session {session_id} is in use by process {pid}") for session_id, pid in found.items()]
+
+
+def _database() -> Path:
+    return Path(settings().state_dir, DATABASE).resolve()

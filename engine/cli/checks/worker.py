@@ -1,0 +1,64 @@
+"""Whether statements can run: the project's environment, token ranks, a worker that runs one, and what confines it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from ...ids import ExecutionId
+from ...ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunRequest
+from ...runtime.project import allowed_variables, find_project_environment
+from ...runtime.supervisor import WorkerEnvironment, Zygote
+from ...tokens.ranks import encoding
+from ..opened import settings
+from .finding import Finding
+
+START_SECONDS: Final = 30.0
+_SAMPLE: Final = "tokens"
+
+
+def project() -> Iterable[Finding]:
+    found = find_project_environment(str(Path.cwd()), os.environ, settings().python)
+    if found.note:
+        return [Finding("note", found.note)]
+    if not found.import_paths:
+        return [Finding("note", "no virtual environment for this directory; statements import what Rewindow can")]
+    return [Finding("ok", f"statements import from {', '.join(found.import_paths)}")]
+
+
+def tokens() -> Iterable[Finding]:
+    started = time.monotonic()
+    ranks = encoding()
+    if ranks.decode(ranks.encode(_SAMPLE)) != _SAMPLE:
+        return [Finding("failed", "the token ranks of this installation are damaged; install it again")]
+    return [Finding("ok", f"token ranks loaded in {(time.monotonic() - started) * 1000:.0f} ms")]
+
+
+def statement() -> Iterable[Finding]:
+    started = time.monotonic()
+    value = anyio.run(_first_statement, Zygote.spawn())
+    if value != "42":
+        return [Finding("failed", f"a statement gave {value!r} where 42 was due; report this with the lines above")]
+    return [Finding("ok", f"a worker started and ran a statement in {(time.monotonic() - started) * 1000:.0f} ms")]
+
+
+def sandbox() -> Iterable[Finding]:
+    return [Finding("note", "statements are not sandboxed: they may do whatever you may")]
+
+
+async def _first_statement(zygote: Zygote) -> str | None:
+    async def refuse(_: EffectRequest) -> EffectAnswer:
+        return EffectAnswer()
+
+    environment = WorkerEnvironment(zygote)
+    with anyio.fail_after(START_SECONDS):
+        await environment.start(EnvironmentSpec(cwd=str(Path.cwd()), variables=allowed_variables(os.environ)))
+        request = RunRequest(execution_id=ExecutionId("doctor"), label="<doctor>", source="6 * 7")
+        outcome = await environment.run(request, refuse, lambda _stream, _text: None)
+    await environment.close()
+    return outcome.value

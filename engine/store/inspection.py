@@ -1,0 +1,47 @@
+"""Looking at a database from outside, for `doctor`: is it intact, who may read it. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sqlite3
+import stat
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from .database import explain, printable
+
+_STEPS: Final = 10_000
+"""Instructions of SQLite's machine between two looks at the clock; well under a millisecond."""
+_MODES: Final = ((Path.is_dir, 0o700), (Path.is_file, 0o600))
+
+
+def faults(path: Path, seconds: float) -> list[str] | None:
+    """What `PRAGMA quick_check` finds, at most ten lines; None where it did not end within `seconds`.
+
+    A database that cannot be read at all is one fault.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        with closing(sqlite3.connect(f"file:{_escaped(path)}?mode=ro", uri=True, timeout=seconds)) as connection:
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+            found = [str(line) for (line,) in connection.execute("PRAGMA quick_check(10)")]
+    except sqlite3.Error as error:
+        return None if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT else [explain(str(path), error)]
+    return [] if found == ["ok"] else found
+
+
+def open_to_others(*paths: Path) -> list[str]:
+    """For each of the paths that more than its owner may use, the command that changes it."""
+    commands: list[str] = []
+    for path in paths:
+        for is_kind, mode in _MODES:
+            if is_kind(path) and stat.S_IMODE(path.stat().st_mode) & ~mode:
+                commands.append(f"chmod {mode:o} {shlex.quote(printable(str(path)))}")
+    return commands
+
+
+def _escaped(path: Path) -> str:
+    return "".join(f"%{byte:02x}" for byte in os.fsencode(path))

@@ -1,0 +1,57 @@
+"""Rows of the SQLite tables as values and back. Imports nothing of SQLite. Used by `sqlite` and what writes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ..errors import StoreError
+from ..events import Event
+from ..events.codec import UndecodableEventError, decode
+from ..ids import SessionId
+from ..ports import SessionRow
+
+INSERT_SESSION: Final = (
+    "INSERT INTO sessions (session, cwd, directories, title, created_at, updated_at, events, size)"
+    " VALUES (?, ?, ?, ?, ?, ?, 0, 0)"
+)
+SELECT_ROWS: Final = "SELECT session, cwd, directories, title, created_at, updated_at, events, size FROM sessions"
+
+
+def row_values(row: SessionRow) -> tuple[object, ...]:
+    """What INSERT_SESSION takes."""
+    cwd, *directories = (path.encode("utf-8", "surrogateescape") for path in (row.cwd, *row.directories))
+    return (row.session_id, cwd, b"\0".join(directories), row.title, row.created_at, row.updated_at)
+
+
+def row_of(values: tuple[Any, ...]) -> SessionRow:
+    """The row that SELECT_ROWS found."""
+    session_id, cwd, directories, title, created_at, updated_at, events, size = values
+    return SessionRow(
+        session_id=SessionId(session_id),
+        cwd=_path(cwd),
+        directories=tuple(_path(path) for path in directories.split(b"\0")) if directories else (),
+        title=title,
+        created_at=created_at,
+        updated_at=updated_at,
+        events=events,
+        size=size,
+    )
+
+
+def decoded(session_id: SessionId, since: int, found: Sequence[tuple[str]]) -> list[Event]:
+    """The events whose JSON was found from position `since` on. Raises StoreError for one that cannot be read."""
+    events: list[Event] = []
+    try:
+        for (json,) in found:
+            events.append(decode(json))
+    except UndecodableEventError as error:
+        raise StoreError(
+            f"event {since + len(events)} of session {session_id} cannot be read: {error}; a newer rewindow may, else"
+            " restore the store from a copy"
+        ) from error
+    return events
+
+
+def _path(encoded: bytes) -> str:
+    return encoded.decode("utf-8", "surrogateescape")
