@@ -102,6 +102,7 @@ class Conversation:
         with suppress(SessionReadOnlyError):
             await self.session.parts.journal.durable(end.seq)
             await self._pump.sent(end.seq)
+            await self._pump.caught_up()
         return end
 
     async def settled(self) -> None:

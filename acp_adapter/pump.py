@@ -31,6 +31,7 @@ class Pump:
         self._updates = updates
         self._send = send
         self._sent = subscription.after
+        self._handled = 0
         self._progress = anyio.Event()
         self._ended = False
 
@@ -42,6 +43,8 @@ class Pump:
                         await self._send(to_wire(update))
                     if isinstance(item, Event):
                         self._advance(item.seq)
+                self._handled += len(batch)
+                self._advance(self._sent)
         finally:
             self._ended = True
             self._advance(self._sent)
@@ -49,6 +52,12 @@ class Pump:
     async def sent(self, seq: Seq) -> None:
         """Waits until everything up to the event at `seq` was handed to the peer, or nothing more will be."""
         while self._sent < seq and not self._ended:
+            await self._progress.wait()
+
+    async def caught_up(self) -> None:
+        """Waits until everything that was published so far, signals included, was handed to the peer."""
+        published = self._subscription.published
+        while self._handled < published and not self._ended:
             await self._progress.wait()
 
     def _advance(self, seq: Seq) -> None:

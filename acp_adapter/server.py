@@ -58,6 +58,7 @@ class Connection:
         self._peer: Peer[Connection] | None = None
         self.client: ClientCapabilities | None = None
         self._conversations: dict[str, Conversation] = {}
+        self._reopening = anyio.Lock()
 
     # --- used by handlers ---------------------------------------------------------------------------------------------
 
@@ -136,10 +137,15 @@ class Connection:
         Raises:
             SessionNotFoundError, SessionInUseError.
         """
-        conversation = self.find(session_id)
-        if conversation is not None:
-            return conversation
-        return self.adopt(await self.sessions.load(SessionId(session_id)), context)
+        # One at a time, so that a second request for the same session finds what the first has opened.
+        async with self._reopening:
+            conversation = self.find(session_id)
+            if conversation is not None and conversation.closed is not None:
+                await conversation.closed.wait()
+                conversation = None
+            if conversation is not None:
+                return conversation
+            return self.adopt(await self.sessions.load(SessionId(session_id)), context)
 
     def conversation(self, session_id: str) -> Conversation:
         """The open conversation of this id.
@@ -165,7 +171,7 @@ class Connection:
             return
         conversation.closed = anyio.Event()
         session_id = conversation.session.session_id
-        conversation.session.cancel()
+        conversation.session.begin_close()
         await conversation.settled()
         await self.sessions.close(session_id)
         self._conversations.pop(session_id, None)

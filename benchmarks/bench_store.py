@@ -233,7 +233,7 @@ class _Raw:
             connection.execute(f"PRAGMA {setting}")
         for migration in MIGRATIONS:
             migration(connection)
-        connection.execute("INSERT INTO sessions VALUES (?, '', '', NULL, 0, 0, 0)", (SESSION,))
+        connection.execute("INSERT INTO sessions VALUES (?, '', '', NULL, 0, 0, 0, 0)", (SESSION,))
         self._next = 0
 
     def groups(self, size: int, count: int) -> float:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _accept(connection: Connection, params: SessionRequest) -> Conversation:
     connection.require_initialized()
     conversation = connection.conversation(params.session_id)
-    conversation.session.cancel()
+    conversation.session.begin_close()
     return conversation
 
 

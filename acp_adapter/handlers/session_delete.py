@@ -15,7 +15,7 @@ def _accept(connection: Connection, params: SessionRequest) -> None:
     connection.require_initialized()
     conversation = connection.find(params.session_id)
     if conversation is not None:
-        conversation.session.cancel()
+        conversation.session.begin_close()
 
 
 async def _handle(context: Context[Connection, None], params: SessionRequest) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
@@ -24,6 +25,7 @@ PAGE: Final = 50
 
 Place = tuple[float, str]
 """Where a session stands in the order: the negative of its time, then its id."""
+_PLACE: Final = msgspec.json.Decoder(Place)
 
 
 def _accept(connection: Connection, params: ListSessionsRequest) -> None:
@@ -45,15 +47,15 @@ def _place(row: SessionRow) -> Place:
 
 
 def _cursor(place: Place) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
 
 
 def _place_in(cursor: str) -> Place:
     try:
-        time, session_id = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
-        return (float(time), str(session_id))
-    except (ValueError, TypeError, binascii.Error):
+        place = _PLACE.decode(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error):
         raise ProtocolError(Code.INVALID_PARAMS, "cursor: is none that this agent gave out") from None
+    return place
 
 
 def _info(row: SessionRow) -> SessionInfo:

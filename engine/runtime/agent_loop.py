@@ -6,7 +6,7 @@ next (that is `turn.py`) nor know any protocol. Called by `Session`, one turn at
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 import anyio
@@ -29,6 +29,7 @@ from ..ids import Minter, ToolCallId
 from ..log import EventLog
 from ..ports import (
     Clock,
+    Environment,
     Model,
     ModelError,
     PermissionAnswer,
@@ -158,25 +159,41 @@ class AgentLoop:
                 self._scope = None
         return None if scope.cancel_called else result
 
+    async def _on_environment(self, act: Callable[[Environment], Awaitable[T]]) -> T | None:
+        """What `act` makes of the living environment, or of a rebuilt one if it had died idle; None after a cancel.
+
+        Only the rebuilding is cut short by a cancel: a worker that is left in the middle of an answer would have to be
+        replaced.
+        """
+        environment = await self._abortable(self._environment.ready())
+        if environment is None:
+            return None
+        try:
+            return await act(environment)
+        except EnvironmentUnavailableError:
+            if environment.alive:
+                raise
+        environment = await self._abortable(self._environment.ready())
+        return None if environment is None else await act(environment)
+
     async def tick(self, round_id: int) -> None:
         """Lets running nodes catch up with their sources, if there is a namespace at all.
 
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
-        if self._timeline.last_execution is not None and await self._abortable(self._environment.ready()) is not None:
-            # Not cut short by a cancel: a worker that is left in the middle of an answer would have to be replaced.
-            outcome = await self._environment.use(lambda environment: environment.tick(round_id, self._clock.now()))
-            for event in outcome.events:
+        if self._timeline.last_execution is not None:
+            outcome = await self._on_environment(lambda environment: environment.tick(round_id, self._clock.now()))
+            for event in outcome.events if outcome is not None else ():
                 self._log.append(event)
 
     async def _call_model(self) -> t.Outcome:
-        if await self._abortable(self._environment.ready()) is None:
-            return t.Aborted()
         # Here and not when they came, because a message must not stand between a call and its result.
         while self._steers:
             self._log.append(self._steers.pop(0))
-        projection = await self._environment.use(self._projector.project)
+        projection = await self._on_environment(self._projector.project)
+        if projection is None:
+            return t.Aborted()
         outcome: t.Outcome | None = None
         try:
             if self._turn is not None and self._turn.state is t.State.CALLING:

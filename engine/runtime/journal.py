@@ -149,6 +149,8 @@ class Subscription:
     def __init__(self, after: Seq) -> None:
         """`after` is the last event that was published before."""
         self.after = after
+        self.published = 0
+        """How many items there have been."""
         self._items: deque[Item] = deque()
         self._arrival = anyio.Event()
         self._pressing = anyio.Event()
@@ -157,6 +159,7 @@ class Subscription:
 
     def put(self, item: Item) -> None:
         self._items.append(item)
+        self.published += 1
         self._arrival.set()
         if isinstance(item, Event):
             self._pressing.set()

@@ -207,11 +207,15 @@ class Session:
             if self._answering is not None:
                 self._answering.cancel()
 
-    async def close(self) -> None:
-        """Cancels, waits until nothing runs any more, and frees the worker. Idempotent."""
+    def begin_close(self) -> None:
+        """Takes no prompt any more and cancels those there are; at once, like `accept`."""
         self._closing = True
         self.cancel()
         self._wake.set()
+
+    async def close(self) -> None:
+        """Begins to close, waits until nothing runs any more, and frees the worker. Idempotent."""
+        self.begin_close()
         await self._idle.wait()
         await self.parts.environment.close()
         self.parts.journal.close()
