@@ -44,7 +44,7 @@ def update_kinds() -> set[str]:
         for cls in made
         if isinstance(cls, type) and issubclass(cls, WireModel) and "session_update" in cls.model_fields
     ]
-    return set(fields) - {"user_message_chunk"}  # only sent when a session is loaded
+    return set(fields)
 
 
 def test_every_method_and_every_kind_of_update_occurs_and_is_valid(tmp_path: Path) -> None:
@@ -60,14 +60,34 @@ def test_every_method_and_every_kind_of_update_occurs_and_is_valid(tmp_path: Pat
     )
     with Agent(tmp_path / "state", "--model", model) as agent:
         session = agent.open(tmp_path)
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "ask"})
+        option = {"sessionId": session, "configId": "_while_running", "value": "steer"}
+        assert agent.call("session/set_config_option", option)["configOptions"][1]["currentValue"] == "steer"
         assert agent.error("authenticate", {"methodId": "none"})["code"] == -32602
         assert agent.prompt(session, "What is in notes.md?") == "end_turn"
+        assert agent.text() == "Looking.It holds a heading."
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
         agent.notify("session/cancel", {"sessionId": session})
         assert agent.call("session/close", {"sessionId": session}) == {}
+        where = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
+        agent.call("session/load", where)
+        agent.call("session/resume", where)
+        assert [row["sessionId"] for row in agent.call("session/list", {})["sessions"]] == [session]
+        assert agent.call("session/delete", {"sessionId": session}) == {}
+        assert agent.call("session/list", {})["sessions"] == []
         refused_or_silent = {"authenticate", "session/cancel"}
         assert set(agent.coverage.answered) == set(METHODS) - refused_or_silent
         assert set(agent.coverage.updates) == update_kinds()
-        assert agent.text() == "Looking.It holds a heading."
+        assert set(agent.coverage.sent) == {"session/update", "session/request_permission"}
+
+
+def test_what_is_advertised_is_served(agent: Agent) -> None:
+    capabilities = agent.initialize()["agentCapabilities"]
+    assert capabilities["loadSession"] is True
+    advertised = {f"session/{name}" for name in capabilities["sessionCapabilities"]} - {"session/additionalDirectories"}
+    assert advertised == {"session/list", "session/delete", "session/resume", "session/close"}
+    for method in advertised | {"session/load", "session/set_mode", "session/set_config_option"}:
+        assert agent.error(method, {"sessionId": 7, "cwd": "relative"})["code"] == -32602
 
 
 def test_a_statement_is_one_tool_call_with_source_output_and_locations(agent: Agent, tmp_path: Path) -> None:
