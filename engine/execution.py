@@ -6,7 +6,7 @@ diff, artifacts). Must not know how statements are run. Written by the worker, k
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
@@ -44,6 +44,12 @@ class NamespaceDiff(Struct, frozen=True, kw_only=True):
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.deleted)
+
+
+WORKER_DIED: Final = "WorkerDied"
+"""The exception type of an execution whose process ended: the namespace is as it was before the statement."""
+NOT_RUN: Final = "NotRun"
+"""The exception type of an execution that no worker could run."""
 
 
 class ExceptionInfo(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import anyio
 
 from ..events import ExecutionFinished, ExecutionStarted, StatementRecorded, ToolResult
 from ..events.conversation import ResultStatus
-from ..execution import ExceptionInfo, ExecutionStatus, StatementKind
+from ..execution import NOT_RUN, ExceptionInfo, ExecutionStatus, StatementKind
 from ..ids import ExecutionId, Minter, ToolCallId
 from ..log import EventLog
 from ..ports import Clock, Environment, RunOutcome, RunRequest
@@ -20,7 +20,7 @@ from .journal import Journal, OutputStreamed
 from .live_environment import LiveEnvironment
 from .policy import Policy
 
-_NOT_RUN = ExceptionInfo(type="NotRun", message="the statement was not run, because no worker could run it")
+_NOT_RUN = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
 _RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cancelled"}
 
 

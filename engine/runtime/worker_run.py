@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import anyio
 
-from ..execution import ExceptionInfo, ExecutionStatus
+from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
 from ..ports import EffectAnswer, EffectHandler, EffectRequest, Limits, OutputSink, RunOutcome, RunRequest
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
 from ..worker.protocol import Answer, Ask, Calm, Calmed, Ran, Run
@@ -174,7 +174,7 @@ class StatementRun:
             reason = f"the statement did not stop within {grace} of being interrupted; {death.reason}"
         return RunOutcome(
             status=status,
-            exception=ExceptionInfo(type="WorkerDied", message=reason),
+            exception=ExceptionInfo(type=WORKER_DIED, message=reason),
             stdout=self._stdout.finish(),
             stderr=self._stderr.finish(),
         )

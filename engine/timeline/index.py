@@ -17,6 +17,7 @@ from ..events import (
     StatementRecorded,
     UsageReported,
 )
+from ..execution import NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, StatementId
 
 
@@ -89,9 +90,10 @@ class Timeline:
 
     @property
     def completed(self) -> Sequence[Cell]:
-        """The cells that a restore runs again: those that ended by themselves, well or with an exception."""
-        return tuple(
-            cell
-            for cell in self._cells.values()
-            if cell.finished is not None and cell.finished.status in ("ok", "error")
-        )
+        """The cells that a restore runs again: those that ended by themselves and left the namespace they made."""
+        return tuple(cell for cell in self._cells.values() if cell.finished is not None and _left_names(cell.finished))
+
+
+def _left_names(finished: ExecutionFinished) -> bool:
+    lost = finished.exception is not None and finished.exception.type in (WORKER_DIED, NOT_RUN)
+    return finished.status in ("ok", "error") and not lost
