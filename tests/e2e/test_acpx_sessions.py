@@ -1,0 +1,126 @@
+"""acpx, an ACP client that is not ours, with sessions that outlive its processes, cancels from outside, permissions."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.agents import AGENT
+from tests.support.node import command
+from tests.support.scripts import assert_gone, scripted
+
+SECONDS = 60
+
+DENIED = 5
+"""acpx's exit code where it refused a permission."""
+
+
+class Acpx:
+    """The client in a home of its own. It keeps a process alive for a session; none of them outlives the test."""
+
+    def __init__(self, folder: Path, agent: str = str(AGENT)) -> None:
+        self.work = folder / "work"
+        self.home = folder / "home"
+        for path in (self.work, self.home):
+            path.mkdir()
+        self._agent = agent
+        self.environment = {**os.environ, "HOME": str(self.home), "REWINDOW_STATE_DIR": str(folder / "state")}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        options = ["--agent", self._agent, "--cwd", str(self.work), "--ttl", "20"]
+        return subprocess.Popen(
+            [*command("acpx", "dist/cli.js"), *options, *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """What it printed; it has to end with this exit code."""
+        process = self.start(*arguments)
+        said, _ = process.communicate(timeout=SECONDS)
+        assert process.returncode == code, said
+        return said
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that lives in this home."""
+        found: list[psutil.Process] = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("HOME") == str(self.home):
+                    found.append(process)
+        return found
+
+
+@pytest.fixture
+def acpx(tmp_path: Path) -> Iterator[Acpx]:
+    client = Acpx(tmp_path)
+    yield client
+    left = client.processes()
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    assert_gone(left)
+
+
+def test_a_session_is_found_by_later_processes_listed_read_exported_and_closed(acpx: Acpx) -> None:
+    session = acpx.run("--format", "quiet", "sessions", "new").strip()
+    acpx.run("prompt", "x = 41")
+    assert acpx.run("--format", "quiet", "prompt", "x + 1").strip() == "42"
+    (listed,) = acpx.run("sessions", "list").splitlines()
+    assert listed.split("\t")[:3] == [session, "x = 41", str(acpx.work)]
+    history = acpx.run("sessions", "history")
+    assert "user\tx = 41" in history
+    assert "42" in history.splitlines()[-1]
+    assert acpx.run("sessions", "close").strip() == session
+    assert acpx.run("sessions", "new", "--resume-session", session).splitlines()[-1] == session
+    assert acpx.run("--format", "quiet", "prompt", "x + 2").strip() == "43"
+    acpx.run("sessions", "close")
+    archive = acpx.work / "archive.json"
+    acpx.run("sessions", "export", "--output", str(archive))
+    assert "x + 2" in archive.read_text()
+    assert session in archive.read_text()
+
+
+def test_a_cancel_from_another_process_is_shown_as_cancelled_and_the_session_goes_on(acpx: Acpx) -> None:
+    acpx.run("sessions", "new")
+    acpx.run("prompt", "kept = 42")
+    running = acpx.start("prompt", "while True: pass")
+    assert running.stdout
+    for line in running.stdout:
+        if line.startswith("[tool] while True: pass"):
+            break
+    acpx.run("cancel")
+    rest, _ = running.communicate(timeout=SECONDS)
+    assert rest.rstrip().endswith("[done] cancelled")
+    assert acpx.run("--format", "quiet", "prompt", "kept").strip() == "42"
+
+
+@pytest.mark.parametrize(
+    ("options", "runs_it"),
+    [
+        (["--approve-all"], True),
+        (["--deny-all"], False),
+        (["--policy", json.dumps({"autoApprove": ["execute"], "defaultAction": "deny"})], True),
+        (["--policy", json.dumps({"autoDeny": ["execute"], "defaultAction": "approve"})], False),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_what_a_model_wants_to_run_is_decided_by_acpx(tmp_path: Path, options: list[str], runs_it: bool) -> None:
+    touched = tmp_path / "touched"
+    model = scripted(tmp_path, {"statement": f"open({str(touched)!r}, 'w').close()"}, {"text": "Done."})
+    client = Acpx(tmp_path, f"{AGENT} --model {model}")
+    said = client.run(*options, "exec", "go", code=0 if runs_it else DENIED)
+    assert said.rstrip().endswith("[done] end_turn")
+    assert "Done." in said
+    assert touched.exists() is runs_it
+    assert_gone(client.processes())

@@ -1,0 +1,190 @@
+"""SIGKILL at any instant, of any of the processes: what was seen is kept, nobody is left, and the session goes on.
+
+Every instant is a seed of its own, so that one that fails can be run again alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.agents import SECONDS, Agent, NoAnswerError
+from tests.support.scripts import (
+    assert_gone,
+    family,
+    last_value,
+    load,
+    logged,
+    reason,
+    scripted,
+    transcript,
+    workers,
+)
+
+TARGETS = ("host", "worker", "zygote", "all")
+
+REPLIES: list[dict[str, Any]] = [
+    {"reasoning": "First.", "text": "I set x.", "statement": "x = 20\nprint('set', flush=True)"},
+    {"statement": "v = view('notes.md')\nv.Run()\nread('notes.md')"},
+    {"text": "abcdefghij" * 4, "chunk": 2, "pause": 0.002, "statement": "y = sum(range(400_000)); y"},
+    {"text": "Once more.", "statement": "import subprocess\nchild = subprocess.Popen(['sleep', '600'])\nx += 1"},
+    {"statement": "for n in range(20):\n    print(n, flush=True)"},
+    {"text": "That was all."},
+]
+
+LONGEST_SECONDS = 0.45
+"""A little longer than the turn takes, so that some instants hit an idle session."""
+
+
+def killed_after(agent: Agent, target: str, seconds: float) -> list[psutil.Process]:
+    """Kills the target so many seconds from now, while everything that comes is read; returns the whole family."""
+    host = psutil.Process(agent.process.pid)
+    deadline = time.monotonic() + seconds
+    with contextlib.suppress(NoAnswerError):
+        while (left := deadline - time.monotonic()) > 0:
+            agent.next(left)
+    everybody = family(host)
+    chosen = {
+        "host": [host],
+        "worker": workers(agent),
+        "zygote": [process for process in everybody if process.ppid() == host.pid],
+        "all": [host, *everybody],
+    }[target]
+    for process in chosen:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    return everybody
+
+
+def finish(agent: Agent) -> None:
+    """Reads all that was said, until the agent has left by itself or with the end of its input."""
+    assert agent.process.stdin
+    with contextlib.suppress(BrokenPipeError):
+        agent.process.stdin.close()
+    while agent.next(SECONDS) is not None:
+        pass
+    agent.close()
+
+
+def assert_contained(shown: dict[str, Any], again: dict[str, Any]) -> None:
+    """Whatever an editor held before the crash, it holds again after a load, only further on."""
+    assert [entry for entry in again["order"] if entry in shown["order"]] == shown["order"]
+    for message, text in shown["messages"].items():
+        assert again["messages"][message] == text
+    for call, fields in shown["calls"].items():
+        now = again["calls"][call]
+        assert (now["title"], now.get("rawInput")) == (fields["title"], fields.get("rawInput"))
+        if fields["status"] in ("completed", "failed"):
+            assert now == fields
+        assert fields["status"] == "pending" or now["status"] in ("completed", "failed")
+
+
+def crash(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    target, seconds = chance.choice(TARGETS), chance.uniform(0, LONGEST_SECONDS)
+    print(f"seed {seed}: {target} after {seconds * 1000:.0f} ms")
+    (tmp_path / "notes.md").write_text("# Notes\n")
+    state = tmp_path / "state"
+    agent = Agent(state, "--model", scripted(tmp_path, *REPLIES))
+    session = agent.open(tmp_path)
+    agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+    agent.begin_prompt(session, "go")
+    everybody = killed_after(agent, target, seconds)
+    finish(agent)
+    assert_gone(everybody)
+    shown = transcript(agent.updates())
+    # What was streamed of a message that had not ended is the one thing that only the editor has.
+    if target in ("host", "all"):
+        kept = {event["message_id"] for event in logged(state, session) if event["kind"].startswith("agent_")}
+        lost = [message for message in shown["messages"] if message not in kept]
+        assert len(lost) <= 1
+        for message in lost:
+            del shown["messages"][message]
+        shown["order"] = [entry for entry in shown["order"] if entry[1] not in lost]
+    with Agent(state) as reopened:
+        reopened.initialize()
+        load(reopened, session, tmp_path)
+        again = transcript(reopened.updates())
+        assert_contained(shown, again)
+        assert all(call["status"] in ("completed", "failed") for call in again["calls"].values()), again["calls"]
+        assert reopened.prompt(session, "globals().get('x') in (None, 20, 21) and 1 + 1") == "end_turn"
+        assert last_value(reopened) == "2"
+        everybody = family(psutil.Process(reopened.process.pid))
+    assert_gone(everybody)
+    kinds = [event["kind"] for event in logged(state, session)]
+    assert kinds.count("user_message") == kinds.count("run_stop")
+    assert kinds.count("execution_started") == kinds.count("execution_finished")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_crash_at_any_instant_loses_nothing_that_was_shown(tmp_path: Path, seed: int) -> None:
+    crash(tmp_path, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 110))
+def test_a_crash_at_any_of_many_instants_loses_nothing_that_was_shown(tmp_path: Path, seed: int) -> None:
+    crash(tmp_path, seed)
+
+
+def test_killing_every_worker_there_is_again_and_again_keeps_the_names(tmp_path: Path) -> None:
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, "kept = 0")
+        for number in range(5):
+            killed = workers(agent)
+            for worker in killed:
+                worker.kill()
+            assert_gone(killed)
+            assert agent.prompt(session, "kept += 1; kept") == "end_turn"
+            assert last_value(agent) == str(number + 1)
+
+
+def test_killing_the_zygote_of_an_idle_session_does_not_end_it(tmp_path: Path) -> None:
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, "kept = 41")
+        everybody = family(psutil.Process(agent.process.pid))
+        (zygote,) = (process for process in everybody if process.ppid() == agent.process.pid)
+        zygote.kill()
+        assert_gone(everybody)
+        assert agent.prompt(session, "kept + 1") == "end_turn"
+        assert last_value(agent) == "42"
+
+
+def test_many_statements_that_ended_their_process_do_not_keep_a_session_from_being_rebuilt(tmp_path: Path) -> None:
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, "kept = 41")
+        for _ in range(5):
+            assert agent.prompt(session, "import os; os._exit(1)") == "end_turn"
+        assert agent.prompt(session, "kept + 1") == "end_turn"
+        assert last_value(agent) == "42"
+    with Agent(tmp_path / "state") as again:
+        again.initialize()
+        load(again, session, tmp_path)
+        assert again.prompt(session, "kept + 1") == "end_turn"
+        assert last_value(again) == "42"
+
+
+def test_a_crash_while_prompts_wait_withdraws_them(tmp_path: Path) -> None:
+    first = Agent(tmp_path / "state")
+    session = first.open(tmp_path)
+    first.begin_prompt(session, "import time; time.sleep(600)")
+    for _ in range(3):
+        first.begin_prompt(session, "ran = True")
+    assert first.prompt(session, "/timeline") == "end_turn"
+    first.kill()
+    with Agent(tmp_path / "state") as second:
+        second.initialize()
+        load(second, session, tmp_path)
+        assert reason(second.response(second.begin_prompt(session, "'ran' in globals()"))) == "end_turn"
+        assert last_value(second) == "False"
+    kinds = [event["kind"] for event in logged(tmp_path / "state", session)]
+    assert kinds.count("prompt_queued") == kinds.count("prompt_withdrawn") == 3
