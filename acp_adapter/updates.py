@@ -81,6 +81,7 @@ class Updates:
     def __init__(self, cwd: str) -> None:
         self._cwd = cwd
         self._calls: dict[StatementId, ToolCallId] = {}
+        self._pending: set[ToolCallId] = set()
         self._output: dict[ToolCallId, str] = {}
         self._policy = Policy()
         self._file_call: tuple[str, str] | None = None
@@ -124,6 +125,7 @@ class Updates:
 
     def _recorded(self, event: StatementRecorded) -> Sequence[WireModel]:
         self._calls[event.statement_id] = event.tool_call_id
+        self._pending.add(event.tool_call_id)
         return [
             w.ToolCall(
                 tool_call_id=event.tool_call_id,
@@ -137,7 +139,10 @@ class Updates:
 
     def _started(self, event: ExecutionStarted) -> Sequence[WireModel]:
         call = self._calls.get(event.statement_id)
-        return [w.ToolCallUpdate(tool_call_id=call, status="in_progress")] if call else []
+        if call is None:
+            return []
+        self._pending.discard(call)
+        return [w.ToolCallUpdate(tool_call_id=call, status="in_progress")]
 
     def _finished(self, event: ExecutionFinished) -> Sequence[WireModel]:
         call = self._calls.get(event.statement_id)
@@ -181,8 +186,8 @@ class Updates:
         ]
 
     def _answered(self, event: ToolResult) -> Sequence[WireModel]:
-        if event.parent_id is None and event.status != "rejected":
-            return []  # because its statement's end is announced by ExecutionFinished
+        if event.parent_id is None and event.tool_call_id not in self._pending:
+            return []  # because the end of what began is announced by ExecutionFinished
         return [
             w.ToolCallUpdate(
                 tool_call_id=event.tool_call_id,

@@ -11,11 +11,12 @@ from ..events import (
     PromptQueued,
     PromptWithdrawn,
     RunStop,
+    StatementRecorded,
     ToolResult,
     UserMessage,
 )
 from ..execution import ExceptionInfo
-from ..ids import MessageId
+from ..ids import ExecutionId, MessageId
 from ..log import EventLog
 from ..timeline.index import Timeline
 
@@ -24,6 +25,9 @@ def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
     """Appends the end of everything that was under way when the process died; returns what it appended."""
     start = len(log)
     for cell in timeline.cells:
+        if cell.started is None and cell.statement.statement_kind == "meta":
+            # No model's call would say that this statement ended.
+            log.append(_never_begun(cell.statement))
         if cell.started is not None and cell.finished is None:
             log.append(_interrupted(cell.started))
     for call in log.open_calls:
@@ -48,6 +52,12 @@ def _queued(events: Sequence[Event]) -> list[MessageId]:
             case _:
                 pass
     return list(waiting)
+
+
+def _never_begun(statement: StatementRecorded) -> ExecutionStarted:
+    return ExecutionStarted(
+        execution_id=ExecutionId(f"{statement.statement_id}-never"), statement_id=statement.statement_id
+    )
 
 
 def _interrupted(started: ExecutionStarted) -> ExecutionFinished:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.agents import SECONDS, Agent, NoAnswerError
 from tests.support.scripts import (
+    asks_permission,
     assert_gone,
     family,
     last_value,
@@ -188,3 +189,16 @@ def test_a_crash_while_prompts_wait_withdraws_them(tmp_path: Path) -> None:
         assert last_value(second) == "False"
     kinds = [event["kind"] for event in logged(tmp_path / "state", session)]
     assert kinds.count("prompt_queued") == kinds.count("prompt_withdrawn") == 3
+
+
+def test_a_statement_that_had_not_begun_when_the_agent_crashed_is_shown_as_failed(tmp_path: Path) -> None:
+    first = Agent(tmp_path / "state", "--model", scripted(tmp_path, {"statement": "x = 1"}), permission=None)
+    session = first.open(tmp_path)
+    first.begin_prompt(session, "go")
+    first.until(asks_permission)
+    first.kill()
+    with Agent(tmp_path / "state") as second:
+        second.initialize()
+        load(second, session, tmp_path)
+        (call,) = transcript(second.updates())["calls"].values()
+        assert call["status"] == "failed"
