@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
+from ..cycles import cycles_of, to_json
 from ..events import AgentText, EnvironmentRestored, Event, ExecutionFinished, FileChanged, RunStop, UserMessage
 from ..events.codec import encode
 from ..projection.results import result_text
@@ -16,6 +17,7 @@ from .opened import find, store
 def show(
     session: str = typer.Argument(help="The session's id, or the start of it."),
     events: bool = typer.Option(False, "--events", help="The whole log, one JSON object per line."),
+    cycles: bool = typer.Option(False, "--cycles", help="The request cycles with their rounds and steps, as JSON."),
 ) -> None:
     """Show a session's timeline, oldest first."""
     with store() as opened:
@@ -24,6 +26,9 @@ def show(
     if events:
         for event in log:
             typer.echo(encode(event))
+        return
+    if cycles:
+        typer.echo(to_json(cycles_of(log)))
         return
     typer.echo(f"{row.session_id}  {row.cwd}  {row.events:,} events\n")
     for block in _blocks(log):

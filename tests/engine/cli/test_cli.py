@@ -285,3 +285,10 @@ def test_a_store_that_cannot_be_opened_is_a_sentence(home: Home) -> None:
 def test_output_that_cannot_hold_every_character_is_escaped(home: Home) -> None:
     done = home.run_bytes("show", "ses_b", PYTHONIOENCODING="iso8859-7")
     assert (done.returncode, done.stderr, b"user> \\xe9" in done.stdout) == (0, b"", True)
+
+
+def test_the_cycles_of_a_session_are_shown_as_json(home: Home) -> None:
+    shown = json.loads(home.run("show", "ses_a", "--cycles").stdout)
+    assert shown["schema"] == "request-cycles/1"
+    logged = [json.loads(line) for line in home.run("show", "ses_a", "--events").stdout.splitlines()]
+    assert len(shown["cycles"]) == len([event for event in logged if event["kind"] == "user_message"])

@@ -1,0 +1,251 @@
+"""Request cycles as a read model: folds the log into cycles, a queue, and what was odd, one event at a time.
+
+Owns how the machine's actions are done. Must not know why one follows another (`machine`) nor how a cycle is looked at
+(`rounds`, `steps`). Total: any sequence of events gives a model. Fed by the log, or by whoever rebuilds it, with the
+events of the active branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..events import (
+    AgentReasoning,
+    AgentText,
+    Event,
+    PromptQueued,
+    PromptWithdrawn,
+    RunStop,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from ..events.conversation import PromptKind
+from ..ids import MessageId, ToolCallId
+from .machine import TRANSITIONS, Action, Input, State
+from .model import Anomaly, AnomalyKind, Cycles, Item, RequestCycle, RootKind, Withdrawn
+from .queue import FollowUps
+
+_MESSAGES: Final[dict[PromptKind, tuple[Input, Input]]] = {
+    "direct": (Input.DIRECT, Input.QUEUED_DIRECT),
+    "steer": (Input.STEER, Input.QUEUED_STEER),
+    "follow_up": (Input.FOLLOW_UP, Input.QUEUED_FOLLOW_UP),
+}
+"""By what a message calls itself: unannounced, announced."""
+
+
+class _Call(Struct):
+    cycle: int | None
+    answered: bool = False
+
+
+class CycleFold:
+    """The request cycles of a log. `apply` is for the log alone; reading is free at any moment, also during a run."""
+
+    def __init__(self) -> None:
+        self._state = State.IDLE
+        self._closed: list[RequestCycle] = []
+        self._open: RequestCycle | None = None
+        self._items: list[Item] = []
+        self._queue = FollowUps()
+        self._spent: set[MessageId] = set()
+        self._messages: set[MessageId] = set()
+        self._calls: dict[ToolCallId, _Call] = {}
+        self._withdrawn: list[Withdrawn] = []
+        self._strays: list[Item] = []
+        self._anomalies: list[Anomaly] = []
+
+    def apply(self, event: Event) -> None:
+        """Takes the next event of the branch. Never raises; kinds without a part in cycles change nothing."""
+        seen_as = self._input(event)
+        if seen_as is None:
+            return
+        self._step(seen_as, event)
+        head = self._queue.head
+        if head is not None and head.message is not None:
+            self._step(Input.PROMOTION, head.message)
+
+    @property
+    def active(self) -> RequestCycle | None:
+        """The cycle of the run that has not stopped, as it is by now."""
+        return None if self._open is None else replace(self._open, items=tuple(self._items))
+
+    @property
+    def model(self) -> Cycles:
+        """Everything as it is by now; later events do not change it. O(cycles + items of the active one)."""
+        active = self.active
+        return Cycles(
+            active=self._state is State.ACTIVE,
+            cycles=(*self._closed, *(() if active is None else (active,))),
+            queue=tuple(self._queue.waiting),
+            withdrawn=tuple(self._withdrawn),
+            strays=tuple(self._strays),
+            anomalies=tuple(self._anomalies),
+        )
+
+    def _input(self, event: Event) -> Input | None:
+        match event:
+            case UserMessage(message_id=message_id, prompt_kind=kind):
+                return _MESSAGES[kind][self._queue.announced(message_id)]
+            case AgentText() | AgentReasoning() | ToolCall():
+                return Input.OUTPUT
+            case ToolResult():
+                return Input.RESULT
+            case RunStop():
+                return Input.RUN_STOP
+            case PromptQueued(message_id=message_id):
+                return Input.PROMPT_REQUEUED if self._is_known(message_id) else Input.PROMPT_QUEUED
+            case PromptWithdrawn(message_id=message_id) if self._queue.holds(message_id):
+                return Input.WITHDRAWN
+            case PromptWithdrawn(message_id=message_id):
+                return Input.WITHDRAWN_SPENT if self._is_known(message_id) else Input.WITHDRAWN_UNSEEN
+            case _:
+                return None
+
+    def _is_known(self, message_id: MessageId) -> bool:
+        return message_id in self._messages or message_id in self._spent or self._queue.announced(message_id)
+
+    def _step(self, seen_as: Input, event: Event) -> None:
+        row = TRANSITIONS[self._state, seen_as]
+        if row.anomaly is not None:
+            self._note(row.anomaly, event)
+        if isinstance(event, UserMessage) and seen_as is not Input.PROMOTION:
+            self._meet(event)
+        _ACTIONS[row.action](self, event)
+        self._state = row.then
+
+    def _note(self, kind: AnomalyKind, event: Event) -> None:
+        match event:
+            case UserMessage() | AgentText() | AgentReasoning() | PromptQueued() | PromptWithdrawn():
+                subject: str = event.message_id
+            case ToolCall() | ToolResult():
+                subject = event.tool_call_id
+            case _:
+                subject = ""
+        self._anomalies.append(Anomaly(kind, event.seq, subject))
+
+    def _meet(self, message: UserMessage) -> None:
+        if message.message_id in self._messages:
+            self._note("duplicate-message", message)
+        self._messages.add(message.message_id)
+
+    def _open_direct(self, event: Event) -> None:
+        assert isinstance(event, UserMessage)
+        head = self._queue.head
+        if head is not None and head.since < len(self._closed):
+            self._note("queue-jumped", event)
+        self._begin(event, "direct")
+
+    def _open_queued(self, event: Event) -> None:
+        assert isinstance(event, UserMessage)
+        head = self._queue.head
+        if head is not None and head.message_id != event.message_id:
+            self._note("promoted-out-of-order", event)
+        self._queue.take(event.message_id)
+        self._begin(event, "followUp")
+
+    def _begin(self, root: UserMessage, kind: RootKind) -> None:
+        self._open = RequestCycle(len(self._closed) + 1, root, kind)
+        self._items = []
+
+    def _place(self, event: Event) -> None:
+        assert isinstance(event, (AgentText, AgentReasoning, ToolCall))
+        if isinstance(event, ToolCall):
+            self._register(event, len(self._closed))
+        self._items.append(event)
+
+    def _stray(self, event: Event) -> None:
+        assert isinstance(event, (AgentText, AgentReasoning, ToolCall))
+        if isinstance(event, ToolCall):
+            self._register(event, None)
+        self._strays.append(event)
+
+    def _register(self, call: ToolCall, cycle: int | None) -> None:
+        parent = self._calls.get(call.parent_id) if call.parent_id is not None else None
+        if call.parent_id is not None and (parent is None or parent.cycle != cycle):
+            self._note("unknown-parent", call)
+        if call.tool_call_id in self._calls:
+            self._note("duplicate-call", call)
+        self._calls[call.tool_call_id] = _Call(cycle)
+
+    def _steer(self, event: Event) -> None:
+        assert isinstance(event, UserMessage)
+        if self._queue.announced(event.message_id):
+            self._queue.take(event.message_id)
+        self._items.append(event)
+
+    def _enqueue(self, event: Event) -> None:
+        assert isinstance(event, UserMessage)
+        self._queue.enqueue(event, len(self._closed))
+
+    def _announce(self, event: Event) -> None:
+        assert isinstance(event, PromptQueued)
+        self._queue.announce(event.message_id, event.text, len(self._closed))
+
+    def _withdraw(self, event: Event) -> None:
+        assert isinstance(event, PromptWithdrawn)
+        self._spend(event.message_id, self._queue.take(event.message_id).text)
+
+    def _note_withdrawn(self, event: Event) -> None:
+        assert isinstance(event, PromptWithdrawn)
+        self._spend(event.message_id, None)
+
+    def _spend(self, message_id: MessageId, text: str | None) -> None:
+        self._spent.add(message_id)
+        self._withdrawn.append(Withdrawn(message_id, text))
+
+    def _answer(self, event: Event) -> None:
+        assert isinstance(event, ToolResult)
+        call = self._calls.get(event.tool_call_id)
+        if call is None or call.answered:
+            self._note("result-without-call" if call is None else "second-result", event)
+            self._strays.append(event)
+            return
+        call.answered = True
+        if call.cycle is None:
+            self._strays.append(event)
+        elif self._open is not None and call.cycle == len(self._closed):
+            self._items.append(event)
+        else:
+            self._note("late-result", event)
+            ended = self._closed[call.cycle]
+            self._closed[call.cycle] = replace(ended, late=(*ended.late, event))
+
+    def _close(self, event: Event) -> None:
+        assert isinstance(event, RunStop)
+        assert self._open is not None
+        self._closed.append(replace(self._open, items=tuple(self._items), stop=event))
+        self._open = None
+
+    def _ignore(self, event: Event) -> None:
+        return None
+
+
+# The table reads the fold's own methods, which nobody else may call.
+# pyright: reportPrivateUsage=false
+_ACTIONS: Final[dict[Action, Callable[[CycleFold, Event], None]]] = {
+    Action.OPEN_DIRECT: CycleFold._open_direct,
+    Action.OPEN_QUEUED: CycleFold._open_queued,
+    Action.PLACE: CycleFold._place,
+    Action.STEER: CycleFold._steer,
+    Action.ENQUEUE: CycleFold._enqueue,
+    Action.ANNOUNCE: CycleFold._announce,
+    Action.WITHDRAW: CycleFold._withdraw,
+    Action.NOTE_WITHDRAWN: CycleFold._note_withdrawn,
+    Action.ANSWER: CycleFold._answer,
+    Action.STRAY: CycleFold._stray,
+    Action.CLOSE: CycleFold._close,
+    Action.IGNORE: CycleFold._ignore,
+}
+
+
+def cycles_of(events: Iterable[Event]) -> Cycles:
+    """The model of a whole log: what a `CycleFold` holds that was fed with it."""
+    fold = CycleFold()
+    for event in events:
+        fold.apply(event)
+    return fold.model

@@ -1,0 +1,103 @@
+"""Logs of real sessions are without anomalies, and the fold follows them while they run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.cycles import CycleFold, cycles_of, rounds_of, steps_of
+from engine.cycles.steps import AiBlock
+from engine.events import Event, ExecutionStarted, UsageReported
+from engine.runtime.session import Session
+from engine.runtime.sessions import Sessions
+from engine.runtime.settings import Settings
+from engine.runtime.system import SystemClock
+from engine.runtime.worker_zygote import Zygote
+from engine.store.memory import MemoryStore
+from tests.support.fixed import CountingEntropy
+
+pytestmark = pytest.mark.anyio
+SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    process = Zygote.spawn()
+    yield process
+    process.close()
+
+
+@asynccontextmanager
+async def opened(zygote: Zygote, tmp_path: Path) -> AsyncIterator[Session]:
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            sessions = Sessions(
+                store=MemoryStore(SystemClock()),
+                zygote=zygote,
+                settings=Settings(state_dir=tmp_path),
+                clock=SystemClock(),
+                entropy=CountingEntropy(),
+                environ={},
+                tasks=tasks,
+            )
+            yield await sessions.create(str(tmp_path))
+            await sessions.close_all()
+
+
+async def until_running(session: Session) -> None:
+    subscription = session.parts.journal.subscribe()
+    if any(isinstance(event, ExecutionStarted) for event in session.parts.log.events):
+        return
+    async for batch in subscription.batches(pace=0):
+        if any(isinstance(item, ExecutionStarted) for item in batch):
+            return
+
+
+async def test_queued_prompts_become_cycles_in_order_and_helpers_are_grouped(zygote: Zygote, tmp_path: Path) -> None:
+    async with opened(zygote, tmp_path) as session:
+        for ticket in [session.accept(text) for text in ("ls('.'); ls('.')", "x = 2", "x")]:
+            await ticket.end()
+        log = session.parts.log.events
+    model = cycles_of(log)
+
+    assert [cycle.root_kind for cycle in model.cycles] == ["direct", "followUp", "followUp"]
+    assert model.anomalies == model.queue == model.strays == model.withdrawn == ()
+    block = steps_of(model.cycles[0])[1]
+    assert isinstance(block, AiBlock)
+    assert [call.call.tool for call in block.statements] == ["python"]
+    assert [(group.name, len(group.calls)) for group in block.groups] == [("read-group", 2)]
+    prompted = [rounds_of(cycle) for cycle in model.cycles]
+    replies = sum(isinstance(event, UsageReported) for event in log)
+    assert sum(len(loop.rounds) + bool(loop.unread) for loop in prompted) == replies
+
+
+async def test_a_cancelled_run_with_a_queue_and_an_unread_steer(zygote: Zygote, tmp_path: Path) -> None:
+    async with opened(zygote, tmp_path) as session:
+        running, waiting = session.accept("while True: pass"), session.accept("x = 1")
+        await until_running(session)
+        steer = session.accept("be brief", wanted="steer")
+        assert cycles_of(session.parts.log.events).active
+        session.cancel()
+        for ticket in (running, waiting, steer):
+            await ticket.end()
+        log = session.parts.log.events
+    model = cycles_of(log)
+
+    assert [cycle.stop and cycle.stop.reason for cycle in model.cycles] == ["interrupted"]
+    assert {(each.message_id, each.text) for each in model.withdrawn} == {
+        (waiting.message_id, "x = 1"),
+        (steer.message_id, None),
+    }
+    assert model.anomalies == model.queue == model.strays == ()
+    follows(log)
+
+
+def follows(log: tuple[Event, ...] | list[Event]) -> None:
+    live = CycleFold()
+    for count, event in enumerate(log, 1):
+        live.apply(event)
+        assert live.model == cycles_of(log[:count])
