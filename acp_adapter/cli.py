@@ -33,6 +33,8 @@ def main(arguments: Sequence[str]) -> int:
     overrides = _parse(arguments) if arguments else {}
     # Imports make much that lives on and no garbage; the server turns collection on when it has started.
     gc.disable()
+    # Because looking for pydantic's plugins reads the metadata of every package there is, and none is wanted here.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     read_fd, write_fd = divert()
     from engine.errors import InvalidRequestError  # only now, because `divert` comes before everything that could print
     from engine.runtime.settings import DEFAULT_MODEL, load

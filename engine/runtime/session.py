@@ -33,15 +33,14 @@ from ..ids import MessageId, Minter, Seq, SessionId
 from ..log import EventLog
 from ..ports import Permissions, Store
 from ..timeline.index import Timeline
-from .commands import COMMANDS, Command
 from .journal import Journal, TextStreamed
 from .live_environment import LiveEnvironment
-from .openings import openings
 from .policy import Policy, checked_mode, checked_option
 from .projector import Projector
 
 if TYPE_CHECKING:
     from .agent_loop import AgentLoop
+    from .commands import Command
 
 logger = logging.getLogger(__name__)
 
@@ -273,6 +272,8 @@ class Session:
         else:
             if parts.policy.title is None:
                 self._begin(ticket.text)
+            from .openings import openings  # not needed before the first prompt
+
             stop = await parts.loop().run(openings(ticket.attachments, parts.timeline.names))
             end = self._ended(stop.cause, stop.detail)
         await parts.journal.durable(end.seq)
@@ -308,5 +309,7 @@ class Session:
 
 
 def _command_in(text: str) -> tuple[Command | None, str]:
+    from .commands import COMMANDS  # not needed before the first prompt
+
     name, _, argument = text.strip().partition(" ")
     return (COMMANDS.get(name[1:]) if name.startswith("/") else None), argument.strip()

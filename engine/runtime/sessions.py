@@ -29,7 +29,6 @@ from .live_environment import LiveEnvironment
 from .policy import Policy
 from .project import ProjectEnvironment, Redactor, allowed_variables, find_project_environment
 from .projector import Projector
-from .repair import repair
 from .session import Session, SessionParts
 from .settings import Settings
 
@@ -96,6 +95,8 @@ class Sessions:
         Raises:
             SessionNotFoundError, SessionInUseError.
         """
+        from .repair import repair  # not needed for a new session, whose client waits
+
         journal = Journal(self._store, session_id, self._redactor.redact)
         self._store.acquire(session_id, journal.committed)
         try:
