@@ -32,7 +32,7 @@ def main(names: list[str]) -> int:
     text += [f"## {name}\n\n{table(rows)}" for name, rows in results.items()]
     (RESULTS / "latest.md").write_text("\n\n".join(text) + "\n")
     (RESULTS / "latest.json").write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
-    return 0 if all(row["met"] for rows in results.values() for row in rows) else 1
+    return 0 if all(row["met"] is not False for rows in results.values() for row in rows) else 1
 
 
 if __name__ == "__main__":
