@@ -271,7 +271,7 @@ def test_modes_and_options_change_while_a_statement_runs_and_are_kept(agent: Age
 def test_the_mode_is_an_option_too_and_both_are_kept_in_step(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.call("session/set_config_option", {"sessionId": session, "configId": "mode", "value": "auto"})
-    agent.until(says("auto", "config_option_update"))
+    agent.seen(says("auto", "config_option_update"))
     assert agent.updates("current_mode_update")[-1]["currentModeId"] == "auto"
     agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
     agent.quiet()
@@ -281,7 +281,7 @@ def test_a_mode_an_option_or_a_value_that_there_is_not_is_refused_and_nothing_ch
     agent: Agent, tmp_path: Path
 ) -> None:
     session = agent.open(tmp_path)
-    agent.until(says("help", "available_commands_update"))
+    agent.seen(says("help", "available_commands_update"))
     for mode in ("yolo", "", "Ask"):
         assert agent.error("session/set_mode", {"sessionId": session, "modeId": mode})["code"] == -32602
     for config, value in (

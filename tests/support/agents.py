@@ -131,6 +131,11 @@ class Agent:
             if wanted(message):
                 return message
 
+    def seen(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first message that is wanted, received already or to come; updates may precede a response."""
+        received = next((message for message in self.received if wanted(message)), None)
+        return self.until(wanted) if received is None else received
+
     def response(self, request_id: int | str | None, seconds: float = SECONDS) -> dict[str, Any]:
         """The response to a request that was begun."""
         return self.until(lambda message: "method" not in message and message.get("id") == request_id, seconds)
