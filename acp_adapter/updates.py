@@ -1,7 +1,7 @@
 """Engine events and signals as `session/update` notifications: one row for each kind, in one table.
 
 Owns what an editor gets to see of the log. Pure but for the memory of which statement belongs to which tool call. Must
-not send anything. Used live by the pump, and for replaying a session that is loaded.
+not send anything. Used live by the pump, and for replaying a session that is loaded. Its length is that of the table.
 """
 
 from __future__ import annotations

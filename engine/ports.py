@@ -1,7 +1,8 @@
 """What the engine needs from outside, as Protocols, with the plain values that cross them.
 
 Nothing here performs anything. Implementations: `worker` and `runtime` (Environment), `store` (Store), `models`
-(Model), `runtime.system` (Clock, Entropy). Tests bring a fixed clock and counting entropy.
+(Model), `runtime.system` (Clock, Entropy). Tests bring a fixed clock and counting entropy. One file in spite of its
+length, because whoever implements a port reads its neighbours.
 """
 
 from __future__ import annotations
