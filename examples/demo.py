@@ -2,7 +2,7 @@
 
 Plain ACP over pipes with nothing but the standard library, so that it also shows how little a client needs. It opens a
 session on this source tree, runs statements, edits a file behind a running view, cancels a statement that never ends,
-and says where the session was saved.
+resumes the session in a new process, and says where the session was saved.
 """
 
 from __future__ import annotations
@@ -154,6 +154,14 @@ def run(scratch: Path) -> str:
 
     editor.prompt(session, "/timeline")
     editor.prompt(session, "/context")
+
+    say("The agent is killed; a new process resumes the session, and its names are back")
+    editor.agent.kill()
+    editor.agent.wait(10)
+    editor = Editor()
+    editor.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+    editor.call("session/resume", {"sessionId": session, **where})
+    editor.prompt(session, "total")
     editor.leave()
     return session
 

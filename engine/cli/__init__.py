@@ -102,8 +102,8 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not hasattr(error, "exit_code"):  # typer's own usage errors carry one and know how to show themselves
             raise
-        error.show()  # pyright: ignore
-        return int(error.exit_code)  # pyright: ignore
+        error.show()  # pyright: ignore - see above; the class is private to typer
+        return int(error.exit_code)  # pyright: ignore - as above
     return int(code or 0)
 
 

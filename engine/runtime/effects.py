@@ -7,7 +7,7 @@ the result's blob (what a replay reads). Used by the agent loop; performs throug
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -110,5 +110,5 @@ def _failure(error: Exception) -> EffectAnswer:
 def _shown(answer: EffectAnswer) -> str:
     if answer.error is not None:
         return f"{answer.error.type}: {answer.error.message}"
-    text = answer.value if isinstance(answer.value, str) else "\n".join(map(str, answer.value))  # pyright: ignore
+    text = answer.value if isinstance(answer.value, str) else "\n".join(map(str, cast("list[object]", answer.value)))
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}\n... {len(text) - SHOWN_CHARS} more characters"

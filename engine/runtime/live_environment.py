@@ -54,7 +54,8 @@ class LiveEnvironment:
             history = [self._past(cell) for cell in self._timeline.completed]
             if history:
                 restored = await environment.restore(history)
-                self._log.append(EnvironmentRestored(executions=restored.executions, divergences=restored.divergences))
+                divergences = (*restored.divergences, *self._left_out())
+                self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
         return environment
 
     async def use(self, act: Callable[[Environment], Awaitable[T]]) -> T:
@@ -83,6 +84,14 @@ class LiveEnvironment:
     def fingerprint(self, source: str) -> str:
         """xxh3 hex over a statement's source and the facts of its environment."""
         return xxhash.xxh3_64_hexdigest(source.encode("utf-8", "replace") + b"\0" + self._meta)
+
+    def _left_out(self) -> list[str]:
+        """One sentence for each statement that was stopped half-way and had changed names by then."""
+        return [
+            f"{cell.statement.label} was stopped ({cell.finished.status}); what it had changed by then is lost"
+            for cell in self._timeline.cells
+            if cell.finished is not None and cell.finished.status in ("cancelled", "timeout") and cell.finished.diff
+        ]
 
     def _past(self, cell: Cell) -> PastExecution:
         assert cell.finished is not None

@@ -32,6 +32,7 @@ from engine.events import (
 )
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.ports import SessionRow, Store
+from engine.runtime.journal import OutputStreamed
 from engine.runtime.session import MAX_QUEUED, Session
 from engine.runtime.sessions import Sessions
 from engine.runtime.settings import Settings
@@ -394,3 +395,22 @@ async def test_prompts_that_waited_when_the_process_died_are_withdrawn_when_it_i
     async with opened(zygote, tmp_path, store) as sessions:
         session = await sessions.load(session_id)
         assert [event.kind for event in session.parts.log.since(2)] == ["prompt_withdrawn"]
+
+
+async def test_a_rebuild_says_which_half_run_statement_it_could_not_bring_back(zygote: Zygote, tmp_path: Path) -> None:
+    async with opened(zygote, tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, "x = 1")
+        subscription = session.parts.journal.subscribe()
+        ticket = session.accept("x = 2\nprint('set', flush=True)\nwhile True: pass")
+        async for batch in subscription.batches(pace=0):
+            if any(isinstance(item, OutputStreamed) for item in batch):
+                break
+        session.cancel()
+        await ticket.end()
+        await run(session, "import os; os._exit(1)")
+        await run(session, "x")
+        (restored,) = kinds(session, EnvironmentRestored)
+        assert isinstance(restored, EnvironmentRestored)
+        assert values(session)[-1] == "1"
+        assert any("<statement 2> was stopped (cancelled)" in divergence for divergence in restored.divergences)
