@@ -123,6 +123,7 @@ def crash(tmp_path: Path, seed: int) -> None:
     assert kinds.count("execution_started") == kinds.count("execution_finished")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_a_crash_at_any_instant_loses_nothing_that_was_shown(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed)
