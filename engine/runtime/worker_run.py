@@ -20,6 +20,8 @@ from .worker_connection import WorkerConnection
 from .worker_death import Death
 
 _SETTLE_SECONDS: Final = 5.0
+_REPEAT_SECONDS: Final = 0.1
+"""Between two interrupts of one statement: one that comes just before a system call does not end that call."""
 _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
 
 Stop = Literal["cancelled", "timeout"]
@@ -45,6 +47,7 @@ class StatementRun:
         self._stdout = Capture(lambda text: output("stdout", text))
         self._stderr = Capture(lambda text: output("stderr", text))
         self._stop: Stop | None = None
+        self._kill_at = math.inf
         self._left = limits.statement_seconds if request.time_limit is None else request.time_limit
         self._scope = anyio.CancelScope()
         self._answering: anyio.CancelScope | None = None
@@ -67,15 +70,19 @@ class StatementRun:
             raise
 
     def interrupt(self, stop: Stop = "cancelled") -> None:
-        """Has SIGINT sent, and SIGKILL when the grace is over; only the first call counts."""
+        """Has SIGINT sent until it works, and SIGKILL when the grace is over; only the first call counts."""
         if self._stop is not None or self._outcome is not None:
             return
         self._stop = stop
-        self._worker.interrupt()
-        self._left = self._limits.grace_seconds
+        self._kill_at = anyio.current_time() + self._limits.grace_seconds
+        self._send_interrupt()
         self._scope.deadline = anyio.current_time() + self._left
         if self._answering is not None:
             self._answering.cancel()
+
+    def _send_interrupt(self) -> None:
+        self._worker.interrupt()
+        self._left = max(0.0, min(_REPEAT_SECONDS, self._kill_at - anyio.current_time()))
 
     def _message(self) -> Run:
         recorded = None
@@ -108,6 +115,8 @@ class StatementRun:
             match message:
                 case None if self._stop is None:
                     self.interrupt("timeout")
+                case None if anyio.current_time() < self._kill_at:
+                    self._send_interrupt()
                 case None:
                     self._outcome = self._died(await self._worker.kill())
                 case Ask():

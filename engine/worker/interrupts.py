@@ -1,7 +1,9 @@
-"""SIGINT, raised as KeyboardInterrupt only while a flag says that user code runs, else remembered.
+"""SIGINT, raised as KeyboardInterrupt once in a statement and only while a flag says that user code runs.
 
-A remembered interrupt is raised when the next piece of user code begins, so one that arrives between the receipt of a
-request and its first bytecode is not lost. Must not know who sends them. Used by `executor` and `effects`.
+An interrupt outside user code is remembered and raised when the next piece of it begins, so one that arrives between
+the receipt of a request and its first bytecode is not lost. The host repeats an interrupt that seems to do nothing,
+because one that comes just before a system call does not end that call; what follows the first that was raised is
+ignored. Must not know who sends them. Used by `executor` and `effects`.
 """
 
 from __future__ import annotations
@@ -16,23 +18,25 @@ from types import FrameType
 class Interrupts:
     """The flag and the memory. Main thread only, apart from `held`, which lets other threads pass."""
 
-    __slots__ = ("_armed", "_pending")
+    __slots__ = ("_armed", "_pending", "_raised")
 
     def __init__(self) -> None:
         self._armed = False
         self._pending = False
+        self._raised = False
 
     def install(self) -> None:
-        """Takes SIGINT over, also after a statement set a handler of its own."""
+        """For a new statement: takes SIGINT over, also after the last one set a handler of its own."""
+        self._raised = False
         signal.signal(signal.SIGINT, self._handle)
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._armed:
-            self._pending = True
+        # A second one must not hit what cleans up after the first.
+        if self._raised:
             return
-        # One interrupt ends one piece of user code; a second one must not hit what cleans up after the first.
-        self._armed = False
-        raise KeyboardInterrupt
+        self._pending = True
+        if self._armed:
+            self._raise_pending()
 
     def forget(self) -> None:
         """Drops a remembered interrupt whose statement has ended."""
@@ -65,4 +69,5 @@ class Interrupts:
         if self._pending:
             self._pending = False
             self._armed = False
+            self._raised = True
             raise KeyboardInterrupt

@@ -132,9 +132,13 @@ def program(source: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
     )
     try:
         yield process
+    except BaseException:
+        process.kill()
+        if process.stderr is not None:
+            print(process.stderr.read().decode(errors="replace"))  # shown by pytest with the failure
+        raise
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait(PATIENCE)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:

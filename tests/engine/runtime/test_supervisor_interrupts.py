@@ -96,6 +96,21 @@ async def test_an_interrupt_at_once_is_not_lost_and_a_late_one_hits_no_other_sta
             assert (await b.run("y = 1")).status == "ok"
 
 
+async def test_an_interrupt_that_a_system_call_did_not_notice_is_repeated(tmp_path: Path) -> None:
+    lose_the_first = """
+import signal, time
+ours = signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, ours))
+print("go", flush=True)
+time.sleep(20)
+"""
+    async with bench(tmp_path) as b:
+        outcome = await interrupted(b, lose_the_first)
+        assert outcome.status == "cancelled"
+        assert outcome.exception is not None
+        assert outcome.exception.type == "KeyboardInterrupt"
+        assert b.environment.alive
+
+
 async def test_an_interrupt_that_races_with_the_end_never_reaches_the_next_statement(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         for _ in range(50):
