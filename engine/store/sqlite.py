@@ -1,7 +1,8 @@
 """`ports.Store` on one SQLite file: which sessions this process writes to, and all reading.
 
 Writing is the writer thread's; this module only checks, encodes and queues. Nothing of SQLite is imported, and no file
-touched, before the first call that needs it. Must not know what events mean.
+touched, before the first call that needs it. Must not know what events mean. Over 300 lines, because the port has
+fifteen methods and their documentation stands with them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -72,8 +73,10 @@ class SqliteStore:
         with self._mutex:
             parts = self._parts()
             if row.session_id in self._held or self._stored(row.session_id) is not None:
-                raise InvalidRequestError(f"there is a session {row.session_id} already; choose another id")
-            parts.locks.acquire(row.session_id)
+                raise _taken(row.session_id)
+            with self._locked(parts, row.session_id) as found:
+                if found is not None:
+                    raise _taken(row.session_id)
             self._held[row.session_id] = Held(row.session_id, fresh=fresh)
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
@@ -92,14 +95,9 @@ class SqliteStore:
                 return
             if self._stored(session_id) is None:
                 raise SessionNotFoundError(session_id)
-            parts.locks.acquire(session_id)
-            try:
-                row = self._stored(session_id)  # again, because its last owner may have written meanwhile
+            with self._locked(parts, session_id) as row:
                 if row is None:
                     raise SessionNotFoundError(session_id)
-            except BaseException:
-                parts.locks.release(session_id)
-                raise
             last = Seq(row.events - 1)
             self._held[session_id] = Held(session_id, row.events, last, last, committed)
 
@@ -293,7 +291,24 @@ class SqliteStore:
             raise StoreError(f"session {session_id} is not open for writing here; acquire it first")
         return held
 
+    @contextlib.contextmanager
+    def _locked(self, parts: _Parts, session_id: SessionId) -> Generator[SessionRow | None]:
+        """Takes the lock, which is given back only where the block raises; what is stored is read after that.
+
+        Whoever had the lock until then may have written, made or deleted the session.
+        """
+        parts.locks.acquire(session_id)
+        try:
+            yield self._stored(session_id)
+        except BaseException:
+            parts.locks.release(session_id)
+            raise
+
     def _stored(self, session_id: SessionId) -> SessionRow | None:
         with self._parts().database.reading() as connection:
             found = connection.execute(f"{SELECT_ROWS} WHERE session = ?", (session_id,)).fetchone()
         return None if found is None else row_of(found)
+
+
+def _taken(session_id: SessionId) -> InvalidRequestError:
+    return InvalidRequestError(f"there is a session {session_id} already; choose another id")

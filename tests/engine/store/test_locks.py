@@ -9,11 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import SessionInUseError
+from engine.errors import InvalidRequestError, SessionInUseError
 from engine.ids import SessionId
 from engine.store.locks import SessionLocks
 from engine.store.sqlite import SqliteStore
-from tests.support.stores import PATIENCE, A, B, CountingClock, Recorder, begun, line, message, outcome, program, texts
+from tests.support.archives import kept
+from tests.support.stores import (
+    PATIENCE,
+    A,
+    B,
+    CountingClock,
+    Recorder,
+    begun,
+    line,
+    message,
+    outcome,
+    program,
+    row,
+    texts,
+)
 
 OWNER = """
 store = SqliteStore(path, SystemClock())
@@ -125,6 +139,28 @@ def test_two_stores_of_one_process_exclude_each_other(tmp_path: Path) -> None:
         first.acquire(A, Recorder())
     first.close()
     second.close()
+
+
+def test_a_session_that_somebody_makes_while_another_does_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, faster = (SqliteStore(tmp_path / "sessions.db", CountingClock()) for _ in range(2))
+    acquire = SessionLocks.acquire
+
+    def late(locks: SessionLocks, session_id: SessionId) -> None:
+        monkeypatch.undo()
+        kept(faster)
+        acquire(locks, session_id)
+
+    monkeypatch.setattr(SessionLocks, "acquire", late)
+    with pytest.raises(InvalidRequestError, match="already"):
+        store.create(row(A))
+    heard = Recorder()
+    faster.acquire(A, heard)  # the lock was given back
+    faster.submit(A, message(1))
+    heard.wait_for(1)
+    faster.close()
+    store.close()
 
 
 def test_two_databases_in_one_directory_do_not_share_locks(tmp_path: Path) -> None:
