@@ -350,11 +350,15 @@ class Permissions(Protocol):
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """One model call: stable instructions, the View's events, and the tail block that is never stored."""
+    """One model call: stable instructions, the View's events, and the tail block that is never stored.
+
+    `statements` says whether the reply may ask for one; a summary may not.
+    """
 
     instructions: str
     messages: tuple[Event, ...]
     tail: str
+    statements: bool = True
 
 
 class TextDelta(Struct, frozen=True):
@@ -362,8 +366,11 @@ class TextDelta(Struct, frozen=True):
 
 
 class ReasoningDelta(Struct, frozen=True):
+    """A piece of reasoning. A `signature` is `provider`'s, and worth something to that provider alone."""
+
     text: str
     signature: str | None = None
+    provider: str | None = None
 
 
 class StatementAsked(Struct, frozen=True):
@@ -378,7 +385,14 @@ class ReplyEnded(Struct, frozen=True):
     cause: Literal["end", "length", "refusal"] = "end"
 
 
-ModelSignal = TextDelta | ReasoningDelta | StatementAsked | ReplyEnded
+class TokensUsed(Struct, frozen=True):
+    """What the provider counted for this call, in its own tokens; the last word of a reply counts."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+ModelSignal = TextDelta | ReasoningDelta | StatementAsked | TokensUsed | ReplyEnded
 
 
 class Model(Protocol):
@@ -387,8 +401,17 @@ class Model(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def summarizes(self) -> bool:
+        """Whether it can be asked to sum up a conversation; where it cannot, the host does."""
+        ...
+
     def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]: ...
 
 
 class ModelError(Exception):
     """Raised by a model for what its provider or its script did wrong; shown to the user as it is."""
+
+
+class ContextTooLongError(ModelError):
+    """The provider takes no prompt of this length."""

@@ -50,6 +50,7 @@ class DirectModel:
     """Turns the prompt into a statement, and its result into the answer."""
 
     name = "direct"
+    summarizes = False
 
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         last = prompt.messages[-1] if prompt.messages else None

@@ -37,6 +37,7 @@ class ScriptedModel:
     """Plays `replies` in order, one per call."""
 
     name = "scripted"
+    summarizes = False
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self._replies = list(replies)
