@@ -14,7 +14,8 @@ from acp_adapter.wire.model import to_wire
 from engine.errors import SessionReadOnlyError
 from engine.events import UNSTAMPED, Attachment
 from engine.events.conversation import PromptKind
-from engine.runtime.session import Session, Ticket, TurnEnd
+from engine.runtime.session import Session
+from engine.runtime.tickets import Ticket, TurnEnd
 
 if TYPE_CHECKING:
     from acp_adapter.pump import Pump

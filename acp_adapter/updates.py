@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from acp_adapter.options import config_options
 from acp_adapter.wire.model import WireModel
@@ -44,6 +44,7 @@ from engine.events import (
     MethodCalled,
     ModeChanged,
     NamesRebound,
+    NoCutPossible,
     NodeChanged,
     PermissionAnswered,
     PermissionAsked,
@@ -69,6 +70,9 @@ from engine.runtime.journal import OutputStreamed, ReasoningStreamed, Signal, Te
 from engine.runtime.policy import Policy
 from engine.tools import TOOLS
 
+if TYPE_CHECKING:
+    from engine.cycles import CycleFold
+
 LIVE_OUTPUT_CHARS: Final = 4_096
 """How much of what a running statement printed is shown while it runs; the whole bounded output follows at its end."""
 
@@ -85,6 +89,8 @@ class Updates:
         self._output: dict[ToolCallId, str] = {}
         self._policy = Policy()
         self._file_call: tuple[str, str] | None = None
+        self._condensing: str | None = None
+        self._cycles: CycleFold | None = None
 
     def live(self, item: Event | Signal) -> Sequence[WireModel]:
         """What to send for something that just happened. Streamed messages are not sent again when they are whole."""
@@ -96,6 +102,7 @@ class Updates:
             case OutputStreamed():
                 return [self._printed(item)]
             case UserMessage() | AgentText() | AgentReasoning():
+                self.replayed(item)
                 return []
             case _:
                 return self.replayed(item)
@@ -103,6 +110,12 @@ class Updates:
     def replayed(self, event: Event) -> Sequence[WireModel]:
         """What to send for an event of a session that is loaded."""
         self._policy.apply(event)
+        if self._cycles is None and isinstance(event, UserMessage):
+            from engine.cycles import CycleFold  # not needed before the first prompt
+
+            self._cycles = CycleFold()
+        if self._cycles is not None:
+            self._cycles.apply(event)
         return _ROWS[type(event)](self, event)
 
     def skip(self, events: Iterable[Event]) -> None:
@@ -230,6 +243,49 @@ class Updates:
             )
         ]
 
+    def _wanted(self, event: CondensationRequest) -> Sequence[WireModel]:
+        if self._condensing is not None:
+            return []
+        self._condensing = f"condense_{event.event_id}"
+        return [
+            w.ToolCall(
+                tool_call_id=self._condensing, title="Condense the conversation", kind="think", status="in_progress"
+            )
+        ]
+
+    def _condensed(self, event: Condensation) -> Sequence[WireModel]:
+        if event.summary is None:
+            return []
+        return self._end_condensing("completed", f"{len(event.forgotten)} messages were replaced.\n\n{event.summary}")
+
+    def _no_cut(self, event: NoCutPossible) -> Sequence[WireModel]:
+        return self._end_condensing("failed", f"Nothing of the {event.tokens:,} tokens can be left out.")
+
+    def _stopped(self, event: RunStop) -> Sequence[WireModel]:
+        return [*self._end_condensing("failed", "It was given up."), self._ended_cycle(event)]
+
+    def _ended_cycle(self, event: RunStop) -> WireModel:
+        """When the session was last active, and in `_meta` the request cycle that ended."""
+        from engine.cycles import rounds_of, steps_of  # as above
+
+        model = self._cycles.model if self._cycles is not None else None
+        if model is None or not model.cycles:
+            return SessionInfoUpdate(updated_at=_timestamp(event.at))
+        cycle = model.cycles[-1]
+        summary = {
+            "number": cycle.number,
+            "root": cycle.root_kind,
+            "stop": event.reason,
+            "rounds": len(rounds_of(cycle).rounds),
+            "steps": len(steps_of(cycle)),
+            "queued": len(model.queue),
+        }
+        return SessionInfoUpdate(updated_at=_timestamp(event.at), meta={"rewindow": {"cycle": summary}})
+
+    def _end_condensing(self, status: w.ToolCallStatus, text: str) -> Sequence[WireModel]:
+        call, self._condensing = self._condensing, None
+        return [w.ToolCallUpdate(tool_call_id=call, status=status, content=[_block(text)])] if call is not None else []
+
     def _usage(self, event: UsageReported) -> Sequence[WireModel]:
         return [UsageUpdate(used=event.used, size=event.size)]
 
@@ -240,8 +296,7 @@ class Updates:
         return [ConfigOptionUpdate(config_options=list(config_options(self._policy)))]
 
     def _titled(self, event: TitleChanged) -> Sequence[WireModel]:
-        updated = datetime.fromtimestamp(event.at, UTC).isoformat()
-        return [SessionInfoUpdate(title=event.title, updated_at=updated)]
+        return [SessionInfoUpdate(title=event.title, updated_at=_timestamp(event.at))]
 
     def _nothing(self, _: Event) -> Sequence[WireModel]:
         return []
@@ -268,9 +323,10 @@ _ROWS: Final[dict[type[Event], Row]] = {
     PermissionAsked: Updates._nothing,
     PermissionAnswered: Updates._nothing,
     SessionOpened: Updates._nothing,
-    RunStop: Updates._nothing,
-    Condensation: Updates._nothing,
-    CondensationRequest: Updates._nothing,
+    RunStop: Updates._stopped,
+    Condensation: Updates._condensed,
+    CondensationRequest: Updates._wanted,
+    NoCutPossible: Updates._no_cut,
     EffectRequested: Updates._nothing,
     EffectAnswered: Updates._nothing,
     NamesRebound: Updates._nothing,
@@ -300,6 +356,10 @@ def _block(text: str) -> w.Content:
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return w.Content(content=TextContent(text=f"{fence}\n{text}\n{fence}"))
+
+
+def _timestamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()
 
 
 def _location(location: Location) -> w.ToolCallLocation:

@@ -76,7 +76,7 @@ class EventLog:
     ) -> None:
         self._clock = clock
         self._journal = journal
-        self._folds = tuple(folds)
+        self._folds = list(folds)
         self._check = check
         self._redact = redact
         self._calls = _Calls()
@@ -114,6 +114,12 @@ class EventLog:
             if event.seq != position:
                 raise InvalidEventError(event.kind, f"position {event.seq} where {position} was due")
             self._take(event)
+
+    def follow(self, fold: Fold) -> None:
+        """Tells one more read model of every event there is, and from now on of each that comes."""
+        for event in self._events:
+            fold(event)
+        self._folds.append(fold)
 
     def _take(self, event: Event) -> None:
         self._events.append(event)

@@ -307,7 +307,7 @@ class Environment(Protocol):
     async def tick(self, round_id: int, now: float) -> TickOutcome: ...
 
     async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
-        """Renders the tail within `budget` tokens and counts `texts`."""
+        """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts, and has no other effect."""
         ...
 
     async def restore(self, history: Sequence[PastExecution]) -> Restored:

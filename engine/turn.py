@@ -6,7 +6,8 @@ easy to forget is the outcome that arrives after a cancel: it ends the turn as c
 
     IDLE --Begin--> [RUNNING openings] -> TICKING -> CALLING -> [ASKING] -> RUNNING -> TICKING -> CALLING ... -> STOPPED
 
-A tick precedes every model call, so that a projection never shows a file as it was before.
+A tick precedes every model call, so that a projection never shows a file as it was before. A call that the context is
+too full for leads through CONDENSING to another one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class State(Enum):
     IDLE = "idle"
     TICKING = "ticking"
     CALLING = "calling"
+    CONDENSING = "condensing"
     ASKING = "asking"
     RUNNING = "running"
     CANCELLING = "cancelling"
@@ -50,6 +52,14 @@ class Replied(Struct, frozen=True):
     tool_call_id: str | None = None
     ask: bool = False
     cause: Literal["end", "length", "refusal"] = "end"
+
+
+class ContextFull(Struct, frozen=True):
+    """The model was not called, or refused: the context is too long, or a condensation is wanted."""
+
+
+class Condensed(Struct, frozen=True):
+    """The condensation is done, or nothing could be left out."""
 
 
 class Answered(Struct, frozen=True):
@@ -80,14 +90,21 @@ class Cancel(Struct, frozen=True):
     """The user wants the turn to end now."""
 
 
-Outcome = Begin | Ticked | Replied | Answered | Steered | Ran | Failed | Aborted | Cancel
+Outcome = Begin | Ticked | Replied | ContextFull | Condensed | Answered | Steered | Ran | Failed | Aborted | Cancel
 
 
 # --- what comes out ---------------------------------------------------------------------------------------------------
 
 
 class CallModel(Struct, frozen=True):
+    """Call the model. With `may_condense` the outcome may be ContextFull; without, it is called with what fits."""
+
     round_id: int
+    may_condense: bool = True
+
+
+class Condense(Struct, frozen=True):
+    """Take from the View what it can do without."""
 
 
 class AskPermission(Struct, frozen=True):
@@ -118,7 +135,10 @@ class Stop(Struct, frozen=True):
     detail: str | None = None
 
 
-Effect = CallModel | AskPermission | RunStatement | RunTick | Abort | Stop
+MAX_CONDENSATIONS: Final = 3
+"""In one Round; after so many the model is called with what fits."""
+
+Effect = CallModel | Condense | AskPermission | RunStatement | RunTick | Abort | Stop
 
 
 class Turn:
@@ -136,6 +156,7 @@ class Turn:
         self._openings: list[str] = []
         self._asked: RunStatement | None = None
         self._steered = False
+        self._condensations_left = MAX_CONDENSATIONS
 
     def feed(self, outcome: Outcome) -> Effect | None:
         """The effect that `outcome` leads to.
@@ -172,8 +193,20 @@ class Turn:
             return self._stop("max_turn_requests")
         self._rounds_left -= 1
         self._steered = False
+        self._condensations_left = MAX_CONDENSATIONS
+        return self._call()
+
+    def _call(self) -> Effect:
         self.state = State.CALLING
-        return CallModel(self.round_id)
+        return CallModel(self.round_id, self._condensations_left > 0)
+
+    def _full(self, _: Outcome) -> Effect:
+        self._condensations_left -= 1
+        self.state = State.CONDENSING
+        return Condense()
+
+    def _condensed(self, _: Outcome) -> Effect:
+        return self._call()
 
     def _replied(self, outcome: Outcome) -> Effect:
         assert isinstance(outcome, Replied)
@@ -234,6 +267,11 @@ TRANSITIONS: Final[dict[tuple[State, type], Row]] = {
     (State.CALLING, Failed): Turn._failed,
     (State.CALLING, Cancel): Turn._cancel,
     (State.CALLING, Steered): Turn._steer,
+    (State.CALLING, ContextFull): Turn._full,
+    (State.CONDENSING, Condensed): Turn._condensed,
+    (State.CONDENSING, Failed): Turn._failed,
+    (State.CONDENSING, Cancel): Turn._cancel,
+    (State.CONDENSING, Steered): Turn._steer,
     (State.TICKING, Steered): Turn._steer,
     (State.ASKING, Answered): Turn._answered,
     (State.ASKING, Failed): Turn._failed,
@@ -246,6 +284,8 @@ TRANSITIONS: Final[dict[tuple[State, type], Row]] = {
     (State.CANCELLING, Ticked): Turn._cancelled,
     (State.CANCELLING, Replied): Turn._cancelled,
     (State.CANCELLING, Answered): Turn._cancelled,
+    (State.CANCELLING, ContextFull): Turn._cancelled,
+    (State.CANCELLING, Condensed): Turn._cancelled,
     (State.CANCELLING, Steered): Turn._ignore,
     (State.CANCELLING, Ran): Turn._cancelled,
     (State.CANCELLING, Failed): Turn._cancelled,
@@ -255,6 +295,8 @@ TRANSITIONS: Final[dict[tuple[State, type], Row]] = {
     (State.STOPPED, Ticked): Turn._ignore,
     (State.STOPPED, Replied): Turn._ignore,
     (State.STOPPED, Answered): Turn._ignore,
+    (State.STOPPED, ContextFull): Turn._ignore,
+    (State.STOPPED, Condensed): Turn._ignore,
     (State.STOPPED, Steered): Turn._ignore,
     (State.STOPPED, Ran): Turn._ignore,
     (State.STOPPED, Failed): Turn._ignore,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from acp_adapter.conversation import Conversation
     from acp_adapter.server import Connection
     from engine.events.conversation import StopCause
-    from engine.runtime.session import Ticket
+    from engine.runtime.tickets import Ticket
 
 _REASONS: Final[dict[StopCause, StopReason]] = {
     "end_turn": "end_turn",

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from ..events import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.execution import TITLE_CHARS
 from ..ids import MessageId, Seq
 
 RootKind = Literal["direct", "followUp"]
@@ -96,6 +97,12 @@ class RequestCycle(Struct, frozen=True):
     items: tuple[Item, ...] = ()
     stop: RunStop | None = None
     late: tuple[ToolResult, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The first line of the root that says something, at most TITLE_CHARS characters."""
+        lines = (line.strip() for line in self.root.text.splitlines())
+        return next((line for line in lines if line), "(attachments)")[:TITLE_CHARS]
 
 
 class Cycles(Struct, frozen=True):

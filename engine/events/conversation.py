@@ -15,6 +15,7 @@ from .base import Event
 
 PromptKind = Literal["direct", "steer", "follow_up"]
 ResultStatus = Literal["ok", "error", "rejected", "cancelled"]
+CondensationReason = Literal["asked", "budget", "refused"]
 RunStopReason = Literal["completed", "interrupted", "error"]
 StopCause = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"]
 
@@ -37,32 +38,40 @@ class ThinkingBlock(Struct, frozen=True, kw_only=True):
 
 
 class UserMessage(Event, frozen=True, kw_only=True):
+    """What the user said. An `aside` was said to the session itself, such as a slash command: no model reads it."""
+
     kind: ClassVar[str] = "user_message"
 
     message_id: MessageId
     text: str
     prompt_kind: PromptKind = "direct"
     attachments: tuple[Attachment, ...] = ()
+    aside: bool = False
 
 
 class AgentText(Event, frozen=True, kw_only=True):
-    """One finished (or interrupted) item of assistant text, holding exactly what was streamed."""
+    """One finished (or interrupted) item of assistant text, holding exactly what was streamed.
+
+    An `aside` is the session's own answer to the user's aside.
+    """
 
     kind: ClassVar[str] = "agent_text"
 
     message_id: MessageId
     text: str
     llm_response_id: LlmResponseId | None = None
+    aside: bool = False
 
 
 class AgentReasoning(Event, frozen=True, kw_only=True):
-    """One finished (or interrupted) item of the model's reasoning, with the provider's signature where it gave one."""
+    """One finished (or interrupted) item of the model's reasoning, with its signature where `provider` gave one."""
 
     kind: ClassVar[str] = "agent_reasoning"
 
     message_id: MessageId
     text: str
     signature: str | None = None
+    provider: str | None = None
     llm_response_id: LlmResponseId | None = None
 
 
@@ -109,6 +118,16 @@ class Condensation(Event, frozen=True, kw_only=True):
 
 
 class CondensationRequest(Event, frozen=True, kw_only=True):
-    """Somebody asked for a condensation: a person, or a provider that refused the context as too long."""
+    """A condensation is wanted: a person asked, the budget is spent, or a provider refused the context as too long."""
 
     kind: ClassVar[str] = "condensation_request"
+
+    reason: CondensationReason = "asked"
+
+
+class NoCutPossible(Event, frozen=True, kw_only=True):
+    """A condensation was wanted and nothing can leave the View. `tokens` is what its messages cost."""
+
+    kind: ClassVar[str] = "no_cut_possible"
+
+    tokens: int

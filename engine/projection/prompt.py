@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
+from ..view.entries import Summary
 
 MESSAGE_OVERHEAD: Final = 4
 """Tokens that a message costs besides its text, after OpenAI's published accounting for o200k models."""
@@ -19,7 +20,7 @@ def message_text(event: Event) -> str:
     match event:
         case UserMessage():
             return user_text(event)
-        case AgentText(text=text) | AgentReasoning(text=text) | ToolResult(text=text):
+        case AgentText(text=text) | AgentReasoning(text=text) | ToolResult(text=text) | Summary(text=text):
             return text
         case ToolCall(arguments=arguments):
             return str(arguments.get("source", arguments))

@@ -29,6 +29,7 @@ from ..ids import Minter, ToolCallId
 from ..log import EventLog
 from ..ports import (
     Clock,
+    ContextTooLongError,
     Environment,
     Model,
     ModelError,
@@ -37,6 +38,8 @@ from ..ports import (
     Permissions,
 )
 from ..timeline.index import Timeline
+from ..view.cuts import Cut
+from .condenser import Condenser
 from .journal import Journal
 from .live_environment import LiveEnvironment
 from .policy import STATEMENTS, Policy
@@ -63,6 +66,7 @@ class AgentLoop:
         environment: LiveEnvironment,
         statements: StatementRunner,
         projector: Projector,
+        condenser: Condenser,
         model: Model,
         minter: Minter,
         clock: Clock,
@@ -74,6 +78,8 @@ class AgentLoop:
         self._policy = policy
         self._environment = environment
         self._projector = projector
+        self._condenser = condenser
+        self._refused = False
         self._statements = statements
         self._model = model
         self._minter = minter
@@ -116,6 +122,7 @@ class AgentLoop:
         if self._turn is not None and isinstance(self._turn.feed(t.Cancel()), t.Abort):
             if self._scope is not None:
                 self._scope.cancel()
+            self._condenser.cancel()
             self._statements.interrupt()
 
     def _finish(self, stop: t.Stop) -> None:
@@ -135,8 +142,10 @@ class AgentLoop:
                 case t.RunTick(round_id=round_id):
                     await self.tick(round_id)
                     return t.Ticked()
-                case t.CallModel():
-                    return await self._call_model()
+                case t.CallModel(may_condense=may_condense):
+                    return await self._call_model(may_condense)
+                case t.Condense():
+                    return await self._condense()
                 case t.AskPermission():
                     return await self._abortable(self._ask(effect)) or t.Aborted()
                 case t.RunStatement():
@@ -187,22 +196,48 @@ class AgentLoop:
             for event in outcome.events if outcome is not None else ():
                 self._log.append(event)
 
-    async def _call_model(self) -> t.Outcome:
+    async def compact(self) -> Cut | None:
+        """Takes all from the View that can go; None where nothing can.
+
+        Raises:
+            EnvironmentUnavailableError: the worker, which counts, is gone and cannot be replaced.
+        """
+        return await self._on_environment(
+            lambda environment: self._condenser.condense(environment, "asked", open_run=False)
+        )
+
+    async def _condense(self) -> t.Outcome:
+        reason = "refused" if self._refused else "budget"
+        self._refused = False
+        await self._on_environment(lambda environment: self._condenser.condense(environment, reason, open_run=True))
+        return t.Condensed()
+
+    async def _call_model(self, may_condense: bool) -> t.Outcome:
         # Here and not when they came, because a message must not stand between a call and its result.
         while self._steers:
             self._log.append(self._steers.pop(0))
+        if may_condense and await self._on_environment(self._condenser.is_due):
+            return t.ContextFull()
         projection = await self._on_environment(self._projector.project)
         if projection is None:
             return t.Aborted()
         outcome: t.Outcome | None = None
+        refused = False
         try:
             if self._turn is not None and self._turn.state is t.State.CALLING:
                 recorder = ReplyRecorder(self._log, self._journal, self._minter)
                 outcome = await self._abortable(recorder.record(self._model.reply(projection.prompt)))
                 outcome = self._decided(outcome)
+        except ContextTooLongError:
+            if not may_condense:
+                raise
+            refused = self._refused = True
+            self._projector.narrow()
+            outcome = t.ContextFull()
         finally:
             # After the reply, because what is shown waits for what was recorded before it.
-            self._log.append(UsageReported(used=projection.used, size=projection.size))
+            if not refused:
+                self._log.append(UsageReported(used=projection.used, size=projection.size))
         return outcome or t.Aborted()
 
     def _decided(self, replied: t.Replied | None) -> t.Replied | None:

@@ -112,6 +112,13 @@ async def _tick(parts: SessionParts, _: str) -> str:
     return "\n\n".join(deltas) if deltas else "Nothing changed."
 
 
+async def _compact(parts: SessionParts, _: str) -> str:
+    cut = await parts.loop().compact()
+    if cut is None:
+        return "Nothing can be left out."
+    return f"{len(cut.positions):,} messages ({cut.tokens:,} tokens) were replaced by a summary."
+
+
 async def _help(parts: SessionParts, argument: str) -> str:
     return _help_glance(parts, argument)
 
@@ -134,6 +141,7 @@ COMMANDS: Final[dict[str, Command]] = {
             _timeline,
             _timeline_glance,
         ),
+        Command("compact", "Replace the conversation so far by a summary of it", None, _compact),
         Command("tick", "Let running views catch up with their files now", None, _tick),
         Command("help", "List these commands", None, _help, _help_glance),
     )

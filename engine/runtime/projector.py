@@ -1,25 +1,32 @@
 """Builds what one model call reads: instructions, the View's messages, the worker's tail, with exact token counts.
 
-Owns the cache of message counts (a message never changes). The tail and all counting come from the worker, because
-only that side loads the token ranks.
+Owns the budget, and the cache of message counts (a message never changes). The tail and all counting come from the
+worker, because only that side loads the token ranks. Messages that do not fit, and that no condensation took away, are
+shortened for the one call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..events import Event
 from ..ids import EventId
 from ..ports import Environment, HandleRow, Prompt
 from ..projection.instructions import instructions
 from ..projection.prompt import MESSAGE_OVERHEAD, message_text
+from ..projection.shrink import fair_limit, is_shrinkable, shortened
 from ..view.window import Window
 
 TAIL_SHARE: Final = 8
 """The tail may take this fraction of the budget, and at least TAIL_FLOOR tokens."""
 TAIL_FLOOR: Final = 1_024
+_NARROWING: Final = 0.75
+"""Of what a provider refused, so much is tried next."""
+_SHRINK_ATTEMPTS: Final = 4
 
 
 class Projection(Struct, frozen=True, kw_only=True):
@@ -48,26 +55,89 @@ class Projector:
     async def project(self, environment: Environment) -> Projection:
         """The projection of this moment, kept as `latest`."""
         messages = self._view.ready(open_run=True)
-        texts, uncounted = self._uncounted(messages)
-        part = await environment.project(texts, max(TAIL_FLOOR, self._budget // TAIL_SHARE))
-        counts = list(part.text_tokens)
-        if self._instruction_tokens is None:
-            self._instruction_tokens = counts.pop(0)
-        for message, count in zip(uncounted, counts, strict=True):
-            self._counts[message.event_id] = count + MESSAGE_OVERHEAD
-        message_tokens = sum(self._counts[message.event_id] for message in messages)
+        part = await environment.project(self._uncounted(messages), self._tail_budget)
+        self._take(messages, part.text_tokens)
+        costs = self._costs(messages)
+        if sum(costs) > self.room:
+            messages, costs = await self._shrunk(environment, messages, costs)
+        instruction_tokens = self._instruction_tokens or 0
         self.latest = Projection(
             prompt=Prompt(instructions=self._instructions, messages=messages, tail=part.tail),
-            used=self._instruction_tokens + message_tokens + part.tail_tokens,
+            used=instruction_tokens + sum(costs) + part.tail_tokens,
             size=self._budget,
-            instruction_tokens=self._instruction_tokens,
-            message_tokens=message_tokens,
+            instruction_tokens=instruction_tokens,
+            message_tokens=sum(costs),
             tail_tokens=part.tail_tokens,
             handles=part.handles,
         )
         return self.latest
 
-    def _uncounted(self, messages: tuple[Event, ...]) -> tuple[list[str], list[Event]]:
+    @property
+    def room(self) -> int:
+        """Tokens that messages may cost beside the instructions and a full tail; negative where those are too much."""
+        return self._budget - (self._instruction_tokens or 0) - self._tail_budget
+
+    async def fits(self, environment: Environment) -> bool:
+        """Whether the messages fit their room. Counts only where they may not."""
+        messages = self._view.ready(open_run=True)
+        # No token is less than a byte.
+        uncounted = sum(len(text.encode("utf-8", "replace")) for text in self._uncounted(messages))
+        known = sum(self._counts.get(message.event_id, MESSAGE_OVERHEAD) for message in messages)
+        if uncounted + known <= self.room:
+            return True
+        return sum(await self.costs(environment, messages)) <= self.room
+
+    async def costs(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
+        """Exact tokens of each of the messages."""
+        texts = self._uncounted(messages)
+        if texts:
+            self._take(messages, (await environment.project(texts, 0)).text_tokens)
+        return self._costs(messages)
+
+    def narrow(self) -> None:
+        """The provider refused the latest projection as too long: the budget is smaller than was thought."""
+        if self.latest is not None:
+            self._budget = min(self._budget, int(self.latest.used * _NARROWING))
+
+    @property
+    def _tail_budget(self) -> int:
+        return max(TAIL_FLOOR, self._budget // TAIL_SHARE)
+
+    def _costs(self, messages: Sequence[Event]) -> list[int]:
+        return [self._counts[message.event_id] for message in messages]
+
+    def _uncounted(self, messages: Sequence[Event]) -> list[str]:
+        texts = [message_text(message) for message in messages if message.event_id not in self._counts]
+        return [self._instructions, *texts] if self._instruction_tokens is None else texts
+
+    def _take(self, messages: Sequence[Event], counts: Sequence[int]) -> None:
+        """Keeps the counts of `_uncounted(messages)`."""
+        waiting = list(counts)
+        if self._instruction_tokens is None:
+            self._instruction_tokens = waiting.pop(0)
         uncounted = [message for message in messages if message.event_id not in self._counts]
-        texts = [message_text(message) for message in uncounted]
-        return ([self._instructions, *texts] if self._instruction_tokens is None else texts), uncounted
+        for message, count in zip(uncounted, waiting, strict=True):
+            self._counts[message.event_id] = count + MESSAGE_OVERHEAD
+
+    async def _shrunk(
+        self, environment: Environment, messages: tuple[Event, ...], costs: list[int]
+    ) -> tuple[tuple[Event, ...], list[int]]:
+        """The messages with long outputs shortened, for this call alone, and what they cost then."""
+        long = [cost for message, cost in zip(messages, costs, strict=True) if is_shrinkable(message)]
+        limit = fair_limit(long, self.room - (sum(costs) - sum(long)))
+        shares = {
+            position: limit / cost
+            for position, (message, cost) in enumerate(zip(messages, costs, strict=True))
+            if cost > limit and is_shrinkable(message)
+        }
+        shrunk = list(messages)
+        for _ in range(_SHRINK_ATTEMPTS):
+            if not shares:
+                break
+            texts = {position: shortened(message_text(messages[position]), share) for position, share in shares.items()}
+            part = await environment.project(tuple(texts.values()), 0)
+            for (position, text), count in zip(texts.items(), part.text_tokens, strict=True):
+                shrunk[position] = replace(messages[position], text=text)
+                costs[position] = count + MESSAGE_OVERHEAD
+            shares = {position: shares[position] * 0.8 for position in shares if costs[position] > limit}
+        return tuple(shrunk), costs

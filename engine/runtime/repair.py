@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from ..events import (
+    Condensation,
     Event,
     ExecutionFinished,
     ExecutionStarted,
@@ -14,11 +16,15 @@ from ..events import (
     StatementRecorded,
     ToolResult,
     UserMessage,
+    ViewEnforced,
 )
 from ..execution import ExceptionInfo
 from ..ids import ExecutionId, MessageId
 from ..log import EventLog
 from ..timeline.index import Timeline
+from ..view.fold import ViewFold
+
+logger = logging.getLogger(__name__)
 
 
 def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
@@ -38,6 +44,31 @@ def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
         log.append(PromptWithdrawn(message_id=waiting))
     if _run_is_open(log.events):
         log.append(RunStop(reason="error", cause="error", detail="interrupted"))
+    return log.since(start)
+
+
+def settle(log: EventLog, view: ViewFold) -> Sequence[Event]:
+    """Announces once what the View leaves out of a log from elsewhere, and has it leave for good.
+
+    Otherwise a call that was never answered would keep everything after it from ever being condensed.
+    """
+    start = len(log)
+    warning = view.warning
+    if warning is not None:
+        told: dict[str, int] = {}
+        for event in log.events:
+            if isinstance(event, ViewEnforced):
+                told[event.property_name] = told.get(event.property_name, 0) + event.count
+        fresh = [
+            ViewEnforced(property_name=correction.property_name, count=correction.count - told_before)
+            for correction in warning.corrections
+            if correction.count > (told_before := told.get(correction.property_name, 0))
+        ]
+        if fresh:
+            logger.warning("%s", warning)
+            log.append(Condensation(forgotten=()))
+            for event in fresh:
+                log.append(event)
     return log.since(start)
 
 

@@ -28,17 +28,19 @@ from ..events import (
     UserMessage,
 )
 from ..events.conversation import PromptKind, StopCause
-from ..events.execution import TITLE_CHARS
-from ..ids import MessageId, Minter, Seq, SessionId
+from ..ids import Minter, Seq, SessionId
 from ..log import EventLog
 from ..ports import Permissions, Store
 from ..timeline.index import Timeline
+from ..view.fold import ViewFold
 from .journal import Journal, TextStreamed
 from .live_environment import LiveEnvironment
 from .policy import Policy, checked_mode, checked_option
 from .projector import Projector
+from .tickets import Ticket, TurnEnd
 
 if TYPE_CHECKING:
+    from ..cycles import CycleFold
     from .agent_loop import AgentLoop
     from .commands import Command
 
@@ -46,45 +48,6 @@ logger = logging.getLogger(__name__)
 
 MAX_QUEUED: Final = 32
 """Prompts that may wait; a client that sends more is told so."""
-
-
-class TurnEnd(Struct, frozen=True):
-    """How a prompt ended.
-
-    `detail` explains cause `error`; `seq` is the last event that belongs to it; `failure` is why the turn could not be
-    carried out or recorded, if so.
-    """
-
-    cause: StopCause
-    detail: str | None
-    seq: Seq
-    failure: EngineError | None = None
-
-
-class Ticket:
-    """A prompt that was accepted, from the moment its line was read until its turn has ended."""
-
-    def __init__(
-        self, message_id: MessageId, text: str, attachments: tuple[Attachment, ...], prompt_kind: PromptKind
-    ) -> None:
-        self.message_id = message_id
-        self.text = text
-        self.attachments = attachments
-        self.prompt_kind: PromptKind = prompt_kind
-        self._ended = anyio.Event()
-        self._end: TurnEnd | None = None
-
-    def settle(self, end: TurnEnd) -> None:
-        """Says how it ended; the first word counts."""
-        if self._end is None:
-            self._end = end
-            self._ended.set()
-
-    async def end(self) -> TurnEnd:
-        """Waits for the end."""
-        await self._ended.wait()
-        assert self._end is not None
-        return self._end
 
 
 class SessionParts(Struct, frozen=True, kw_only=True):
@@ -99,6 +62,9 @@ class SessionParts(Struct, frozen=True, kw_only=True):
     policy: Policy
     environment: LiveEnvironment
     projector: Projector
+    view: ViewFold
+    cycles: Callable[[], CycleFold]
+    """Made when it is first needed, and kept up to date from then on."""
     loop: Callable[[], AgentLoop]
     """Made when it is first needed, which is later than a session is wanted."""
     minter: Minter
@@ -258,20 +224,21 @@ class Session:
 
     async def _turn(self, ticket: Ticket) -> TurnEnd:
         parts = self.parts
+        command, argument = _command_in(ticket.text)
         parts.log.append(
             UserMessage(
                 message_id=ticket.message_id,
                 text=ticket.text,
                 prompt_kind=ticket.prompt_kind,
                 attachments=ticket.attachments,
+                aside=command is not None,
             )
         )
-        command, argument = _command_in(ticket.text)
         if command is not None:
             end = self._ended(await self._answer(command, argument), None)
         else:
             if parts.policy.title is None:
-                self._begin(ticket.text)
+                self._begin()
             from .openings import openings  # not needed before the first prompt
 
             stop = await parts.loop().run(openings(ticket.attachments, parts.timeline.names))
@@ -279,9 +246,11 @@ class Session:
         await parts.journal.durable(end.seq)
         return end
 
-    def _begin(self, text: str) -> None:
+    def _begin(self) -> None:
         """What happens once in a session, at its first prompt: it gets a title, and is told what is amiss."""
-        title = next((line.strip() for line in text.splitlines() if line.strip()), "(attachments)")[:TITLE_CHARS]
+        cycle = self.parts.cycles().active
+        assert cycle is not None
+        title = cycle.title
         self.parts.log.append(TitleChanged(title=title))
         self.parts.store.retitle(self.session_id, title)
         if self.parts.note:
@@ -305,7 +274,7 @@ class Session:
     def _say(self, text: str) -> None:
         message_id = self.parts.minter.message()
         self.parts.journal.signal(TextStreamed(message_id, text))
-        self.parts.log.append(AgentText(message_id=message_id, text=text))
+        self.parts.log.append(AgentText(message_id=message_id, text=text, aside=True))
 
 
 def _command_in(text: str) -> tuple[Command | None, str]:

@@ -33,6 +33,7 @@ from .session import Session, SessionParts
 from .settings import Settings
 
 if TYPE_CHECKING:
+    from ..cycles import CycleFold
     from ..ports import Environment
     from .agent_loop import AgentLoop
     from .effects import EffectDesk
@@ -95,7 +96,7 @@ class Sessions:
         Raises:
             SessionNotFoundError, SessionInUseError.
         """
-        from .repair import repair  # not needed for a new session, whose client waits
+        from .repair import repair, settle  # not needed for a new session, whose client waits
 
         journal = Journal(self._store, session_id, self._redactor.redact)
         self._store.acquire(session_id, journal.committed)
@@ -104,7 +105,8 @@ class Sessions:
             history = await anyio.to_thread.run_sync(self._store.load, session_id)
             project = find_project_environment(row.cwd, self._environ, self._settings.python)
             session = self._assemble(session_id, row.cwd, row.directories, project, journal, history)
-            repaired = repair(session.parts.log, session.parts.timeline)
+            parts = session.parts
+            repaired = [*repair(parts.log, parts.timeline), *settle(parts.log, parts.view)]
         except BaseException:
             self._store.release(session_id)
             raise
@@ -205,8 +207,17 @@ class Sessions:
         )
         projector = Projector(fold.view, cwd, self._settings.context_budget)
 
+        @cache
+        def cycles() -> CycleFold:
+            from ..cycles import CycleFold  # not needed before the first prompt
+
+            made = CycleFold()
+            log.follow(made.apply)
+            return made
+
         def make_loop() -> AgentLoop:
-            from .agent_loop import AgentLoop  # not needed before the first prompt
+            from .agent_loop import AgentLoop  # none of these is needed before the first prompt
+            from .condenser import Condenser
             from .statements import StatementRunner
 
             statements = StatementRunner(
@@ -220,6 +231,15 @@ class Sessions:
                 clock=self._clock,
                 seconds=self._settings.statement_seconds,
             )
+            model = make_model(self._settings.model)
+            condenser = Condenser(
+                log=log,
+                view=fold.view,
+                projector=projector,
+                timeline=timeline,
+                cycles=cycles,
+                model=model,
+            )
             return AgentLoop(
                 log=log,
                 journal=journal,
@@ -228,7 +248,8 @@ class Sessions:
                 environment=environment,
                 statements=statements,
                 projector=projector,
-                model=make_model(self._settings.model),
+                condenser=condenser,
+                model=model,
                 minter=self._minter,
                 clock=self._clock,
                 max_rounds=self._settings.max_rounds,
@@ -245,6 +266,8 @@ class Sessions:
                 policy=policy,
                 environment=environment,
                 projector=projector,
+                view=fold,
+                cycles=cycles,
                 loop=cache(make_loop),
                 minter=self._minter,
                 note=project.note,

@@ -12,7 +12,7 @@ from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, Use
 from ..ids import EventId
 
 TOOL_EVENTS: Final = (ToolCall, ToolResult)
-"""Actions and observations. With a parent they are a statement's own and stay out."""
+"""Actions and observations."""
 
 
 class Summary(Event, frozen=True, kw_only=True):
@@ -32,6 +32,13 @@ def summary_id(condensation: EventId) -> EventId:
 
 
 ENTERING: Final[frozenset[type[Event]]] = frozenset((UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult))
-"""The kinds of event on a log that become entries. All others are skipped."""
+"""The kinds of event on a log that become entries, unless they stay out. All others are skipped."""
 TEXTS: Final = (UserMessage, AgentText, AgentReasoning, Summary)
 """The kinds of entry that are neither action nor observation."""
+
+
+def stays_out(event: Event) -> bool:
+    """Whether an event of an entering kind is none of the model's business: a statement's own call, or an aside."""
+    if isinstance(event, TOOL_EVENTS):
+        return event.parent_id is not None
+    return isinstance(event, (UserMessage, AgentText)) and event.aside

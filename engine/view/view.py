@@ -13,7 +13,7 @@ from ..errors import InvalidEventError
 from ..events import UNSTAMPED, Condensation, CondensationRequest, Event
 from .condensation import condensed, settled, summary_is_safe
 from .enforcement import Correction, enforce
-from .entries import ENTERING, TOOL_EVENTS, summary_id
+from .entries import ENTERING, stays_out, summary_id
 from .indices import Indices
 from .properties import PROPERTIES, Property
 from .rule import BoundaryRule
@@ -71,7 +71,7 @@ class View(Window):
         recorders = self._entering.get(type(event))
         if recorders is None:
             return self._pass(event)
-        if isinstance(event, TOOL_EVENTS) and event.parent_id is not None:
+        if stays_out(event):
             return ()
         for recorder in recorders:
             recorder(event)

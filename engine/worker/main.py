@@ -125,8 +125,10 @@ class Worker:
         return Ticked(events=pack_events(events), time_ms=(time.perf_counter_ns() - started) / 1e6)
 
     def _project(self, request: Project) -> Projected:
-        text, tokens, handles = self._board.tail(self._namespace, request.budget)
         counts = tuple(self._count(text) for text in request.texts)
+        if request.budget == 0:
+            return Projected(tail="", tail_tokens=0, text_tokens=counts, handles=())
+        text, tokens, handles = self._board.tail(self._namespace, request.budget)
         return Projected(tail=text, tail_tokens=tokens, text_tokens=counts, handles=handles)
 
 

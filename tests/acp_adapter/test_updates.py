@@ -10,17 +10,22 @@ from acp_adapter.wire.model import to_wire
 from engine.events import (
     EVENTS,
     AgentText,
+    Condensation,
+    CondensationRequest,
     Event,
     ExecutionFinished,
     ExecutionStarted,
     FileChanged,
+    NoCutPossible,
     NodeChanged,
+    PromptQueued,
+    RunStop,
     StatementRecorded,
     ToolCall,
     UserMessage,
 )
 from engine.execution import Captured
-from engine.ids import ExecutionId, MessageId, ObjId, StatementId, ToolCallId
+from engine.ids import EventId, ExecutionId, MessageId, ObjId, StatementId, ToolCallId
 from engine.runtime.journal import OutputStreamed, ReasoningStreamed, Signal, TextStreamed
 
 M, N = MessageId("m"), MessageId("n")
@@ -137,3 +142,49 @@ def test_adjacent_pieces_of_one_stream_are_joined_and_nothing_else_is() -> None:
         OutputStreamed(CALL, "stdout", "12"),
         OutputStreamed(CALL, "stderr", "3"),
     ]
+
+
+def test_a_condensation_is_one_call_from_its_request_to_its_summary() -> None:
+    updates = Updates("/w")
+    began, ended, nothing = sent(
+        updates,
+        CondensationRequest(event_id=EventId("e1"), reason="budget"),
+        CondensationRequest(event_id=EventId("e2")),
+        Condensation(forgotten=()),
+        Condensation(forgotten=(EventId("e0"),), summary="It went well.", summary_offset=0),
+        Condensation(forgotten=(EventId("e3"),), summary="Elsewhere.", summary_offset=0),
+        RunStop(reason="completed", cause="end_turn"),
+    )
+    assert (began["toolCallId"], began["kind"], began["status"]) == ("condense_e1", "think", "in_progress")
+    assert (ended["toolCallId"], ended["status"]) == ("condense_e1", "completed")
+    assert "It went well." in str(ended["content"])
+    assert nothing["sessionUpdate"] == "session_info_update"
+
+
+@pytest.mark.parametrize(
+    "end", [NoCutPossible(tokens=7_000), RunStop(reason="interrupted", cause="cancelled")], ids=lambda end: end.kind
+)
+def test_a_condensation_that_does_not_come_about_is_a_failed_call(end: Event) -> None:
+    _, ended = sent(Updates("/w"), CondensationRequest(event_id=EventId("e1")), end)[:2]
+    assert (ended["toolCallId"], ended["status"]) == ("condense_e1", "failed")
+
+
+def test_the_end_of_a_run_says_when_and_which_request_cycle_it_was() -> None:
+    updates = Updates("/w")
+    stop = RunStop(at=0.0, reason="completed", cause="end_turn")
+    assert sent(updates, stop) == [
+        {"sessionUpdate": "session_info_update", "updatedAt": "1970-01-01T00:00:00+00:00"},
+    ]
+    update = sent(
+        updates,
+        UserMessage(message_id=M, text="go"),
+        AgentText(message_id=N, text="Done."),
+        PromptQueued(message_id=MessageId("q"), text="next"),
+        stop,
+    )[-1]
+    assert update["_meta"] == {
+        "rewindow": {
+            "cycle": {"number": 1, "root": "direct", "stop": "completed", "rounds": 1, "steps": 2, "queued": 1}
+        }
+    }
+    assert "title" not in update

@@ -56,6 +56,15 @@ def test_what_can_never_be_right_is_refused_and_leaves_nothing(before: list[Even
     assert len(log) == len(journal) == len(before)
 
 
+def test_a_read_model_that_comes_late_is_told_everything_once_and_in_order() -> None:
+    log = new_log()
+    log.append(message("a"))
+    told: list[Event] = []
+    log.follow(told.append)
+    log.append(message("b"))
+    assert told == list(log.events)
+
+
 def test_an_event_that_is_on_a_log_cannot_be_appended_again() -> None:
     log = new_log()
     log.append(message())

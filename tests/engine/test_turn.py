@@ -15,6 +15,9 @@ from engine.turn import (
     Begin,
     CallModel,
     Cancel,
+    Condense,
+    Condensed,
+    ContextFull,
     Failed,
     Outcome,
     Ran,
@@ -37,6 +40,8 @@ OUTCOMES: tuple[Outcome, ...] = (
     Replied("y = 2", "call_2", ask=True),
     Replied(cause="length"),
     Replied(cause="refusal"),
+    ContextFull(),
+    Condensed(),
     Answered(True),
     Answered(False),
     Steered(),
@@ -62,6 +67,21 @@ def test_a_statement_is_followed_by_a_tick_and_the_next_model_call() -> None:
         CallModel(8),
         Stop("end_turn"),
     ]
+
+
+def test_a_full_context_is_condensed_and_the_model_called_again_a_bounded_number_of_times() -> None:
+    turn = Turn(2, 9)
+    effects = drive(turn, Begin(), Ticked(), ContextFull(), Condensed())
+    assert effects == [RunTick(2), CallModel(2), Condense(), CallModel(2)]
+    effects = drive(turn, ContextFull(), Condensed(), ContextFull(), Condensed(), Replied("x = 1", "call_1"))
+    assert effects[-2:] == [CallModel(2, may_condense=False), RunStatement("x = 1", 2, "call_1")]
+    assert drive(turn, Ran(), Ticked())[-1] == CallModel(3)
+
+
+def test_a_cancel_while_condensing_ends_the_turn_as_cancelled() -> None:
+    turn = Turn(0, 9)
+    drive(turn, Begin(), Ticked(), ContextFull())
+    assert drive(turn, Cancel(), Condensed()) == [Abort(), Stop("cancelled")]
 
 
 def test_openings_run_before_the_first_tick_and_belong_to_no_call() -> None:

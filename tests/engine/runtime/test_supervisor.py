@@ -254,6 +254,8 @@ async def test_a_view_is_displayed_ticked_and_projected(tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("one\nthree\n")
         kinds = [event.kind for event in (await b.environment.tick(2, 2.0)).events]
         assert "file_changed" in kinds
+        counted = await b.environment.project(["hello world"], 0)
+        assert (counted.text_tokens, counted.tail, counted.handles) == ((2,), "", ())
         part = await b.environment.project(["hello world", ""], 2000)
         assert part.text_tokens == (2, 0)
         assert part.handles[0].name == "h"

@@ -1,0 +1,54 @@
+"""A conversation that outgrows its budget, as an editor sees it: condensed, carried on, loaded again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.agents import Agent
+from tests.support.scripts import last_value, load, logged, scripted, transcript
+
+BUDGET = {"REWINDOW_CONTEXT_BUDGET": "6000"}
+LONG = "print('word ' * 700); len('word ' * 700)"
+
+
+def condensations(agent: Agent) -> list[dict[str, object]]:
+    calls = transcript(agent.updates())["calls"]
+    return [call for name, call in calls.items() if name.startswith("condense_")]
+
+
+def test_a_run_that_outgrows_its_budget_is_condensed_and_ends_well(tmp_path: Path) -> None:
+    replies = [{"statement": LONG} for _ in range(12)] + [{"text": "Counted."}]
+    with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies), env=BUDGET) as agent:
+        session = agent.open(tmp_path)
+        assert agent.prompt(session, "count the words") == "end_turn"
+        assert all(usage["used"] <= usage["size"] == 6000 for usage in agent.updates("usage_update"))
+        shown = condensations(agent)
+        assert shown
+        assert all((call["kind"], call["status"]) == ("think", "completed") for call in shown)
+        assert "Summary of what came before:" in str(shown[0]["content"])
+        first = transcript(agent.updates())
+    with Agent(tmp_path / "state", env=BUDGET) as again:
+        again.initialize()
+        load(again, session, tmp_path)
+        replayed = transcript(again.updates())
+        assert [replayed[part] for part in ("order", "messages", "calls")] == [
+            first[part] for part in ("order", "messages", "calls")
+        ]
+        assert again.prompt(session, "1 + 1") == "end_turn"
+        assert last_value(again) == "2"
+
+
+def test_compact_replaces_the_conversation_and_the_names_stay(tmp_path: Path) -> None:
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, f"x = 20\n{LONG}")
+        assert agent.prompt(session, "/compact") == "end_turn"
+        (call,) = condensations(agent)
+        assert "The user asked: x = 20" in str(call["content"])
+        (event,) = (event for event in logged(tmp_path / "state", session) if event["kind"] == "condensation")
+        assert event["summary_offset"] == 0
+        assert event["forgotten"][0] == "e1"
+        assert agent.prompt(session, "x + 1") == "end_turn"
+        assert last_value(agent) == "21"
+        assert agent.prompt(session, "/compact") == "end_turn"
+        assert agent.prompt(session, "/context") == "end_turn"

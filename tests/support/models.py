@@ -1,0 +1,40 @@
+"""A model for tests that answers from a function and remembers what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+from engine.ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
+
+Answer = Callable[[Prompt], Sequence[ModelSignal]]
+
+
+class AnsweringModel:
+    """Calls `answer` with each prompt that is no request for a summary, `sum_up` with each that is."""
+
+    name = "answering"
+
+    def __init__(self, answer: Answer, sum_up: Answer | None = None) -> None:
+        self._answer = answer
+        self._sum_up = sum_up
+        self.summarizes = sum_up is not None
+        self.prompts: list[Prompt] = []
+        self.summary_prompts: list[Prompt] = []
+
+    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        asked, answer = (self.prompts, self._answer) if prompt.statements else (self.summary_prompts, self._sum_up)
+        assert answer is not None
+        asked.append(prompt)
+        for signal in answer(prompt):
+            yield signal
+        yield ReplyEnded()
+
+
+def says(text: str) -> Answer:
+    return lambda _: [TextDelta(text)]
+
+
+def runs(*sources: str) -> Answer:
+    """Runs one statement after the other, one in each reply, then says that it is done."""
+    left = list(sources)
+    return lambda _: [StatementAsked(left.pop(0), typed=True)] if left else [TextDelta("Done.")]
