@@ -22,7 +22,7 @@ from ..execution import ExceptionInfo
 from ..ids import ExecutionId, MessageId
 from ..log import EventLog
 from ..timeline.index import Timeline
-from ..view.fold import ViewFold
+from ..view import EnforcementWarning
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +47,12 @@ def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
     return log.since(start)
 
 
-def settle(log: EventLog, view: ViewFold) -> Sequence[Event]:
+def settle(log: EventLog, warning: EnforcementWarning | None) -> Sequence[Event]:
     """Announces once what the View leaves out of a log from elsewhere, and has it leave for good.
 
     Otherwise a call that was never answered would keep everything after it from ever being condensed.
     """
     start = len(log)
-    warning = view.warning
     if warning is not None:
         told: dict[str, int] = {}
         for event in log.events:

@@ -32,7 +32,7 @@ from ..ids import Minter, Seq, SessionId
 from ..log import EventLog
 from ..ports import Permissions, Store
 from ..timeline.index import Timeline
-from ..view.fold import ViewFold
+from ..view import EnforcementWarning, Window
 from .journal import Journal, TextStreamed
 from .live_environment import LiveEnvironment
 from .policy import Policy, checked_mode, checked_option
@@ -62,7 +62,9 @@ class SessionParts(Struct, frozen=True, kw_only=True):
     policy: Policy
     environment: LiveEnvironment
     projector: Projector
-    view: ViewFold
+    view: Window
+    warning: Callable[[], EnforcementWarning | None]
+    """What is amiss with the log as the View sees it."""
     cycles: Callable[[], CycleFold]
     """Made when it is first needed, and kept up to date from then on."""
     loop: Callable[[], AgentLoop]

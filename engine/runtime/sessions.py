@@ -106,7 +106,7 @@ class Sessions:
             project = find_project_environment(row.cwd, self._environ, self._settings.python)
             session = self._assemble(session_id, row.cwd, row.directories, project, journal, history)
             parts = session.parts
-            repaired = [*repair(parts.log, parts.timeline), *settle(parts.log, parts.view)]
+            repaired = [*repair(parts.log, parts.timeline), *settle(parts.log, parts.warning())]
         except BaseException:
             self._store.release(session_id)
             raise
@@ -266,7 +266,8 @@ class Sessions:
                 policy=policy,
                 environment=environment,
                 projector=projector,
-                view=fold,
+                view=fold.view,
+                warning=lambda: fold.warning,
                 cycles=cycles,
                 loop=cache(make_loop),
                 minter=self._minter,

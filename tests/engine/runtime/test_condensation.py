@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -105,21 +106,21 @@ def said(session: Session) -> str:
 
 
 def assert_whole(session: Session) -> None:
-    view = session.parts.view.view
+    view = session.parts.view
     assert view.ready(open_run=True) == view.events
-    assert session.parts.view.warning is None
+    assert session.parts.warning() is None
 
 
 async def test_a_long_run_stays_within_its_budget_and_keeps_its_request(
     zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = AnsweringModel(runs(*[f"{LONG} # {number}" for number in range(20)]))
+    model = AnsweringModel(runs(*[f"print('word ' * 250) # {number}" for number in range(40)]))
     async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "count the words") == "end_turn"
         assert said(session) == "Done."
         usages = found(session, UsageReported)
-        assert len(usages) == len(model.prompts) == 21
+        assert len(usages) == len(model.prompts) == 41
         assert all(usage.used <= usage.size == BUDGET for usage in usages)
         condensations = found(session, Condensation)
         assert len(condensations) >= 2
@@ -130,6 +131,9 @@ async def test_a_long_run_stays_within_its_budget_and_keeps_its_request(
             newest = [message for message in prompt.messages if isinstance(message, ToolResult)][-1:]
             assert all("left out" not in result.text for result in newest)
         assert isinstance(model.prompts[-1].messages[0], Summary)
+        # Half of the room stays, less what the summary may take: four or five of the results with their calls.
+        lengths = [len(prompt.messages) for prompt in model.prompts]
+        assert min(after for before, after in pairwise(lengths) if after < before) >= 9
         assert_whole(session)
 
 
@@ -250,6 +254,7 @@ async def test_a_provider_that_takes_less_than_the_budget_gets_less(
         assert found(session, CondensationRequest)[0].reason == "refused"
         assert found(session, Condensation)
         assert session.parts.timeline.rounds == 9
+        assert found(session, UsageReported)[-1].size < 10_000
         assert_whole(session)
 
 
@@ -314,10 +319,10 @@ async def test_a_cancel_while_the_summary_is_written_condenses_nothing_and_the_n
         session.cancel()
         assert (await ticket.end()).cause == "cancelled"
         assert not found(session, Condensation)
-        assert session.parts.view.view.unhandled_condensation_request
+        assert session.parts.view.unhandled_condensation_request
         assert await run(session, "go on") == "end_turn"
         assert found(session, Condensation)[0].summary == "Summary of what came before:\nAll was said."
-        assert not session.parts.view.view.unhandled_condensation_request
+        assert not session.parts.view.unhandled_condensation_request
 
 
 async def test_a_log_from_elsewhere_is_made_whole_once_with_one_warning(
@@ -337,6 +342,7 @@ async def test_a_log_from_elsewhere_is_made_whole_once_with_one_warning(
         ToolCall(tool_call_id=b, tool="python", arguments={"source": "2"}),
         ToolResult(tool_call_id=b, status="ok", text="2"),
         Condensation(forgotten=(EventId("e2"),), summary="s", summary_offset=2),
+        ToolResult(tool_call_id=ToolCallId("of nothing"), status="ok", text="3"),
         RunStop(reason="completed", cause="end_turn"),
     ]
     store, name = MemoryStore(SystemClock()), SessionId("ses_a")
@@ -350,6 +356,7 @@ async def test_a_log_from_elsewhere_is_made_whole_once_with_one_warning(
         enforced = found(session, ViewEnforced)
         assert [event.property_name for event in enforced]
         assert caplog.text.count("were left out of the View") == 1
+        assert session.parts.view.ready() == session.parts.view.events
         length = len(session.parts.log)
         await sessions.close(name)
         session = await sessions.load(name)
