@@ -6,7 +6,9 @@ properties and its condensations.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, ClassVar, Final
 
 from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
 from ..ids import EventId
@@ -31,14 +33,17 @@ def summary_id(condensation: EventId) -> EventId:
     return EventId(f"{condensation}-summary")
 
 
-ENTERING: Final[frozenset[type[Event]]] = frozenset((UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult))
-"""The kinds of event on a log that become entries, unless they stay out. All others are skipped."""
+Hidden = Callable[[Any], object]
+
+ENTERING: Final[dict[type[Event], Hidden | None]] = {
+    UserMessage: attrgetter("aside"),
+    AgentText: attrgetter("aside"),
+    AgentReasoning: None,
+    ToolCall: attrgetter("parent_id"),
+    ToolResult: attrgetter("parent_id"),
+}
+"""The kinds of event on a log that become entries, with what is true of those that stay out all the same.
+
+An aside is no business of the model's, nor is a call that a statement made. All other kinds are skipped."""
 TEXTS: Final = (UserMessage, AgentText, AgentReasoning, Summary)
 """The kinds of entry that are neither action nor observation."""
-
-
-def stays_out(event: Event) -> bool:
-    """Whether an event of an entering kind is none of the model's business: a statement's own call, or an aside."""
-    if isinstance(event, TOOL_EVENTS):
-        return event.parent_id is not None
-    return isinstance(event, (UserMessage, AgentText)) and event.aside

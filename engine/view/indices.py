@@ -47,10 +47,10 @@ class Indices:
         for closer in self._closers[type(entry)]:
             closed = closer(position, entry)
             if closed is not None:
-                start = closed.start
-                while open_gaps and open_gaps[-1] >= start:
+                first, last = closed
+                while open_gaps and open_gaps[-1] >= first:
                     open_gaps.pop()
-                if closed.stop > after:
+                if last == after:
                     is_open = False
         if is_open:
             open_gaps.append(after)

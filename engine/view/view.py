@@ -13,7 +13,7 @@ from ..errors import InvalidEventError
 from ..events import UNSTAMPED, Condensation, CondensationRequest, Event
 from .condensation import condensed, settled, summary_is_safe
 from .enforcement import Correction, enforce
-from .entries import ENTERING, stays_out, summary_id
+from .entries import ENTERING, summary_id
 from .indices import Indices
 from .properties import PROPERTIES, Property
 from .rule import BoundaryRule
@@ -43,10 +43,10 @@ class View(Window):
         self._enforcing = enforcing
         self._last = UNSTAMPED
         tables = [each.recorders() for each in self._properties]
-        kinds = {kind for table in tables for kind in table} | ENTERING
+        kinds = {kind for table in tables for kind in table} | ENTERING.keys()
         recorders = {kind: tuple(table[kind] for table in tables if kind in table) for kind in kinds}
-        self._entering = {kind: recorders[kind] for kind in ENTERING}
-        self._passing = {kind: recorders[kind] for kind in kinds - ENTERING}
+        self._entering = {kind: (is_hidden, recorders[kind]) for kind, is_hidden in ENTERING.items()}
+        self._passing = {kind: recorders[kind] for kind in kinds - ENTERING.keys()}
 
     @classmethod
     def from_events(cls, events: Iterable[Event], rule: BoundaryRule = BoundaryRule.GAPS) -> View:
@@ -68,10 +68,11 @@ class View(Window):
         if event.seq <= self._last:
             raise InvalidEventError(event.kind, f"position {event.seq} does not follow {self._last} in the View")
         self._last = event.seq
-        recorders = self._entering.get(type(event))
-        if recorders is None:
+        entering = self._entering.get(type(event))
+        if entering is None:
             return self._pass(event)
-        if stays_out(event):
+        is_hidden, recorders = entering
+        if is_hidden is not None and is_hidden(event):
             return ()
         for recorder in recorders:
             recorder(event)

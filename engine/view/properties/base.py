@@ -20,11 +20,14 @@ Key = TypeVar("Key", bound=Hashable)
 Recorder = Callable[[Any], None]
 """Told of every event of one kind on the log, in order. Calls and results of statements are never told."""
 
-Closer = Callable[[int, Any], range | None]
+Closed = tuple[int, int]
+"""The first and the last of neighbouring gaps that are closed."""
+
+Closer = Callable[[int, Any], Closed | None]
 """Told of every entry of one kind with its position, in order; returns the gaps which it closes for good, if any.
 
 Gap `i` is the one before entry `i`; the entry just told about adds the gap after it, which may be closed at once. The
-range ends with the gap before that entry or the gap after it. A gap may be closed by several entries; none is ever
+last one closed is the gap before that entry or the gap after it. A gap may be closed by several entries; none is ever
 opened again.
 """
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from ...events import Event, ToolCall
 from ...ids import LlmResponseId
 from ..rule import BoundaryRule
-from .base import AllOrNothing, Closer, Enforcement, Recorder
+from .base import AllOrNothing, Closed, Closer, Enforcement, Recorder
 
 
 class BatchAtomicity:
@@ -50,8 +50,8 @@ class _Batches:
         self._offset = offset
         self._first: dict[LlmResponseId, int] = {}
 
-    def closes(self, position: int, call: ToolCall) -> range | None:
+    def closes(self, position: int, call: ToolCall) -> Closed | None:
         response = call.llm_response_id
         first = position if response is None else self._first.setdefault(response, position)
         low = first + self._offset
-        return range(low, position + 1) if low <= position else None
+        return (low, position) if low <= position else None

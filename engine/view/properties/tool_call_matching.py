@@ -15,7 +15,7 @@ from ...events import Event, RunStop, ToolCall, ToolResult
 from ...ids import ToolCallId
 from ..entries import TEXTS
 from ..rule import BoundaryRule
-from .base import Closer, Enforcement, Positions, Recorder
+from .base import Closed, Closer, Enforcement, Positions, Recorder
 
 
 class ToolCallMatching:
@@ -58,17 +58,17 @@ class _OpenCalls:
     def __init__(self) -> None:
         self._open: set[ToolCallId] = set()
 
-    def asked(self, position: int, call: ToolCall) -> range | None:
+    def asked(self, position: int, call: ToolCall) -> Closed | None:
         self._open.add(call.tool_call_id)
-        return range(position + 1, position + 2)
+        return (position + 1, position + 1)
 
-    def answered(self, position: int, result: ToolResult) -> range | None:
+    def answered(self, position: int, result: ToolResult) -> Closed | None:
         self._open.discard(result.tool_call_id)
-        return range(position + 1, position + 2) if self._open else None
+        return (position + 1, position + 1) if self._open else None
 
-    def waited(self, position: int, text: Event) -> range | None:
+    def waited(self, position: int, text: Event) -> Closed | None:
         del text
-        return range(position + 1, position + 2) if self._open else None
+        return (position + 1, position + 1) if self._open else None
 
 
 class _Pairs:

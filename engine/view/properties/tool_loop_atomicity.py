@@ -30,7 +30,7 @@ from ...events import (
 from ...ids import LlmResponseId, Seq
 from ..entries import TEXTS, TOOL_EVENTS
 from ..rule import BoundaryRule
-from .base import AllOrNothing, Closer, Enforcement, Recorder
+from .base import AllOrNothing, Closed, Closer, Enforcement, Recorder
 
 _BREAKS: Final = (UserMessage, AgentText, AgentReasoning, RunStop, Condensation, CondensationRequest)
 
@@ -95,17 +95,17 @@ class _Loops:
     def __init__(self) -> None:
         self._inside = False
 
-    def asked(self, position: int, call: ToolCall) -> range | None:
+    def asked(self, position: int, call: ToolCall) -> Closed | None:
         if call.thinking:
             self._inside = True
             return None
-        return range(position, position + 1) if self._inside else None
+        return (position, position) if self._inside else None
 
-    def answered(self, position: int, result: ToolResult) -> range | None:
+    def answered(self, position: int, result: ToolResult) -> Closed | None:
         del result
-        return range(position, position + 1) if self._inside else None
+        return (position, position) if self._inside else None
 
-    def broken(self, position: int, text: Event) -> range | None:
+    def broken(self, position: int, text: Event) -> Closed | None:
         del position, text
         self._inside = False
         return None
@@ -120,9 +120,9 @@ class _PublishedLoops(_Loops):
         super().__init__()
         self._thinking: set[LlmResponseId] = set()
 
-    def asked(self, position: int, call: ToolCall) -> range | None:
+    def asked(self, position: int, call: ToolCall) -> Closed | None:
         response = call.llm_response_id
         if call.thinking and response is not None:
             self._thinking.add(response)
         self._inside = self._inside or bool(call.thinking) or response in self._thinking
-        return range(position, position + 1) if self._inside else None
+        return (position, position) if self._inside else None

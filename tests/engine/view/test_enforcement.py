@@ -15,6 +15,7 @@ from engine.events import AgentText, Event, FileChanged, UsageReported, UserMess
 from engine.ids import EventId, MessageId, Seq
 from engine.view import BoundaryRule, Correction, View, properties
 from engine.view.properties import PROPERTIES, Closer, Enforcement, Property, Recorder
+from engine.view.properties.base import Closed
 from tests.engine.view.rows import condensation, log_of
 from tests.support.view_reference import ids
 
@@ -146,14 +147,14 @@ class QuestionsAreAnswered:
     def closers(self) -> Mapping[type[Event], Closer]:
         asked: list[int] = []
 
-        def ask(position: int, message: UserMessage) -> range | None:
+        def ask(position: int, message: UserMessage) -> Closed | None:
             if message.text.endswith("?"):
                 asked.append(position)
             return None
 
-        def answer(position: int, text: AgentText) -> range | None:
+        def answer(position: int, text: AgentText) -> Closed | None:
             del text
-            return range(asked.pop() + 1, position + 1) if asked else None
+            return (asked.pop() + 1, position) if asked else None
 
         return {UserMessage: ask, AgentText: answer}
 
