@@ -19,16 +19,18 @@ from .delete import delete
 from .doctor import doctor
 from .export_session import export_session
 from .gc import gc
-from .import_session import import_session
+from .import_session import IMPORT_EXAMPLES, import_session
+from .printing import visible
 from .sessions import sessions
-from .show import show
+from .show import SHOW_EXAMPLES, show
 
 EXAMPLES: Final = """\b
 Examples:
   rewindow sessions                 the sessions there are, newest first
   rewindow show ses_0193f2a1        the timeline of one (any unique start of its id)
-  rewindow show ses_0193f2a1 --events   its whole log as JSON lines
+  rewindow show ses_0193f2a1 --cycles   its requests, with what came of each
   rewindow export ses_0193f2a1 -o kept.jsonl   all of it, to keep or for `rewindow import`
+  rewindow import chat.json         a conversation of another program, to go on with here
   rewindow delete ses_0193f2a1      one that is not needed any more
   rewindow gc --older-than 30d      those unused for 30 days; the space is given back
   rewindow doctor                   is everything in place, and if not, what to do
@@ -38,15 +40,16 @@ Editors start the agent themselves: configure the command `rewindow-acp`.
 Where sessions are kept, and everything else that can be set: docs/configuration.md.
 """
 
-COMMANDS: Final[tuple[tuple[str, Callable[..., None]], ...]] = (
-    ("sessions", sessions),
-    ("show", show),
-    ("export", export_session),
-    ("import", import_session),
-    ("delete", delete),
-    ("gc", gc),
-    ("doctor", doctor),
+COMMANDS: Final[tuple[tuple[str, Callable[..., None], str | None], ...]] = (
+    ("sessions", sessions, None),
+    ("show", show, SHOW_EXAMPLES),
+    ("export", export_session, None),
+    ("import", import_session, IMPORT_EXAMPLES),
+    ("delete", delete, None),
+    ("gc", gc, None),
+    ("doctor", doctor, None),
 )
+"""Name, function, and what stands below its help."""
 
 
 def _app() -> typer.Typer:
@@ -59,8 +62,8 @@ def _app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    for name, command in COMMANDS:
-        app.command(name)(command)
+    for name, command, examples in COMMANDS:
+        app.command(name, epilog=examples)(command)
     return app
 
 
@@ -90,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return 130
     except EngineError as error:
-        sys.stderr.write(f"rewindow: {error}\n")
+        sys.stderr.write(f"rewindow: {visible(str(error))}\n")
         return 1
     except (BrokenPipeError, SystemExit):  # the latter is how typer itself ends in this case, and in no other
         _abandon_output()  # the reader, a pager perhaps, has left

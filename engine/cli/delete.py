@@ -10,7 +10,7 @@ import typer
 from ..errors import EngineError
 from ..ports import SessionRow
 from .opened import find, store
-from .printing import shown, size
+from .printing import shown, size, visible
 
 
 def delete(
@@ -32,7 +32,7 @@ def delete(
                 typer.echo(f"deleted {session_id}")
             except EngineError as error:
                 failed = True
-                typer.echo(f"rewindow: {error}", err=True)
+                typer.echo(f"rewindow: {visible(str(error))}", err=True)
     if failed:
         raise typer.Exit(1)
 

@@ -11,6 +11,7 @@ import typer
 from ..errors import EngineError
 from .checks import CHECKS
 from .checks.finding import Finding
+from .printing import visible
 
 _COLOURS: Final = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "failed": typer.colors.RED}
 
@@ -24,7 +25,7 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="One JSON object p
             if as_json:
                 typer.echo(json.dumps({"check": name, "grade": finding.grade, "text": finding.text}))
             else:
-                typer.echo(f"{typer.style(f'{finding.grade:>6}', fg=_COLOURS[finding.grade])}  {finding.text}")
+                typer.echo(f"{typer.style(f'{finding.grade:>6}', fg=_COLOURS[finding.grade])}  {visible(finding.text)}")
     if failed:
         raise typer.Exit(1)
 

@@ -13,7 +13,7 @@ import typer
 from ..errors import InvalidRequestError
 from ..store.jsonl_export import export_lines
 from .opened import find, store
-from .printing import shown
+from .printing import shown, visible_json
 
 
 def export_session(
@@ -24,7 +24,8 @@ def export_session(
     with store() as opened:
         lines = export_lines(opened, find(opened, session).session_id)
         if output == "-":
-            _write(sys.stdout.fileno(), lines, "standard output")
+            on_screen = map(_visible, lines) if sys.stdout.isatty() else lines
+            _write(sys.stdout.fileno(), on_screen, "standard output")
         else:
             _write_file(Path(os.path.realpath(output)), lines)
 
@@ -53,6 +54,10 @@ def _write_file(path: Path, lines: Iterable[bytes]) -> None:
             os.close(descriptor)
     except OSError as error:
         raise InvalidRequestError(f"cannot write {name}: {error.strerror}") from error
+
+
+def _visible(line: bytes) -> bytes:
+    return visible_json(line.decode()).encode()
 
 
 def _write(descriptor: int, lines: Iterable[bytes], name: str) -> None:

@@ -1,17 +1,41 @@
-"""Text and figures as every command prints them. Must not know any command."""
+"""Text and figures as every command prints them: nothing that a session holds can steer the terminal it is shown on.
+
+Must not know any command.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from typing import Final
 
 _UNITS: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""C0 but for tab and newline, DEL, C1, and what turns the direction of the text that follows."""
+_CONTROL_IN_JSON: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What JSON lets stand in a string as it is."""
+
+
+def visible(text: str) -> str:
+    r"""The text with every control character but tab and newline as an escape that can be read: `\x1b`, `\u202e`."""
+    return _CONTROL.sub(_escape, text)
+
+
+def visible_json(text: str) -> str:
+    """JSON of the same value, in which no control character stands as it is."""
+    return _CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def shown(text: str) -> str:
-    """One line that any terminal can take: what is not printable or not Unicode, such as an escape, is replaced."""
-    unicode = os.fsencode(text).decode("utf-8", "backslashreplace") if _is_path(text) else ascii(text)[1:-1]
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in unicode)
+    r"""One line that any terminal can take: what is not printable or not Unicode is an escape, a newline too."""
+    unicode = os.fsencode(text).decode("utf-8", "backslashreplace") if _is_path(text) else text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in unicode)
+
+
+def first_line(text: str, width: int) -> str:
+    """The first line that says something, as `shown` shows it, cut to `width` characters with an ellipsis."""
+    line = shown(next((line.strip() for line in text.splitlines() if line.strip()), ""))
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def size(count: int) -> str:
@@ -20,6 +44,10 @@ def size(count: int) -> str:
         if count >= factor:
             return f"{count / factor:,.1f} {unit}"
     return f"{count} B"
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def _is_path(text: str) -> bool:

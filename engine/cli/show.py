@@ -3,44 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import typer
 
 from ..cycles import cycles_of, to_json
-from ..events import AgentText, EnvironmentRestored, Event, ExecutionFinished, FileChanged, RunStop, UserMessage
+from ..events import (
+    AgentText,
+    EnvironmentRestored,
+    Event,
+    ExecutionFinished,
+    FileChanged,
+    RunStop,
+    StatementRecorded,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from ..events.codec import encode
+from ..ids import ToolCallId
 from ..projection.results import result_text
 from ..timeline.index import Timeline
+from .calls import call_line
+from .cycles_text import cycles_text
 from .opened import find, store
+from .printing import shown, visible, visible_json
+
+SHOW_EXAMPLES: Final = """\b
+Examples:
+  rewindow show ses_0193f2a1                   what was said and what ran, oldest first
+  rewindow show ses_0193 --cycles              each request with its steps and how it ended
+  rewindow show ses_0193 --cycles --json | jq .cycles[0].rounds
+  rewindow show ses_0193 --events | grep tool_result
+"""
 
 
 def show(
     session: str = typer.Argument(help="The session's id, or the start of it."),
     events: bool = typer.Option(False, "--events", help="The whole log, one JSON object per line."),
-    cycles: bool = typer.Option(False, "--cycles", help="The request cycles with their rounds and steps, as JSON."),
+    cycles: bool = typer.Option(False, "--cycles", help="The request cycles with their steps."),
+    as_json: bool = typer.Option(False, "--json", help="With --cycles: as one JSON object, with the rounds too."),
 ) -> None:
     """Show a session's timeline, oldest first."""
+    if as_json and not cycles:
+        raise typer.BadParameter("--json goes with --cycles; the log as JSON is --events")
+    if events and cycles:
+        raise typer.BadParameter("--events and --cycles are two views; give one")
     with store() as opened:
         row = find(opened, session)
         log = opened.load(row.session_id)
     if events:
         for event in log:
-            typer.echo(encode(event))
+            _echo_json(encode(event))
         return
-    if cycles:
-        typer.echo(to_json(cycles_of(log)))
+    if as_json:
+        _echo_json(to_json(cycles_of(log)))
         return
-    typer.echo(f"{row.session_id}  {row.cwd}  {row.events:,} events\n")
-    for block in _blocks(log):
-        typer.echo(block + "\n")
+    typer.echo(f"{row.session_id}  {shown(row.cwd)}  {row.events:,} events\n")
+    for block in cycles_text(cycles_of(log)) if cycles else _blocks(log):
+        typer.echo(visible(block) + "\n")
+
+
+def _echo_json(data: bytes) -> None:
+    # As bytes, because JSON is UTF-8 whatever the terminal takes.
+    typer.echo(visible_json(data.decode()).encode())
 
 
 def _blocks(log: Sequence[Event]) -> list[str]:
     timeline = Timeline()
+    statements = {event.tool_call_id for event in log if isinstance(event, StatementRecorded)}
+    calls = {event.tool_call_id for event in log if isinstance(event, ToolCall) and event.parent_id is not None}
     blocks: list[str] = []
     for event in log:
         timeline.apply(event)
-        block = _block(event, timeline)
+        block = _block(event, timeline) or _foreign(event, statements | calls)
         if block:
             blocks.append(block)
     return blocks
@@ -61,6 +97,17 @@ def _block(event: Event, timeline: Timeline) -> str | None:
             return _indented("restored> ", "\n".join(lines))
         case RunStop(cause=cause, detail=detail) if cause != "end_turn":
             return f"[{cause}{': ' + detail if detail else ''}]"
+        case _:
+            return None
+
+
+def _foreign(event: Event, ours: set[ToolCallId]) -> str | None:
+    """A call or a result of an imported conversation; one of ours is shown as its statement."""
+    match event:
+        case ToolCall(tool_call_id=call) if call not in ours:
+            return f"call> {call_line(event)}"
+        case ToolResult(tool_call_id=call, status=status, text=text) if call not in ours:
+            return _indented("    " if status == "ok" else f"    [{status}] ", text)
         case _:
             return None
 

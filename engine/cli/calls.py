@@ -1,0 +1,20 @@
+"""One line for a tool call, as every view for people has it. Must not know any view."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ..events import ToolCall
+from .printing import first_line
+
+WIDTH: Final = 100
+"""Characters of a line that stands for something longer."""
+
+
+def call_line(call: ToolCall) -> str:
+    """The tool, and the first line of its source, or its arguments as JSON."""
+    source = call.arguments.get("source")
+    text = source if isinstance(source, str) else msgspec.json.encode(call.arguments).decode()
+    return f"{first_line(call.tool, WIDTH)} {first_line(text, WIDTH)}".rstrip()

@@ -1,0 +1,13 @@
+"""Conversations that other programs recorded, read as events of a session. Pure: bytes in, events and a report out.
+
+One file per format, one row each in `formats.FORMATS`. Must not know stores or views: whether what came of it is
+well-formed is for the View to see to. Called by `rewindow import`.
+"""
+
+from __future__ import annotations
+
+from .formats import FORMATS, Format, read
+from .report import Report
+from .writer import Imported, Writer
+
+__all__ = ["FORMATS", "Format", "Imported", "Report", "Writer", "read"]
