@@ -26,7 +26,13 @@ def _scripted(argument: str) -> Model:
     return ScriptedModel.from_file(argument)
 
 
-MODELS: Final[dict[str, Callable[[str], Model]]] = {"direct": _direct, "scripted": _scripted}
+def _provider(argument: str) -> Model:
+    from .provider import ProviderModel
+
+    return ProviderModel.from_spec(argument)
+
+
+MODELS: Final[dict[str, Callable[[str], Model]]] = {"direct": _direct, "scripted": _scripted, "provider": _provider}
 
 
 def make_model(spec: str) -> Model:

@@ -27,7 +27,8 @@ That is not Python, and no language model is configured, so what you type runs a
     read("pyproject.toml")                      a whole file as text
 
 Everything you run is on a timeline: /timeline. What a model would read: /context. More: /help.
-To script replies, set REWINDOW_MODEL=scripted:REPLIES.jsonl."""
+For a language model: pip install 'rewindow[providers]', its key, and REWINDOW_MODEL=provider:anthropic:MODEL (or
+openai, google). To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
 
 
 def statement_in(text: str) -> str | None:

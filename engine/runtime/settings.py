@@ -54,7 +54,7 @@ class Option(Struct, frozen=True):
 
 OPTIONS: Final = (
     Option("state_dir", lambda text: Path(text).expanduser(), "where sessions are kept"),
-    Option("model", str, "`direct`, or `scripted:FILE` for replies from a file"),
+    Option("model", str, "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
     Option("python", str, "the project's Python, where its environment is not found by itself"),
     Option("context_budget", _positive(int), "tokens that a projection may use"),
     Option("max_rounds", _positive(int), "model calls in one turn before it stops"),

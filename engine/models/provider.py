@@ -1,0 +1,111 @@
+"""A real language model: any provider that pydantic-ai reaches, behind the extra `providers`.
+
+Owns retries before anything was streamed, and when the library is imported: with the first reply, on a thread,
+because that takes seconds. Must not know wire formats. Chosen as `provider:<provider>:<model>`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from ..errors import InvalidRequestError
+from ..ports import ModelError, ModelSignal, Prompt
+from .provider_failure import ProviderFailure
+from .routes import Route, route_to
+
+if TYPE_CHECKING:
+    from .provider_stream import ProviderClient
+
+EXTRA: Final = "pip install 'rewindow[providers]'"
+ATTEMPTS: Final = 5
+"""How often one call is made at most."""
+FIRST_PAUSE: Final = 0.5
+"""Seconds before the second attempt; doubled for each later one, and spread by half to either side."""
+LONGEST_PAUSE: Final = 60.0
+"""Seconds. A provider that asks for more is not waited for."""
+
+
+class ProviderModel:
+    """Streams replies of the model at the end of `route`.
+
+    Args:
+        route: the provider and its model.
+        pause: waits so many seconds.
+        chance: a number in [0, 1) for the spread of pauses.
+    """
+
+    summarizes = True
+
+    def __init__(
+        self,
+        route: Route,
+        pause: Callable[[float], Awaitable[None]] = anyio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._route = route
+        self._pause = pause
+        self._chance = chance
+        self._client: ProviderClient | None = None
+
+    @classmethod
+    def from_spec(cls, spec: str, environ: Mapping[str, str] = os.environ) -> ProviderModel:
+        """Raises InvalidRequestError for a spec without provider and model, or where the extra is not installed."""
+        route = route_to(spec, environ)
+        if find_spec("pydantic_ai") is None:
+            raise InvalidRequestError(f"model `provider:{spec}` needs an extra: {EXTRA}")
+        return cls(route)
+
+    @property
+    def name(self) -> str:
+        return self._route.name
+
+    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        """One reply. Raises ModelError, ContextTooLongError; what was streamed before stays said."""
+        attempt = 0
+        while True:
+            attempt += 1
+            streamed = False
+            try:
+                client = await self._connected()
+                async with aclosing(client.stream(prompt)) as signals:
+                    async for signal in signals:
+                        streamed = True
+                        yield signal
+                return
+            except ProviderFailure as failure:
+                wait = self._wait(attempt, failure.after)
+                if streamed or not failure.transient or attempt == ATTEMPTS or wait > LONGEST_PAUSE:
+                    raise failure.error from failure.__cause__
+            await self._pause(wait)
+
+    async def aclose(self) -> None:
+        """Closes the connections, if there are any."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    def _wait(self, attempt: int, asked: float | None) -> float:
+        backoff = FIRST_PAUSE * 2 ** (attempt - 1) * (0.5 + self._chance())
+        return backoff if asked is None else max(asked, backoff)
+
+    async def _connected(self) -> ProviderClient:
+        if self._client is None:
+            self._client = await anyio.to_thread.run_sync(_connect, self._route, abandon_on_cancel=True)
+        return self._client
+
+
+def _connect(route: Route) -> ProviderClient:
+    try:
+        from .provider_stream import ProviderClient
+
+        return ProviderClient(route)
+    except ImportError as error:
+        raise ModelError(f"{route.name} needs a package: {error}; {EXTRA}") from None

@@ -1,0 +1,93 @@
+"""What went wrong at a provider: in words for the user, and whether asking again may help.
+
+Owns the reading of pydantic-ai's errors, which classify those of every provider. Must not know how a retry is done.
+Imports pydantic-ai, so it is imported with the first reply only. Called by `provider_stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    UserError,
+)
+
+from ..ports import ContextTooLongError, ModelError
+from .provider_failure import ProviderFailure
+
+_TRANSIENT: Final = (ModelRateLimitError, ModelServerError, ModelUnavailableError)
+_TOO_LONG: Final = (
+    "context_length_exceeded",
+    "maximum context length",
+    "prompt is too long",
+    "exceed context limit",
+    "input token count",
+    "exceeds the available context size",
+    "request_too_large",
+)
+"""How OpenAI, vLLM, Anthropic (three ways), Gemini and llama.cpp say that a prompt is too long, in lower case."""
+_LONGEST: Final = 500
+
+
+def failure_of(error: Exception, name: str, variables: Sequence[str]) -> ProviderFailure:
+    """What `error` means.
+
+    Args:
+        error: raised while a request was made or its answer read.
+        name: what the user calls the model.
+        variables: the environment variables that hold this provider's credentials.
+    """
+    text = _words(error)
+    if isinstance(error, ModelContextWindowExceededError) or _is_too_long(error, text):
+        return ProviderFailure(ContextTooLongError(f"{name}: {text}"))
+    # What a provider says about a key may quote it, so only we speak here.
+    if isinstance(error, ModelAuthenticationError):
+        return ProviderFailure(ModelError(f"{name} does not accept the credentials: {_set(variables)}"))
+    if isinstance(error, UserError):
+        missing = "API_KEY" in error.message and bool(variables)
+        return ProviderFailure(ModelError(f"{name} needs credentials: {_set(variables)}" if missing else text))
+    if isinstance(error, ModelConnectionError):
+        # Who was silent for as long as a read may last is not asked for the same again.
+        silent = isinstance(error, ModelTimeoutError) and error.phase == "read"
+        said = "did not answer in time" if silent else f"cannot be reached: {text}"
+        return ProviderFailure(ModelError(f"{name} {said}"), transient=not silent)
+    after = error.retry_after if isinstance(error, ModelAPIError) else None
+    return ProviderFailure(ModelError(f"{name}: {text}"), transient=_is_transient(error), after=after)
+
+
+def _is_transient(error: Exception) -> bool:
+    hint = error.provider_retry_hint if isinstance(error, ModelHTTPError) else None
+    return hint if hint is not None else isinstance(error, _TRANSIENT)
+
+
+def _is_too_long(error: Exception, text: str) -> bool:
+    if not isinstance(error, ModelAPIError) or isinstance(error, (*_TRANSIENT, ModelConnectionError)):
+        return False
+    said = f"{error.provider_error_code} {error.provider_error_type} {text}".lower()
+    return any(phrase in said for phrase in _TOO_LONG)
+
+
+def _set(variables: Sequence[str]) -> str:
+    return f"set {' or '.join(variables)} to a valid key" if variables else "see the provider's documentation"
+
+
+def _words(error: Exception) -> str:
+    """The provider's own sentence where there is one, bounded."""
+    said: object = getattr(error, "body", None)
+    for key in ("error", "message"):
+        if isinstance(said, dict):
+            said = cast(dict[str, object], said).get(key, cast(object, said))
+    text = said if isinstance(said, str) and said.strip() else str(error) or type(error).__name__
+    if isinstance(error, ModelHTTPError):
+        text = f"{text} (HTTP {error.status_code})"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
