@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.agents import Agent
+from tests.support.aimock import Aimock, aimock
+from tests.support.judge import judge
 from tests.support.scripts import last_value, load, logged, scripted, transcript
 
 BUDGET = {"REWINDOW_CONTEXT_BUDGET": "6000"}
@@ -52,3 +57,41 @@ def test_compact_replaces_the_conversation_and_the_names_stay(tmp_path: Path) ->
         assert last_value(agent) == "21"
         assert agent.prompt(session, "/compact") == "end_turn"
         assert agent.prompt(session, "/context") == "end_turn"
+
+
+def says(index: int, heard: str, **response: object) -> dict[str, object]:
+    """What the provider answers a request with so many of its replies in it, whose newest user text has `heard`."""
+    return {"match": {"turnIndex": index, "userMessage": heard}, "response": response}
+
+
+def runs(source: str, call: str) -> list[dict[str, object]]:
+    return [{"id": call, "name": "python", "arguments": {"source": source}}]
+
+
+CONVERSATION = [
+    says(0, "[the user]", content="Seven hundred words were counted.\nx is 20."),
+    says(0, "letters", content="I look.", reasoning="x is there.", toolCalls=runs("x + 1", "call_2")),
+    says(1, "", content="It is 21."),
+    says(0, "count", content="I count.", reasoning="By printing.", toolCalls=runs(f"x = 20\n{LONG}", "call_1")),
+]
+
+
+@pytest.mark.parametrize("model", ["provider:openai:gpt-5", "provider:anthropic:claude-sonnet-4-5"])
+def test_a_conversation_with_a_provider_goes_on_after_it_was_condensed(tmp_path: Path, model: str) -> None:
+    with aimock(tmp_path, CONVERSATION) as mock, judge(mock.url) as strict:
+        env = Aimock(strict.url).openai | Aimock(strict.url).anthropic
+        with Agent(tmp_path / "state", "--model", model, env=env) as agent:
+            session = agent.open(tmp_path)
+            assert agent.prompt(session, "count the words") == "end_turn"
+            assert agent.prompt(session, "/compact") == "end_turn"
+            (call,) = condensations(agent)
+            assert "Seven hundred words were counted." in str(call["content"])
+            assert agent.prompt(session, "and the letters?") == "end_turn"
+            assert agent.text().endswith("It is 21.")
+        assert strict.refused == []
+        assert len(strict.asked) == 5
+        first, last = (json.dumps(strict.asked[at]["messages"]) for at in (3, 4))
+        assert "Seven hundred words were counted." in first
+        assert "count the words" not in first
+        assert "call_1" not in last
+        assert "call_2" in last
