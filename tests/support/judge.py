@@ -63,7 +63,7 @@ def judge(server: str) -> Iterator[Judge]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *_: object) -> None:
             pass
 
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
