@@ -14,6 +14,7 @@ from acp_adapter.wire.model import to_wire
 from engine.errors import SessionReadOnlyError
 from engine.events import UNSTAMPED, Attachment
 from engine.events.conversation import PromptKind
+from engine.ids import Seq
 from engine.runtime.session import Session
 from engine.runtime.tickets import Ticket, TurnEnd
 
@@ -34,6 +35,7 @@ class Conversation:
         self._history = session.parts.log.events
         self._pump: Pump | None = None
         self._started = anyio.Event()
+        self._is_shown = False
         self._unanswered: set[Ticket] = set()
         self.closed: anyio.Event | None = None
         """Set when it is closed; there as soon as somebody closes it."""
@@ -41,30 +43,50 @@ class Conversation:
 
     async def start(self, tasks: TaskGroup) -> None:
         """Begins to show what happens in the session; only after the response that names it. Not to be repeated."""
-        from acp_adapter.client_ports import EditorPermissions
-        from acp_adapter.pump import Pump
-        from acp_adapter.updates import Updates, available_commands
+        from acp_adapter.updates import available_commands
 
-        updates = Updates(self.session.parts.cwd)
-        updates.skip(self._history)
-        self._pump = Pump(self._subscription, updates, self.send)
-        self.session.attach(EditorPermissions(self.session.session_id, self._peer, self._pump.sent))
-        tasks.start_soon(self._pump.run)
+        pump = self._prepare()
+        tasks.start_soon(pump.run)
+        self._is_shown = True
         self._started.set()
         await self.send(to_wire(available_commands()))
+
+    def _prepare(self) -> Pump:
+        from acp_adapter.client_ports import EditorPermissions
+        from acp_adapter.pump import Pump
+        from acp_adapter.updates import Updates
+
+        if self._pump is None:
+            updates = Updates(self.session.parts.cwd)
+            updates.skip(self._history)
+            self._pump = Pump(self._subscription, updates, self.send)
+            self.session.attach(EditorPermissions(self.session.session_id, self._peer, self._shown))
+        return self._pump
+
+    async def _shown(self, seq: Seq) -> None:
+        await self._started.wait()
+        if self._is_shown:
+            assert self._pump is not None
+            await self._pump.sent(seq)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether `start` was called."""
+        return self._is_shown
+
+    def give_up(self) -> None:
+        """Has nobody wait for `start`, which may not come: the request that opened this failed, or the client left."""
+        self._started.set()
 
     async def send(self, update: dict[str, Any]) -> None:
         """Sends one update of this session."""
         await self._peer.notify("session/update", {"sessionId": self.session.session_id, "update": update})
 
     async def replay(self) -> None:
-        """Shows again everything that was shown, from the log."""
+        """Shows again everything that was shown, once each, whatever happens meanwhile."""
         from acp_adapter.updates import Updates
 
-        updates = Updates(self.session.parts.cwd)
-        for event in self.session.parts.log.events:
-            for update in updates.replayed(event):
-                await self.send(to_wire(update))
+        await self._prepare().replay(self.session.parts.log, Updates(self.session.parts.cwd))
 
     def accept(self, text: str, attachments: Sequence[Attachment], wanted: PromptKind | None) -> Ticket:
         """Takes a prompt the moment its line is read."""
@@ -97,13 +119,13 @@ class Conversation:
 
     async def _end(self, ticket: Ticket) -> TurnEnd:
         end = await ticket.end()
-        await self._started.wait()
-        assert self._pump is not None
         # A session that has become read-only will never publish what it could not commit.
         with suppress(SessionReadOnlyError):
             await self.session.parts.journal.durable(end.seq)
-            await self._pump.sent(end.seq)
-            await self._pump.caught_up()
+            await self._shown(end.seq)
+            if self._is_shown:
+                assert self._pump is not None
+                await self._pump.caught_up()
         return end
 
     async def settled(self) -> None:

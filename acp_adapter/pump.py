@@ -1,7 +1,8 @@
 """Carries what a session publishes to the editor: in order, merged, and never faster than an editor can draw.
 
 The first piece of a stream goes out at once; pieces that follow within a frame are joined. Knows when everything up to
-an event was handed to the peer, which is what a prompt's response has to wait for. One per open session.
+an event was handed to the peer, which is what a prompt's response has to wait for, and what a replay goes up to. One
+per open session.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from acp_adapter.updates import Updates
 from acp_adapter.wire.model import to_wire
 from engine.events import Event
 from engine.ids import Seq
+from engine.log import EventLog
 from engine.runtime.journal import Item, OutputStreamed, ReasoningStreamed, Subscription, TextStreamed
 
 FRAME_SECONDS: Final = 1 / 60
@@ -34,20 +36,34 @@ class Pump:
         self._handled = 0
         self._progress = anyio.Event()
         self._ended = False
+        self._turn = anyio.Lock()
 
     async def run(self) -> None:
         try:
             async for batch in self._subscription.batches(FRAME_SECONDS):
-                for item in merged(batch):
-                    for update in self._updates.live(item):
-                        await self._send(to_wire(update))
-                    if isinstance(item, Event):
-                        self._advance(item.seq)
+                async with self._turn:
+                    for item in merged(batch):
+                        for update in self._updates.live(item):
+                            await self._send(to_wire(update))
+                        if isinstance(item, Event):
+                            self._advance(item.seq)
                 self._handled += len(batch)
                 self._advance(self._sent)
         finally:
             self._ended = True
             self._advance(self._sent)
+
+    async def replay(self, log: EventLog, updates: Updates) -> None:
+        """Shows again, through the fresh `updates`, what was shown so far; `run` pauses and then goes on after it.
+
+        What is on the log and not shown yet is left to `run`, so that nothing is missing and nothing comes twice.
+        """
+        async with self._turn:
+            for event in log.events[: self._sent + 1]:
+                for update in updates.replayed(event):
+                    await self._send(to_wire(update))
+            for update in self._updates.unfinished():
+                await self._send(to_wire(update))
 
     async def sent(self, seq: Seq) -> None:
         """Waits until everything up to the event at `seq` was handed to the peer, or nothing more will be."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -58,7 +58,7 @@ class Connection:
         self._peer: Peer[Connection] | None = None
         self.client: ClientCapabilities | None = None
         self._conversations: dict[str, Conversation] = {}
-        self._reopening = anyio.Lock()
+        self._changing = anyio.Lock()
 
     # --- used by handlers ---------------------------------------------------------------------------------------------
 
@@ -114,15 +114,20 @@ class Connection:
         gc.freeze()
         gc.enable()
 
-    def adopt(self, session: Session, context: Context[Connection, Any]) -> Conversation:
-        """Registers a session; prompts may come from now on. It is shown once the response of `context` is out.
+    async def adopt(self, opening: Awaitable[Session], context: Context[Connection, Any]) -> Conversation:
+        """Registers a session once it is open: prompts may come. It is shown when the response of `context` is out.
 
-        Clients drop or choke on updates for a session whose id they have not been told.
+        Clients drop or choke on updates for a session whose id they have not been told. What opens a session is not
+        cancelled half-way, because the store would go on holding one that nobody has.
         """
         from acp_adapter.conversation import Conversation
 
         assert self._peer is not None
         assert self._tasks is not None
+        session: Session | None = None
+        with anyio.CancelScope(shield=True):
+            session = await opening
+        assert session is not None
         conversation = Conversation(session, self._peer)
         self._conversations[session.session_id] = conversation
         tasks = self._tasks
@@ -131,21 +136,49 @@ class Connection:
         context.after_response(self.end_start_up)
         return conversation
 
-    async def reopen(self, session_id: str, context: Context[Connection, Any]) -> Conversation:
+    async def reopen(self, session_id: str, context: Context[Connection, Any], *, is_replayed: bool) -> Conversation:
         """The conversation of a session of the store, which may be open on this connection already.
+
+        `is_replayed`: what was shown of it is shown again first. If that fails or is cancelled, a session that was not
+        open before is not open afterwards.
 
         Raises:
             SessionNotFoundError, SessionInUseError.
         """
         # One at a time, so that a second request for the same session finds what the first has opened.
-        async with self._reopening:
+        async with self._changing:
             conversation = self.find(session_id)
             if conversation is not None and conversation.closed is not None:
                 await conversation.closed.wait()
                 conversation = None
+            if conversation is None:
+                conversation = await self.adopt(self.sessions.load(SessionId(session_id)), context)
+            if is_replayed:
+                await self._replay(conversation)
+            return conversation
+
+    async def delete(self, session_id: str) -> None:
+        """Closes a session where it is open on this connection, and removes it from the store.
+
+        Raises:
+            SessionInUseError: another process has it.
+        """
+        # One at a time, because the store would tell a second request that the session is in use by the first.
+        async with self._changing:
+            conversation = self.find(session_id)
             if conversation is not None:
-                return conversation
-            return self.adopt(await self.sessions.load(SessionId(session_id)), context)
+                await self.close(conversation)
+            await self.sessions.delete(SessionId(session_id))
+
+    async def _replay(self, conversation: Conversation) -> None:
+        try:
+            await conversation.replay()
+        except BaseException:
+            if not conversation.is_shown:
+                # The client is told that it is not open, so prompts that came meanwhile are not shown either.
+                conversation.give_up()
+                await self.close(conversation)
+            raise
 
     def conversation(self, session_id: str) -> Conversation:
         """The open conversation of this id.
@@ -172,10 +205,14 @@ class Connection:
         conversation.closed = anyio.Event()
         session_id = conversation.session.session_id
         conversation.session.begin_close()
-        await conversation.settled()
-        await self.sessions.close(session_id)
-        self._conversations.pop(session_id, None)
-        conversation.closed.set()
+        try:
+            # A client that gives up waiting must not leave a session that can neither be used nor opened again.
+            with anyio.CancelScope(shield=True):
+                await conversation.settled()
+                await self.sessions.close(session_id)
+        finally:
+            self._conversations.pop(session_id, None)
+            conversation.closed.set()
 
     # --- the whole life -----------------------------------------------------------------------------------------------
 
@@ -196,6 +233,7 @@ class Connection:
     async def _client_gone(self) -> None:
         for conversation in self._conversations.values():
             conversation.session.cancel()
+            conversation.give_up()
 
 
 async def serve(read_fd: int, write_fd: int, settings: Settings, zygote: Zygote) -> None:

@@ -62,7 +62,7 @@ from engine.events import (
     ViewEnforced,
 )
 from engine.execution import Location
-from engine.ids import StatementId, ToolCallId
+from engine.ids import MessageId, StatementId, ToolCallId
 from engine.projection.prompt import user_text
 from engine.projection.results import result_text
 from engine.runtime.commands import COMMANDS
@@ -86,7 +86,9 @@ class Updates:
         self._cwd = cwd
         self._calls: dict[StatementId, ToolCallId] = {}
         self._pending: set[ToolCallId] = set()
+        self._unannounced: dict[ToolCallId, ToolCall] = {}
         self._output: dict[ToolCallId, str] = {}
+        self._streaming: dict[MessageId, list[TextStreamed | ReasoningStreamed]] = {}
         self._policy = Policy()
         self._file_call: tuple[str, str] | None = None
         self._condensing: str | None = None
@@ -95,17 +97,27 @@ class Updates:
     def live(self, item: Event | Signal) -> Sequence[WireModel]:
         """What to send for something that just happened. Streamed messages are not sent again when they are whole."""
         match item:
-            case TextStreamed(message_id=message_id, text=text):
-                return [AgentMessageChunk(content=TextContent(text=text), message_id=message_id)]
-            case ReasoningStreamed(message_id=message_id, text=text):
-                return [AgentThoughtChunk(content=TextContent(text=text), message_id=message_id)]
+            case TextStreamed() | ReasoningStreamed():
+                self._streaming.setdefault(item.message_id, []).append(item)
+                return [_chunk(item, item.text)]
             case OutputStreamed():
                 return [self._printed(item)]
             case UserMessage() | AgentText() | AgentReasoning():
+                self._streaming.pop(item.message_id, None)
                 self.replayed(item)
                 return []
+            case RunStop():
+                # What was answered beside the run was streamed and has no event that would end it.
+                self._streaming.clear()
+                return self.replayed(item)
             case _:
                 return self.replayed(item)
+
+    def unfinished(self) -> Sequence[WireModel]:
+        """What was sent for signals whose event is still to come; a replay ends with it."""
+        messages = [_chunk(parts[0], "".join(part.text for part in parts)) for parts in self._streaming.values()]
+        printed = [w.ToolCallUpdate(tool_call_id=call, content=[_block(text)]) for call, text in self._output.items()]
+        return [*messages, *printed]
 
     def replayed(self, event: Event) -> Sequence[WireModel]:
         """What to send for an event of a session that is loaded."""
@@ -139,6 +151,7 @@ class Updates:
     def _recorded(self, event: StatementRecorded) -> Sequence[WireModel]:
         self._calls[event.statement_id] = event.tool_call_id
         self._pending.add(event.tool_call_id)
+        self._unannounced.pop(event.tool_call_id, None)
         return [
             w.ToolCall(
                 tool_call_id=event.tool_call_id,
@@ -182,23 +195,30 @@ class Updates:
 
     def _called(self, event: ToolCall) -> Sequence[WireModel]:
         if event.parent_id is None:
-            return []  # because its statement is announced by StatementRecorded
+            # Its statement is announced by StatementRecorded; one of another program's has none.
+            self._unannounced[event.tool_call_id] = event
+            return []
+        return [self._call(event, "in_progress")]
+
+    def _call(self, event: ToolCall, status: w.ToolCallStatus, output: str | None = None) -> WireModel:
         tool = TOOLS.get(event.tool)
         path = event.arguments.get("path")
         locations = [w.ToolCallLocation(path=os.path.join(self._cwd, path))] if isinstance(path, str) else []
-        return [
-            w.ToolCall(
-                tool_call_id=event.tool_call_id,
-                title=f"{event.tool} {path if isinstance(path, str) else ''}".strip()[:TITLE_CHARS],
-                name=event.tool,
-                kind=tool.kind if tool else "other",
-                status="in_progress",
-                locations=locations,
-                raw_input=event.arguments,
-            )
-        ]
+        return w.ToolCall(
+            tool_call_id=event.tool_call_id,
+            title=f"{event.tool} {path if isinstance(path, str) else ''}".strip()[:TITLE_CHARS],
+            name=event.tool,
+            kind=tool.kind if tool else "other",
+            status=status,
+            content=[] if output is None else [_block(output)],
+            locations=locations,
+            raw_input=event.arguments,
+        )
 
     def _answered(self, event: ToolResult) -> Sequence[WireModel]:
+        call = self._unannounced.pop(event.tool_call_id, None)
+        if call is not None:
+            return [self._call(call, "completed" if event.status == "ok" else "failed", event.text)]
         if event.parent_id is None and event.tool_call_id not in self._pending:
             return []  # because the end of what began is announced by ExecutionFinished
         return [
@@ -349,6 +369,12 @@ def available_commands() -> AvailableCommandsUpdate:
             for command in COMMANDS.values()
         ]
     )
+
+
+def _chunk(signal: TextStreamed | ReasoningStreamed, text: str) -> WireModel:
+    if isinstance(signal, TextStreamed):
+        return AgentMessageChunk(content=TextContent(text=text), message_id=signal.message_id)
+    return AgentThoughtChunk(content=TextContent(text=text), message_id=signal.message_id)
 
 
 def _block(text: str) -> w.Content:

@@ -19,12 +19,7 @@ def _accept(connection: Connection, params: SessionRequest) -> None:
 
 
 async def _handle(context: Context[Connection, None], params: SessionRequest) -> None:
-    from engine.ids import SessionId  # loads the engine
-
-    conversation = context.connection.find(params.session_id)
-    if conversation is not None:
-        await context.connection.close(conversation)
-    await context.connection.sessions.delete(SessionId(params.session_id))
+    await context.connection.delete(params.session_id)
 
 
 METHOD: Final = Method("session/delete", SessionRequest, _accept, _handle)

@@ -18,8 +18,7 @@ def _accept(connection: Connection, params: LoadSessionRequest) -> None:
 async def _handle(context: Context[Connection, None], params: LoadSessionRequest) -> LoadSessionResponse:
     from acp_adapter.options import config_options, mode_state  # loads the engine
 
-    conversation = await context.connection.reopen(params.session_id, context)
-    await conversation.replay()
+    conversation = await context.connection.reopen(params.session_id, context, is_replayed=True)
     policy = conversation.session.parts.policy
     return LoadSessionResponse(modes=mode_state(policy), config_options=list(config_options(policy)))
 

@@ -24,8 +24,8 @@ async def _handle(context: Context[Connection, None], params: NewSessionRequest)
     connection = context.connection
     if params.mcp_servers:
         _log.warning("%d MCP servers were given; this version does not connect to any", len(params.mcp_servers))
-    session = await connection.sessions.create(params.cwd, tuple(params.additional_directories))
-    connection.adopt(session, context)
+    opening = connection.sessions.create(params.cwd, tuple(params.additional_directories))
+    session = (await connection.adopt(opening, context)).session
     policy = session.parts.policy
     return NewSessionResponse(
         session_id=session.session_id, modes=mode_state(policy), config_options=list(config_options(policy))

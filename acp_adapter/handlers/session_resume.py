@@ -18,7 +18,7 @@ def _accept(connection: Connection, params: ResumeSessionRequest) -> None:
 async def _handle(context: Context[Connection, None], params: ResumeSessionRequest) -> LoadSessionResponse:
     from acp_adapter.options import config_options, mode_state  # loads the engine
 
-    conversation = await context.connection.reopen(params.session_id, context)
+    conversation = await context.connection.reopen(params.session_id, context, is_replayed=False)
     policy = conversation.session.parts.policy
     return LoadSessionResponse(modes=mode_state(policy), config_options=list(config_options(policy)))
 

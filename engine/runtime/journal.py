@@ -2,24 +2,25 @@
 
 Owns the rule that nothing a client sees because of an event leaves before that event is durable. Stands between
 `EventLog`, which hands every event on, and the store's writer thread. Subscribers are the adapters' pumps. Must not
-know what events mean.
+know what events mean, but for which one ends a stream of signals.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from typing import Literal
+from collections.abc import AsyncIterator
+from typing import Final, Literal
 
 import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import SessionReadOnlyError
-from ..events import Event
+from ..events import AgentReasoning, AgentText, Event, ExecutionFinished
 from ..ids import MessageId, Seq, SessionId, ToolCallId
 from ..ports import Store
+from .project import Redactor
 
 
 class TextStreamed(Struct, frozen=True):
@@ -47,6 +48,8 @@ class OutputStreamed(Struct, frozen=True):
 Signal = TextStreamed | ReasoningStreamed | OutputStreamed
 Item = Event | Signal
 
+_NO_SECRETS: Final = Redactor([])
+
 HIGH_WATER = 8_192
 """Items that a subscriber may lag behind before `room` makes the sender wait."""
 
@@ -54,10 +57,11 @@ HIGH_WATER = 8_192
 class Journal:
     """One session's outgoing order. Used from the event loop only, but for the store's commit callback."""
 
-    def __init__(self, store: Store, session_id: SessionId, redact: Callable[[str], str] = str) -> None:
-        """`redact` takes secrets out of what is signalled; a secret that is cut by two signals is not found."""
+    def __init__(self, store: Store, session_id: SessionId, redactor: Redactor = _NO_SECRETS) -> None:
+        """`redactor` takes secrets out of what is signalled, also those that are cut by two signals."""
         self._store = store
-        self._redact = redact
+        self._redactor = redactor
+        self._held: dict[object, Signal] = {}
         self._session_id = session_id
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Item] = deque()
@@ -79,12 +83,36 @@ class Journal:
         if self._failure is not None:
             raise self._failure
         self._store.submit(self._session_id, event)
+        self._end_streams(event)
         self._waiting.append(event)
 
-    def signal(self, signal: Signal) -> None:
-        """Publishes a signal after the events before it; it is not kept."""
-        self._waiting.append(replace(signal, text=self._redact(signal.text)))
-        self._publish()
+    def signal(self, signal: Signal, *, is_whole: bool = False) -> None:
+        """Publishes a signal after the events before it; it is not kept.
+
+        An end of it that may be the start of a secret waits for the next piece of its stream or for the stream's event;
+        `is_whole` says that neither will come.
+        """
+        stream = (signal.tool_call_id, signal.stream) if isinstance(signal, OutputStreamed) else signal.message_id
+        held = self._held.pop(stream, None)
+        text = (held.text if held else "") + signal.text
+        shown, rest = (self._redactor.redact(text), "") if is_whole else self._redactor.redact_piece(text)
+        if rest:
+            self._held[stream] = replace(signal, text=rest)
+        if shown:
+            self._waiting.append(replace(signal, text=shown))
+            self._publish()
+
+    def _end_streams(self, event: Event) -> None:
+        match event:
+            case AgentText(message_id=message_id) | AgentReasoning(message_id=message_id):
+                held = self._held.pop(message_id, None)
+                if held is not None:
+                    self._waiting.append(replace(held, text=self._redactor.redact(held.text)))
+            case ExecutionFinished():
+                # Shows all that was printed in the place of what was streamed.
+                self._held = {key: held for key, held in self._held.items() if not isinstance(held, OutputStreamed)}
+            case _:
+                pass
 
     async def room(self) -> None:
         """Waits while a subscriber is far behind, so that a slow client slows the model and not the memory."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -154,6 +155,8 @@ class Redactor:
         # As they are, and as they are written in JSON and in a repr.
         known = sorted({form for value in long for form in _forms(value)}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
+        self._known = sorted(known)
+        self._longest = len(known[0]) if known else 0
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Redactor:
@@ -163,6 +166,32 @@ class Redactor:
     def redact(self, text: str) -> str:
         """The text with every known value replaced by `***`."""
         return self._pattern.sub(HIDDEN, text) if self._pattern else text
+
+    def redact_piece(self, text: str) -> tuple[str, str]:
+        """The same for a text that goes on: what can be shown of it, and the rest, which may be the start of a value.
+
+        The rest, usually empty and always shorter than a value, belongs in front of what comes next.
+        """
+        shown: list[str] = []
+        start = 0
+        while True:
+            found = self._pattern.search(text, start) if self._pattern else None
+            kept = self._open_value(text, start, found.start() if found else len(text) - 1)
+            if found is None or kept is not None:
+                end = len(text) if kept is None else kept
+                return "".join([*shown, text[start:end]]), text[end:]
+            shown += text[start : found.start()], HIDDEN
+            start = found.end()
+
+    def _open_value(self, text: str, start: int, last: int) -> int | None:
+        """The first position from `start` to `last` from which the text is a value's beginning and not all of it."""
+        for position in range(max(start, len(text) - self._longest + 1), last + 1):
+            beginning = text[position:]
+            # The values that begin with it, and are longer, come right after it in the order of texts.
+            after = bisect_right(self._known, beginning)
+            if after < len(self._known) and self._known[after].startswith(beginning):
+                return position
+        return None
 
 
 def _forms(value: str) -> tuple[str, ...]:

@@ -133,7 +133,8 @@ class Session:
         command, argument = _command_in(ticket.text)
         if command is None or command.glance is None:
             return False
-        self.parts.journal.signal(TextStreamed(ticket.message_id, command.glance(self.parts, argument)))
+        text = command.glance(self.parts, argument)
+        self.parts.journal.signal(TextStreamed(ticket.message_id, text), is_whole=True)
         ticket.settle(TurnEnd("end_turn", None, Seq(len(self.parts.log) - 1)))
         return True
 
@@ -275,7 +276,7 @@ class Session:
 
     def _say(self, text: str) -> None:
         message_id = self.parts.minter.message()
-        self.parts.journal.signal(TextStreamed(message_id, text))
+        self.parts.journal.signal(TextStreamed(message_id, text), is_whole=True)
         self.parts.log.append(AgentText(message_id=message_id, text=text, aside=True))
 
 

@@ -79,7 +79,7 @@ class Sessions:
             SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
         )
         project = find_project_environment(cwd, self._environ, self._settings.python)
-        journal = Journal(self._store, session_id, self._redactor.redact)
+        journal = Journal(self._store, session_id, self._redactor)
         self._store.acquire(session_id, journal.committed)
         session = self._assemble(session_id, cwd, directories, project, journal)
         opened = session.parts.log.append(
@@ -98,7 +98,7 @@ class Sessions:
         """
         from .repair import repair, settle  # not needed for a new session, whose client waits
 
-        journal = Journal(self._store, session_id, self._redactor.redact)
+        journal = Journal(self._store, session_id, self._redactor)
         self._store.acquire(session_id, journal.committed)
         try:
             row = await anyio.to_thread.run_sync(self._store.row, session_id)

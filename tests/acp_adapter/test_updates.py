@@ -22,6 +22,7 @@ from engine.events import (
     RunStop,
     StatementRecorded,
     ToolCall,
+    ToolResult,
     UserMessage,
 )
 from engine.execution import Captured
@@ -188,3 +189,15 @@ def test_the_end_of_a_run_says_when_and_which_request_cycle_it_was() -> None:
         }
     }
     assert "title" not in update
+
+
+def test_a_call_of_another_program_is_shown_with_its_result() -> None:
+    call = ToolCall(tool_call_id=CALL, tool="grep", arguments={"pattern": "x", "path": "a.py"})
+    result = ToolResult(tool_call_id=CALL, status="error", text="no match")
+    updates = Updates("/w")
+    assert sent(updates, call) == []
+    (update,) = sent(updates, result)
+    assert (update["sessionUpdate"], update["title"], update["status"]) == ("tool_call", "grep a.py", "failed")
+    assert "no match" in str(update["content"])
+    assert update["rawInput"] == {"pattern": "x", "path": "a.py"}
+    assert sent(updates, result) == []

@@ -293,6 +293,23 @@ def test_cancel_while_the_namespace_is_rebuilt_after_a_statement_that_ended_its_
     assert_rebuilt(agent, session, gate)
 
 
+def test_cancel_while_the_namespace_is_rebuilt_for_an_attachment(tmp_path: Path, gate: Gate) -> None:
+    with Agent(tmp_path / "state") as first:
+        session = with_slow_history(first, tmp_path, gate)
+    attached = {"type": "resource", "resource": {"uri": "mem://notes", "text": "notes"}}
+    with Agent(tmp_path / "state") as agent:
+        agent.initialize()
+        load(agent, session, tmp_path)
+        content = [{"type": "text", "text": "kept + 1"}, attached]
+        prompt = agent.begin("session/prompt", {"sessionId": session, "prompt": content})
+        agent.until(runs)
+        gate.reached()
+        agent.notify("session/cancel", cancel(session))
+        assert_cancelled(agent, prompt)
+        gate.release()
+        assert_rebuilt(agent, session, gate)
+
+
 @pytest.mark.parametrize("text", ["kept + 1", "/context"])
 def test_cancel_while_a_loaded_session_is_rebuilt(tmp_path: Path, gate: Gate, text: str) -> None:
     with Agent(tmp_path / "state") as first:

@@ -54,7 +54,7 @@ class Interleaving:
         self.tokens = [f"token_{next(self.numbers)}_" for _ in range(2)]
         self.open = [True, True]
         self.waiting: tuple[dict[int, str], dict[int, str]] = ({}, {})
-        self.answered: dict[int, str] = {}
+        self.cancelled = [False, False]
         for which in (0, 1):
             self._prompt(which, "count", f"{self.tokens[which]} = [0]")
             self.settle(which)
@@ -76,6 +76,7 @@ class Interleaving:
             case "command":
                 self._prompt(which, kind, "/timeline")
             case "cancel":
+                self.cancelled[which] = True
                 self.agent.notify("session/cancel", params)
             case "settle":
                 self.settle(which)
@@ -91,23 +92,29 @@ class Interleaving:
         """Has every prompt of the session answered; a runaway one only ends when it is cancelled."""
         waiting = self.waiting[which]
         if "long" in waiting.values():
+            early = [prompt for prompt, kind in waiting.items() if kind == "long" and prompt in self._came()]
+            assert self.cancelled[which] or not early, "ended by what was meant for the other session"
             self.agent.notify("session/cancel", {"sessionId": self.sessions[which]})
         for prompt, answer in self._answers(waiting).items():
             allowed = {"cancelled"} if waiting[prompt] == "long" else {"end_turn", "cancelled"}
             assert reason(answer) in allowed, (waiting[prompt], answer)
         waiting.clear()
+        self.cancelled[which] = False
 
     def _answers(self, wanted: dict[int, str]) -> dict[Any, Any]:
         """Answers may have come while something else was waited for."""
-        came = {message["id"]: message for message in self.agent.received[self.start :] if "method" not in message}
+        came = self._came()
         missing = [prompt for prompt in wanted if prompt not in came]
         return {**{prompt: came[prompt] for prompt in wanted if prompt in came}, **responses(self.agent, missing)}
 
+    def _came(self) -> dict[Any, Any]:
+        return {message["id"]: message for message in self.agent.received[self.start :] if "method" not in message}
+
     def close(self, which: int) -> None:
+        self.cancelled[which] = True
         assert self.agent.call("session/close", {"sessionId": self.sessions[which]}) == {}
         self.open[which] = False
-        came = {message["id"] for message in self.agent.received[self.start :] if "method" not in message}
-        assert set(self.waiting[which]) <= came, "a prompt was answered after the close"
+        assert set(self.waiting[which]) <= set(self._came()), "a prompt was answered after the close"
         self.settle(which)
 
     def reopen(self, which: int) -> None:

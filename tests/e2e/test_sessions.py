@@ -135,6 +135,57 @@ def test_a_load_while_a_statement_runs_shows_everything_once(agent: Agent, tmp_p
     assert [text for text in shown["messages"].values() if text == "2"] == ["2"]
 
 
+def test_a_load_while_a_message_streams_shows_it_once_and_whole(tmp_path: Path) -> None:
+    replies = [{"reasoning": "r" * 20, "text": "abcdefghij" * 4, "chunk": 1, "pause": 0.004}] * 3
+    with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies)) as agent:
+        session = agent.open(tmp_path)
+        for wanted in (says("r", "agent_thought_chunk"), says("b"), says("j")):
+            prompt = agent.begin_prompt(session, "go")
+            agent.until(wanted)
+            params = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
+            answers = responses(agent, [prompt, loading := agent.begin("session/load", params)])
+            assert reason(answers[prompt]) == "end_turn"
+            assert answers[loading]["result"]["modes"]
+            updates = agent.updates()
+            # What comes from the first message of the user on is the replay and what follows it.
+            begun = [update["sessionUpdate"] for update in updates].index("user_message_chunk")
+            again = transcript(updates[begun:])["messages"]
+            assert set(again.values()) == {"r" * 20, "abcdefghij" * 4}
+            agent.received.clear()
+            load(agent, session, tmp_path)
+            assert transcript(agent.updates())["messages"] == again
+            agent.received.clear()
+
+
+def test_a_load_while_a_statement_prints_shows_what_it_printed(agent: Agent, tmp_path: Path, gate: Gate) -> None:
+    session = agent.open(tmp_path)
+    prompt = agent.begin_prompt(session, f"print('printed', flush=True); {gate.source}; 42")
+    agent.until(says("printed", "tool_call_update"))
+    gate.reached()
+    before = len(agent.updates())
+    load(agent, session, tmp_path)
+    (call,) = transcript(agent.updates()[before:])["calls"].values()
+    assert (call["status"], "printed" in str(call["content"])) == ("in_progress", True)
+    gate.release()
+    assert reason(agent.response(prompt)) == "end_turn"
+
+
+def test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_are_there(tmp_path: Path) -> None:
+    first = Agent(tmp_path / "state")
+    session = first.open(tmp_path)
+    first.prompt(session, "x = 40\nprint('set')\n'value'")
+    first.prompt(session, "x / 0")
+    first.kill()
+    shown = transcript(first.updates())
+    del shown["last"]["available_commands_update"]
+    with Agent(tmp_path / "state") as second:
+        second.initialize()
+        load(second, session, tmp_path)
+        assert transcript(second.updates()) == shown
+        assert second.prompt(session, "x + 2") == "end_turn"
+        assert last_value(second) == "42"
+
+
 @pytest.mark.parametrize("method", RETURNING)
 def test_variables_are_there_again_after_the_agent_was_killed(tmp_path: Path, method: str) -> None:
     first = Agent(tmp_path / "state")
@@ -215,6 +266,47 @@ def test_sessions_are_listed_in_pages_newest_first(agent: Agent, tmp_path: Path)
     assert agent.call("session/list", {})["sessions"][0]["sessionId"] == made[0]
 
 
+def test_a_session_that_comes_or_goes_between_two_pages_neither_hides_nor_repeats_another(
+    agent: Agent, tmp_path: Path
+) -> None:
+    agent.initialize()
+    made = [agent.new_session(tmp_path) for _ in range(53)]
+    first = agent.call("session/list", {"cwd": str(tmp_path)})
+    shown = [row["sessionId"] for row in first["sessions"]]
+    for gone in (shown[-1], shown[0], made[0]):
+        agent.call("session/delete", {"sessionId": gone})
+    agent.new_session(tmp_path)
+    second = agent.call("session/list", {"cwd": str(tmp_path), "cursor": first["nextCursor"]})
+    assert [row["sessionId"] for row in second["sessions"]] == [made[2], made[1]]
+
+
+# --- delete -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_session_is_gone_for_everybody_and_twice_is_once(agent: Agent, tmp_path: Path) -> None:
+    session = agent.open(tmp_path)
+    kept = agent.new_session(tmp_path)
+    prompt = agent.begin_prompt(session, "while True: pass")
+    agent.until(runs)
+    with Agent(tmp_path / "state") as other:
+        other.initialize()
+        error = other.error("session/delete", {"sessionId": session})
+        assert (error["code"], str(agent.process.pid) in error["message"]) == (-32600, True)
+        agent.write(b"".join(agent.line("session/delete", {"sessionId": session}, name) for name in "abcd"))
+        answers = responses(agent, [prompt, *"abcd"])
+        assert reason(answers[prompt]) == "cancelled"
+        assert next(iter(answers)) == prompt
+        assert [answers[name]["result"] for name in "abcd"] == [{}] * 4
+        for unknown in (session, "ses_unknown", "", "../etc"):
+            assert agent.call("session/delete", {"sessionId": unknown}) == {}
+        for one in (agent, other):
+            assert [row["sessionId"] for row in one.call("session/list", {})["sessions"]] == [kept]
+            for method in RETURNING:
+                params = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
+                assert one.error(method, params)["code"] == -32002
+    assert agent.prompt(kept, "6 * 7") == "end_turn"
+
+
 def cursor(value: Any) -> str:
     return base64.urlsafe_b64encode(value if isinstance(value, bytes) else json.dumps(value).encode()).decode()
 
@@ -266,6 +358,13 @@ def test_modes_and_options_change_while_a_statement_runs_and_are_kept(agent: Age
         assert loaded["modes"]["currentModeId"] == "plan"
         assert loaded["configOptions"] == answer["configOptions"]
         agent.call("session/close", {"sessionId": session})
+    load(agent, session, tmp_path, "session/resume")
+    agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+    agent.until(says("auto", "config_option_update"))
+    values = {
+        option["id"]: option["currentValue"] for option in agent.updates("config_option_update")[-1]["configOptions"]
+    }
+    assert values == {"mode": "auto", "_while_running": "steer"}
 
 
 def test_the_mode_is_an_option_too_and_both_are_kept_in_step(agent: Agent, tmp_path: Path) -> None:

@@ -114,6 +114,10 @@ class Agent:
             raise NoAnswerError(f"nothing for {seconds} s; stderr: {self.stderr.decode(errors='replace')}") from None
         if line is None:
             return None
+        if not line.endswith(b"\n"):
+            # Only what SIGKILL ended may have stopped in the middle of a line.
+            assert self.process.wait(SECONDS) == -signal.SIGKILL, line
+            return None
         message = json.loads(line)
         self.received.append(message)
         if message.get("method") == "session/request_permission" and self.permission is not None:
@@ -130,6 +134,12 @@ class Agent:
                 raise NoAnswerError(f"the agent has left; stderr: {self.stderr.decode(errors='replace')}")
             if wanted(message):
                 return message
+
+    def read_ahead(self, messages: int = 1 << 30) -> None:
+        """From now on reads only so far beyond what the test has taken; the agent waits where its pipe is full."""
+        with self._lines.mutex:
+            self._lines.maxsize = messages
+            self._lines.not_full.notify()
 
     def seen(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first message that is wanted, received already or to come; updates may precede a response."""

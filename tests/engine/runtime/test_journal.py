@@ -11,6 +11,7 @@ from engine.errors import SessionReadOnlyError
 from engine.events import AgentText, Event
 from engine.ids import MessageId, Seq, SessionId
 from engine.runtime.journal import HIGH_WATER, Item, Journal, Subscription, TextStreamed
+from engine.runtime.project import Redactor
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 
@@ -138,3 +139,40 @@ async def test_closing_ends_a_subscription_after_what_it_was_sent() -> None:
     journal.close()
     with anyio.fail_after(SECONDS):
         assert [batch async for batch in subscription.batches(pace=SECONDS)] == [[delta("last")]]
+
+
+SECRETS = Redactor(["very-secret", "very-secret-indeed"])
+
+
+async def test_a_secret_that_is_cut_by_two_signals_is_not_shown_and_nothing_else_is_lost() -> None:
+    journal = Journal(HeldStore(), SessionId("s"), SECRETS)
+    subscription = journal.subscribe()
+    for text in ("so ver", "y-sec", "ret-", "x; v", "ain; very-"):
+        journal.signal(delta(text))
+    journal.signal(TextStreamed(MessageId("other"), "secret"))
+    journal.write(event(0))
+    journal.committed(Seq(0), None)
+    items = await taken(subscription, 6)
+    shown = [item.text for item in items if isinstance(item, TextStreamed) and item.message_id == M]
+    assert "".join(shown) == "so ***-x; vain; very-"
+    assert items[-1] == event(0)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_an_end_that_may_be_a_secrets_start_waits_unless_nothing_follows(is_whole: bool) -> None:
+    journal = Journal(HeldStore(), SessionId("s"), SECRETS)
+    subscription = journal.subscribe()
+    journal.signal(delta("very-secret and v"), is_whole=is_whole)
+    assert await taken(subscription, 1) == [delta("*** and v" if is_whole else "*** and ")]
+    journal.write(event(0))
+    journal.committed(Seq(0), None)
+    assert await taken(subscription, 1) == ([event(0)] if is_whole else [delta("v"), event(0)])
+
+
+async def test_a_short_secret_that_might_have_become_a_longer_one_is_hidden_at_the_end_too() -> None:
+    journal = Journal(HeldStore(), SessionId("s"), SECRETS)
+    subscription = journal.subscribe()
+    journal.signal(delta("very-secret-in"))
+    journal.write(event(0))
+    journal.committed(Seq(0), None)
+    assert await taken(subscription, 2) == [delta("***-in"), event(0)]

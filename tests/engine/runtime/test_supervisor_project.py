@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.runtime.project import Redactor, allowed_variables, find_project_environment
 
@@ -93,3 +95,25 @@ def test_secret_values_are_hidden_and_short_ones_are_not() -> None:
         redactor.redact("x sk-12345678-longer y sk-12345678 short /home/someone") == "x *** y *** short /home/someone"
     )
     assert Redactor([]).redact("as it was") == "as it was"
+
+
+@given(
+    st.sets(st.text("ab", min_size=8, max_size=12), min_size=1, max_size=4),
+    st.lists(st.text("abc", max_size=14), max_size=12),
+)
+def test_a_text_in_pieces_is_redacted_like_the_whole(secrets: set[str], pieces: list[str]) -> None:
+    redactor = Redactor([*secrets, *(secret[:8] for secret in secrets)])
+    shown, rest = "", ""
+    for piece in pieces:
+        passed, rest = redactor.redact_piece(rest + piece)
+        shown += passed
+        assert len(rest) < max(map(len, secrets))
+    assert shown + redactor.redact(rest) == redactor.redact("".join(pieces))
+
+
+def test_a_piece_waits_no_longer_than_it_looks_like_a_secret() -> None:
+    redactor = Redactor(["very-secret"])
+    assert redactor.redact_piece("a very") == ("a ", "very")
+    assert redactor.redact_piece("a very good") == ("a very good", "")
+    assert redactor.redact_piece("very-secret") == ("***", "")
+    assert Redactor([]).redact_piece("very") == ("very", "")

@@ -1,0 +1,151 @@
+"""Statements that attack their process or start others: each is recorded, variables come back, the next prompt is fine.
+
+And what a rebuild of the namespace must never do again: whatever such a statement did outside.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.agents import Agent
+from tests.support.scripts import (
+    assert_at_rest,
+    assert_cancelled,
+    family,
+    last_value,
+    load,
+    logged,
+    update_in,
+)
+
+LOOP_IN_C = "import collections, itertools\ncollections.deque(itertools.repeat(1), maxlen=0)"
+WAITING = (
+    "subprocess.run(['sleep', '600'])",
+    "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\nsum(range(10**13))",
+)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    with Agent(tmp_path / "state") as running:
+        yield running
+
+
+def ended(agent: Agent) -> dict[str, Any]:
+    return agent.updates("tool_call_update")[-1]
+
+
+def finished(tmp_path: Path, session: str) -> list[dict[str, Any]]:
+    return [event for event in logged(tmp_path / "state", session) if event["kind"] == "execution_finished"]
+
+
+# --- a process that is attacked from within ---------------------------------------------------------------------------
+
+
+FATAL = (
+    ("import os; os._exit(7)", "exited with code 7"),
+    ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+    ("import os; os.closerange(0, 1024)", "closed the connection"),
+)
+
+
+def test_statements_that_end_their_worker_are_recorded_and_names_come_back(agent: Agent, tmp_path: Path) -> None:
+    session = agent.open(tmp_path)
+    agent.prompt(session, "kept = [1]; also = kept")
+    for source, words in FATAL:
+        assert agent.prompt(session, f"print('before', flush=True)\n{source}") == "end_turn"
+        shown = [update for update in agent.updates("tool_call_update") if update.get("status") == "failed"][-1]
+        text = shown["content"][0]["content"]["text"]
+        assert [word in text for word in ("before", "WorkerDied", words)] == [True] * 3, text
+        assert agent.prompt(session, "kept.append(1); kept is also") == "end_turn"
+        assert last_value(agent) == "True"
+    assert agent.prompt(session, "kept") == "end_turn"
+    assert last_value(agent) == "[1, 1, 1, 1]"
+    recorded = [event["exception"] and event["exception"]["type"] for event in finished(tmp_path, session)]
+    assert recorded == [None, *["WorkerDied", None] * 3, None]
+    assert_at_rest(agent)
+
+
+def test_a_statement_that_closes_standard_streams_loses_no_later_output(agent: Agent, tmp_path: Path) -> None:
+    session = agent.open(tmp_path)
+    agent.prompt(session, "import os, sys; kept = 41")
+    for closed in ((1, 2), (0, 1, 2)):
+        agent.prompt(session, f"for fd in {closed}: os.close(fd)")
+        assert ended(agent)["status"] == "completed"
+        agent.prompt(session, "print('out'); print('err', file=sys.stderr); os.system('echo child'); kept + 1")
+        text = ended(agent)["content"][0]["content"]["text"]
+        assert [word in text for word in ("out", "err", "child")] == [True] * 3, text
+        assert last_value(agent) == "42"
+    assert not [event for event in logged(tmp_path / "state", session) if event["kind"] == "environment_restored"]
+
+
+def test_a_statement_that_cannot_be_interrupted_ends_at_its_time_limit_and_names_come_back(tmp_path: Path) -> None:
+    with Agent(tmp_path / "state", "--statement-seconds", "0.3") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, "kept = 41")
+        assert agent.prompt(session, LOOP_IN_C) == "end_turn"
+        (shown,) = (update for update in agent.updates("tool_call_update") if update.get("status") == "failed")
+        assert shown["rawOutput"]["status"] == "timeout"
+        assert agent.prompt(session, "kept + 1") == "end_turn"
+        assert last_value(agent) == "42"
+        assert_at_rest(agent)
+
+
+def test_cancelled_statements_take_the_processes_they_wait_for_with_them(agent: Agent, tmp_path: Path) -> None:
+    session = agent.open(tmp_path)
+    agent.prompt(session, "import os, subprocess; kept = 41")
+    for number, source in enumerate(WAITING):
+        prompt = agent.begin_prompt(session, f"print('go {number}', flush=True)\n{source}")
+        agent.until(lambda message, said=f"go {number}": said in str(update_in(message).get("content")))
+        agent.notify("session/cancel", {"sessionId": session})
+        assert_cancelled(agent, prompt)
+        assert "sleep" not in [process.name() for process in family(psutil.Process(agent.process.pid))]
+    assert agent.prompt(session, "kept + 1") == "end_turn"
+    assert last_value(agent) == "42"
+
+
+# --- what a rebuild must not do again ---------------------------------------------------------------------------------
+
+
+def test_a_rebuild_neither_writes_starts_nor_connects_and_says_so(tmp_path: Path) -> None:
+    log, marker = tmp_path / "log.txt", tmp_path / "marker"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        place = server.getsockname()
+        effects = (
+            f"with open({str(log)!r}, 'a') as f: _ = f.write('once\\n')",
+            f"import subprocess; _ = subprocess.run(['touch', {str(marker)!r}])",
+            f"import socket; _ = socket.create_connection({place!r})",
+        )
+        first = Agent(tmp_path / "state")
+        session = first.open(tmp_path)
+        first.prompt(session, "x = 40")
+        for source in effects:
+            first.prompt(session, source)
+            assert ended(first)["status"] == "completed"
+        first.prompt(session, "x += 1")
+        first.kill()
+        server.accept()[0].close()
+        marker.unlink()
+        with Agent(tmp_path / "state") as agent:
+            agent.initialize()
+            load(agent, session, tmp_path)
+            assert agent.prompt(session, "x + 1") == "end_turn"
+            assert last_value(agent) == "42"
+            with pytest.raises(BlockingIOError):
+                server.accept()
+            assert (log.read_text(), marker.exists()) == ("once\n", False)
+            (shown,) = (call for call in agent.updates("tool_call") if call["title"] == "Rebuilt the namespace")
+    (restored,) = (event for event in logged(tmp_path / "state", session) if event["kind"] == "environment_restored")
+    for number, what in ((2, f"open {log}"), (3, "subprocess.Popen"), (4, "socket.connect")):
+        stops = [line for line in restored["divergences"] if line.startswith(f"<statement {number}>")]
+        assert f"<statement {number}> was kept from {what}" in stops
+        assert any("ReplayEffect" in line and "instead of ok" in line for line in stops)
+        assert all(line in shown["content"][0]["content"]["text"] for line in stops)
+    assert not [line for line in restored["divergences"] if line.startswith(("<statement 1>", "<statement 5>"))]
