@@ -143,6 +143,11 @@ class WorkerConnection:
             return message
         return None
 
+    def look(self) -> None:
+        """Takes notice of what has come, without waiting. Not while somebody receives."""
+        if not self.dead:
+            self._serve_ready()
+
     async def acknowledged(self) -> None:
         """Returns when every interrupt asked for has been sent, or the worker is dead."""
         while self._unacknowledged and not self.dead:

@@ -168,6 +168,23 @@ def test_killing_every_worker_there_is_again_and_again_keeps_the_names(tmp_path:
             assert last_value(agent) == str(number + 1)
 
 
+def test_a_worker_that_dies_while_the_user_is_asked_is_replaced_before_the_statement_runs(tmp_path: Path) -> None:
+    model = scripted(tmp_path, {"statement": "x = 20"}, {}, {"statement": "x += 1; x"}, {})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, "begin")
+        agent.permission = None
+        prompt = agent.begin_prompt(session, "go on")
+        agent.until(asks_permission)
+        killed = workers(agent)
+        for worker in killed:
+            worker.kill()
+        assert_gone(killed)
+        agent.answer(agent.received[-1], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
+        assert reason(agent.response(prompt)) == "end_turn"
+        assert last_value(agent) == "21"
+
+
 def test_killing_the_zygote_of_an_idle_session_does_not_end_it(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)
