@@ -71,7 +71,7 @@ class Condenser:
 
     async def is_due(self, environment: Environment) -> bool:
         """Whether to condense before the model is called; not where nothing has changed since nothing could go."""
-        if self._stuck == self._gaps():
+        if self._stuck is not None and self._stuck == self._gaps():
             return False
         return self._view.unhandled_condensation_request or not await self._projector.fits(environment)
 

@@ -41,6 +41,14 @@ class Projection(Struct, frozen=True, kw_only=True):
     handles: tuple[HandleRow, ...]
 
 
+class _Bound(Struct, frozen=True):
+    """What the first `length` messages of a View in that generation cost at most."""
+
+    generation: int = 0
+    length: int = 0
+    tokens: int = 0
+
+
 class Projector:
     """Projects one session within `budget` tokens."""
 
@@ -50,13 +58,15 @@ class Projector:
         self._instructions = instructions(cwd)
         self._instruction_tokens: int | None = None
         self._counts: dict[EventId, int] = {}
+        self._bound = _Bound()
         self.latest: Projection | None = None
 
     async def project(self, environment: Environment) -> Projection:
         """The projection of this moment, kept as `latest`."""
         messages = self._view.ready(open_run=True)
-        part = await environment.project(self._uncounted(messages), self._tail_budget)
-        self._take(messages, part.text_tokens)
+        uncounted = self._uncounted(messages)
+        part = await environment.project(self._texts(uncounted), self._tail_budget)
+        self._take(uncounted, part.text_tokens)
         costs = self._costs(messages)
         if sum(costs) > self.room:
             messages, costs = await self._shrunk(environment, messages, costs)
@@ -79,19 +89,30 @@ class Projector:
 
     async def fits(self, environment: Environment) -> bool:
         """Whether the messages fit their room. Counts only where they may not."""
-        messages = self._view.ready(open_run=True)
-        # No token is less than a byte.
-        uncounted = sum(len(text.encode("utf-8", "replace")) for text in self._uncounted(messages))
-        known = sum(self._counts.get(message.event_id, MESSAGE_OVERHEAD) for message in messages)
-        if uncounted + known <= self.room:
+        if self._at_most() <= self.room:
             return True
-        return sum(await self.costs(environment, messages)) <= self.room
+        costs = await self.costs(environment, self._view.ready(open_run=True))
+        self._bound = _Bound(self._view.generation, len(self._view), sum(costs))
+        return self._bound.tokens <= self.room
+
+    def _at_most(self) -> int:
+        """Tokens that the View's messages cannot exceed. O(messages that are new since the last call)."""
+        bound = self._bound if self._bound.generation == self._view.generation else _Bound(self._view.generation)
+        new = self._view.events[bound.length :]
+        # No token is less than a byte.
+        bytes_at_most = (
+            self._counts.get(event.event_id) or MESSAGE_OVERHEAD + len(message_text(event).encode("utf-8", "replace"))
+            for event in new
+        )
+        self._bound = _Bound(bound.generation, bound.length + len(new), bound.tokens + sum(bytes_at_most))
+        return self._bound.tokens
 
     async def costs(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
         """Exact tokens of each of the messages."""
-        texts = self._uncounted(messages)
+        uncounted = self._uncounted(messages)
+        texts = self._texts(uncounted)
         if texts:
-            self._take(messages, (await environment.project(texts, 0)).text_tokens)
+            self._take(uncounted, (await environment.project(texts, 0)).text_tokens)
         return self._costs(messages)
 
     def narrow(self) -> None:
@@ -106,16 +127,19 @@ class Projector:
     def _costs(self, messages: Sequence[Event]) -> list[int]:
         return [self._counts[message.event_id] for message in messages]
 
-    def _uncounted(self, messages: Sequence[Event]) -> list[str]:
-        texts = [message_text(message) for message in messages if message.event_id not in self._counts]
+    def _uncounted(self, messages: Sequence[Event]) -> list[Event]:
+        return [message for message in messages if message.event_id not in self._counts]
+
+    def _texts(self, uncounted: Sequence[Event]) -> list[str]:
+        """What to count: the messages, and before them the instructions if they have not been counted."""
+        texts = [message_text(message) for message in uncounted]
         return [self._instructions, *texts] if self._instruction_tokens is None else texts
 
-    def _take(self, messages: Sequence[Event], counts: Sequence[int]) -> None:
-        """Keeps the counts of `_uncounted(messages)`."""
+    def _take(self, uncounted: Sequence[Event], counts: Sequence[int]) -> None:
+        """Keeps the counts of `_texts(uncounted)`."""
         waiting = list(counts)
         if self._instruction_tokens is None:
             self._instruction_tokens = waiting.pop(0)
-        uncounted = [message for message in messages if message.event_id not in self._counts]
         for message, count in zip(uncounted, waiting, strict=True):
             self._counts[message.event_id] = count + MESSAGE_OVERHEAD
 

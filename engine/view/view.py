@@ -92,6 +92,7 @@ class View(Window):
 
     def _condense(self, condensation: Condensation) -> tuple[Correction, ...]:
         self._request = False
+        self._generation += 1
         remaining = condensed(self._entries, condensation)
         if not self._enforcing:
             self._hold(remaining)

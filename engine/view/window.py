@@ -27,7 +27,7 @@ class Window:
         properties: the kinds of property that have to hold.
     """
 
-    __slots__ = ("_entries", "_indices", "_properties", "_request", "_rule")
+    __slots__ = ("_entries", "_generation", "_indices", "_properties", "_request", "_rule")
 
     def __init__(
         self, rule: BoundaryRule = BoundaryRule.GAPS, properties: Sequence[type[Property]] = PROPERTIES
@@ -37,6 +37,7 @@ class Window:
         self._entries: list[Event] = []
         self._indices = Indices(self._properties)
         self._request = False
+        self._generation = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -44,6 +45,11 @@ class Window:
     @property
     def rule(self) -> BoundaryRule:
         return self._rule
+
+    @property
+    def generation(self) -> int:
+        """How many condensations there were; while it stays the same, entries are only added at the end."""
+        return self._generation
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -98,6 +98,7 @@ def test_what_the_log_hands_out_is_no_way_in() -> None:
         "enforced",
         "events",
         "find_next",
+        "generation",
         "indices",
         "manipulation_indices",
         "observation_tool_call_ids",
