@@ -99,7 +99,7 @@ class Journal:
         if rest:
             self._held[stream] = replace(signal, text=rest)
         if shown:
-            self._waiting.append(replace(signal, text=shown))
+            self._waiting.append(signal if shown == signal.text else replace(signal, text=shown))
             self._publish()
 
     def _end_streams(self, event: Event) -> None:

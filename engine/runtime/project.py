@@ -172,10 +172,12 @@ class Redactor:
 
         The rest, usually empty and always shorter than a value, belongs in front of what comes next.
         """
+        if self._pattern is None:
+            return text, ""
         shown: list[str] = []
         start = 0
         while True:
-            found = self._pattern.search(text, start) if self._pattern else None
+            found = self._pattern.search(text, start)
             kept = self._open_value(text, start, found.start() if found else len(text) - 1)
             if found is None or kept is not None:
                 end = len(text) if kept is None else kept
