@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from contextlib import suppress
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from ...events import Event
 from ..rule import BoundaryRule
 
 Key = TypeVar("Key", bound=Hashable)
+LOOKED_FOR: Final = 8
+"""Keys, each of which costs a pass over the sequence."""
 
 Recorder = Callable[[Any], None]
 """Told of every event of one kind on the log, in order. Calls and results of statements are never told."""
@@ -69,24 +72,49 @@ class Property(Protocol):
 
 
 class Positions(Generic[Key]):
-    """Where each key is, as chains of positions: one list of integers, because a list per key costs the collector."""
+    """Where each key is. The first few keys are looked for, because that is faster than finding all of them.
 
-    __slots__ = ("_before", "_last")
+    All of them are chains of positions in one list of integers, because a list per key costs the collector.
+    """
+
+    __slots__ = ("_before", "_keys", "_last", "_popped")
 
     def __init__(self, keys: Sequence[Key | None]) -> None:
-        self._last: dict[Key, int] = {}
-        self._before = [-1] * len(keys)
-        for position, key in enumerate(keys):
-            if key is not None:
-                self._before[position] = self._last.get(key, -1)
-                self._last[key] = position
+        self._keys = keys
+        self._popped: set[Key] = set()
+        self._last: dict[Key, int] | None = None
+        self._before: list[int] = []
 
     def pop(self, key: Key) -> Iterator[int]:
-        """The positions of `key`, the last first; none when they were taken before."""
-        position = self._last.pop(key, -1)
+        """The positions of `key` in any order; none when they were taken before."""
+        if key in self._popped:
+            return
+        self._popped.add(key)
+        if self._last is None:
+            if len(self._popped) <= LOOKED_FOR:
+                yield from self._look_for(key)
+                return
+            self._last = self._find_all()
+        position = self._last.get(key, -1)
         while position >= 0:
             yield position
             position = self._before[position]
+
+    def _look_for(self, key: Key) -> Iterator[int]:
+        position = -1
+        with suppress(ValueError):
+            while True:
+                position = self._keys.index(key, position + 1)
+                yield position
+
+    def _find_all(self) -> dict[Key, int]:
+        last: dict[Key, int] = {}
+        self._before = [-1] * len(self._keys)
+        for position, key in enumerate(self._keys):
+            if key is not None:
+                self._before[position] = last.get(key, -1)
+                last[key] = position
+        return last
 
 
 class AllOrNothing(Generic[Key]):
@@ -100,19 +128,13 @@ class AllOrNothing(Generic[Key]):
     def __init__(self, units: Sequence[Key | None], sizes: Mapping[Key, int]) -> None:
         self._units = units
         self._sizes = sizes
-        self._members: Positions[Key] | None = None
+        self._members = Positions(units)
 
     def offending(self) -> Iterable[int]:
         for unit, count in Counter(self._units).items():
             if unit is not None and count < self._sizes[unit]:
-                yield from self._whole().pop(unit)
+                yield from self._members.pop(unit)
 
     def after(self, position: int) -> Iterable[int]:
         unit = self._units[position]
-        return () if unit is None else self._whole().pop(unit)
-
-    def _whole(self) -> Positions[Key]:
-        """The units not given up yet; found only once something goes, which is rare."""
-        if self._members is None:
-            self._members = Positions(self._units)
-        return self._members
+        return () if unit is None else self._members.pop(unit)

@@ -41,7 +41,10 @@ class _Duplicates:
         self._entries = entries
 
     def offending(self) -> Iterable[int]:
+        answered = [entry.tool_call_id for entry in self._entries if isinstance(entry, ToolResult)]
         seen: set[ToolCallId] = set()
+        if len(set(answered)) == len(answered):
+            return
         for position, entry in enumerate(self._entries):
             if isinstance(entry, ToolResult):
                 if entry.tool_call_id in seen:

@@ -80,30 +80,25 @@ class _Pairs:
         self._asked = Counter(self._actions)
         self._answered = Counter(self._observations)
         self._awaited = awaited
-        self._positions: tuple[Positions[ToolCallId], Positions[ToolCallId]] | None = None
+        self._asking = Positions(self._actions)
+        self._answering = Positions(self._observations)
 
     def offending(self) -> Iterable[int]:
         for call in self._asked:
             if call is not None and call not in self._answered and call not in self._awaited:
-                yield from self._where()[0].pop(call)
+                yield from self._asking.pop(call)
         for call in self._answered:
             if call is not None and call not in self._asked:
-                yield from self._where()[1].pop(call)
+                yield from self._answering.pop(call)
 
     def after(self, position: int) -> Iterable[int]:
         asked, answered = self._actions[position], self._observations[position]
         if asked is not None:
             self._asked[asked] -= 1
             if self._asked[asked] == 0:
-                return self._where()[1].pop(asked)
+                return self._answering.pop(asked)
         elif answered is not None:
             self._answered[answered] -= 1
             if self._answered[answered] == 0 and answered not in self._awaited:
-                return self._where()[0].pop(answered)
+                return self._asking.pop(answered)
         return ()
-
-    def _where(self) -> tuple[Positions[ToolCallId], Positions[ToolCallId]]:
-        """Positions of actions and of observations by call; found only once something goes, which is rare."""
-        if self._positions is None:
-            self._positions = Positions(self._actions), Positions(self._observations)
-        return self._positions

@@ -8,6 +8,7 @@ duplicates, orphans, parented calls, runtime events between, run stops, requests
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from random import Random
 from typing import Any
 
@@ -214,3 +215,12 @@ def difference(log: Sequence[Event], moments: Sequence[int] = ()) -> str | None:
         if number < len(log):
             readings.append(log[number])
     return None
+
+
+def answers_follow(entries: Sequence[Event]) -> bool:
+    """Whether each call has its result behind it.
+
+    One before it is possible in logs from elsewhere alone, and cuts between the two are not ruled out by any property;
+    enforcement deals with what they leave.
+    """
+    return all(last < inf for _, last in reference.spans(entries))

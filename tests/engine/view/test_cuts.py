@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from engine.events import Condensation, Event
 from engine.ids import EventId, Seq
 from engine.view import View, ViewFold
 from engine.view.cuts import SUMMARY_FLOOR, SUMMARY_TOKENS, Cut, choose_cut, current_request, unread
-from tests.engine.view.logs import random_log
+from tests.engine.view.logs import answers_follow, random_log
 from tests.engine.view.rows import log_of
 
 quickly = settings(max_examples=150, deadline=None, database=None)
@@ -34,6 +34,7 @@ def test_the_log_takes_every_cut_that_is_chosen(seed: int, target: int, is_open:
     random = Random(seed)
     fold = whole(random_log(random, 60))
     events = fold.view.events
+    assume(answers_follow(events))
     costs = [random.randrange(1_000) for _ in events]
     keep, end = (current_request(events), unread(events)) if is_open else (None, None)
     cut = choose_cut(fold.view.indices, costs, target, keep=keep, end=end)

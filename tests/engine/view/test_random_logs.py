@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations_with_replacement, permutations
-from math import inf
 from random import Random
 
 import pytest
@@ -17,7 +15,7 @@ from engine.view import View, ViewFold
 from engine.view.indices import indices_of
 from engine.view.properties import PROPERTIES
 from tests.engine.view import fuzz
-from tests.engine.view.logs import Readings, difference, random_log
+from tests.engine.view.logs import Readings, answers_follow, difference, random_log
 from tests.support import view_reference as reference
 from tests.support.view_reference import ids
 
@@ -43,7 +41,7 @@ def test_every_reading_equals_the_reference_after_every_event(log: list[Event]) 
 @given(logs(24))
 def test_cutting_between_any_two_indices_and_inserting_at_any_keeps_every_property(log: list[Event]) -> None:
     before = View.from_events(log).ready()
-    assume(_answers_follow(before))
+    assume(answers_follow(before))
     indices = indices_of(before)
 
     assert all(reference.holds([*before[:gap], FOREIGN, *before[gap:]], before) for gap in indices)
@@ -57,16 +55,10 @@ def test_cutting_between_any_two_indices_and_inserting_at_any_keeps_every_proper
 @given(logs(24))
 def test_no_gap_is_closed_without_need(log: list[Event]) -> None:
     before = View.from_events(log).ready()
-    assume(_answers_follow(before))
+    assume(answers_follow(before))
 
     for gap in set(range(len(before) + 1)) - set(indices_of(before)):
         assert not reference.holds([*before[:gap], FOREIGN, *before[gap:]], before)
-
-
-def _answers_follow(entries: Sequence[Event]) -> bool:
-    """Whether each call has its result behind it. One before it is possible in logs from elsewhere alone, and cuts
-    between the two are not ruled out by any property; enforcement deals with what they leave."""
-    return all(last < inf for _, last in reference.spans(entries))
 
 
 @quickly
@@ -153,7 +145,7 @@ def test_a_condensation_that_is_not_refused_keeps_the_view_well_formed(log: list
     fold.apply(stop)
     fold.apply(settle)
     before = fold.view.events
-    assume(_answers_follow(before))
+    assume(answers_follow(before))
     low, high = sorted(random.choices(fold.view.indices if random.random() < 0.7 else range(len(before) + 1), k=2))
     wanted = Condensation(
         seq=Seq(len(log) + 2),
