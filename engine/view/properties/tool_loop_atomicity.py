@@ -12,7 +12,6 @@ the calls that statements make happen *inside* a call and break nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -28,7 +27,7 @@ from ...events import (
     UserMessage,
 )
 from ...ids import LlmResponseId, Seq
-from ..entries import TEXTS, TOOL_EVENTS
+from ..entries import TEXTS
 from ..rule import BoundaryRule
 from .base import AllOrNothing, Closed, Closer, Enforcement, Recorder
 
@@ -36,14 +35,13 @@ _BREAKS: Final = (UserMessage, AgentText, AgentReasoning, RunStop, Condensation,
 
 
 class ToolLoopAtomicity:
-    """Remembers of the log where each loop begins and ends, and how many events it has."""
+    """Remembers of the log which loop each event of one is in, and how many events each loop has."""
 
     name: ClassVar[str] = "ToolLoopAtomicity"
 
     def __init__(self, rule: BoundaryRule) -> None:
         self._rule = rule
-        self._heads: list[Seq] = []
-        self._tails: list[Seq] = []
+        self._loops: dict[Seq, int] = {}
         self._sizes: dict[int, int] = {}
         self._inside = False
 
@@ -55,9 +53,8 @@ class ToolLoopAtomicity:
     def _called(self, call: ToolCall) -> None:
         if call.thinking:
             self._inside = True
-            self._sizes[len(self._heads)] = 1
-            self._heads.append(call.seq)
-            self._tails.append(call.seq)
+            self._loops[call.seq] = loop = len(self._sizes)
+            self._sizes[loop] = 1
         elif self._inside:
             self._continue(call.seq)
 
@@ -66,8 +63,8 @@ class ToolLoopAtomicity:
             self._continue(result.seq)
 
     def _continue(self, seq: Seq) -> None:
-        self._tails[-1] = seq
-        self._sizes[len(self._heads) - 1] += 1
+        self._loops[seq] = loop = len(self._sizes) - 1
+        self._sizes[loop] += 1
 
     def _broken(self, event: Event) -> None:
         del event
@@ -79,12 +76,8 @@ class ToolLoopAtomicity:
 
     def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
         del open_run
-        heads, tails = self._heads, self._tails
-        loops: list[int | None] = []
-        for entry in entries:
-            loop = bisect_right(heads, entry.seq) - 1 if isinstance(entry, TOOL_EVENTS) else -1
-            loops.append(loop if loop >= 0 and entry.seq <= tails[loop] else None)
-        return AllOrNothing(loops, self._sizes)
+        loop_of = self._loops.get
+        return AllOrNothing([loop_of(entry.seq) for entry in entries], self._sizes)
 
 
 class _Loops:
