@@ -59,9 +59,10 @@ class WorkerEnvironment:
     @property
     def alive(self) -> bool:
         """Whether there is a namespace to run in; after a kill there is none until `restore`."""
-        if self._worker is not None and not self._turn.locked():
-            self._worker.look()  # because one that died idle has told nobody yet
-        return self._started and self._worker is not None and not self._worker.dead
+        if not self._started or self._worker is None:
+            return False
+        # One that died idle has told nobody yet.
+        return not self._worker.dead if self._turn.locked() else self._worker.look()
 
     @property
     def pid(self) -> int | None:

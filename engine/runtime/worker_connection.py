@@ -66,6 +66,7 @@ class WorkerConnection:
         self._death: Death | None = None
         self._violation: str | None = None
         self._unacknowledged = 0
+        self._hung_up = False
         self._closed = False
         self.pid: int | None = None
         self._epoll = select.epoll()
@@ -143,10 +144,11 @@ class WorkerConnection:
             return message
         return None
 
-    def look(self) -> None:
-        """Takes notice of what has come, without waiting. Not while somebody receives."""
+    def look(self) -> bool:
+        """Whether there is still somebody at the other end, without waiting. Not while somebody receives."""
         if not self.dead:
             self._serve_ready()
+        return not self.dead and not self._hung_up
 
     async def acknowledged(self) -> None:
         """Returns when every interrupt asked for has been sent, or the worker is dead."""
@@ -259,6 +261,7 @@ class WorkerConnection:
             self._frames.feed(data)
         else:
             # The death follows: a worker that finds its socket gone ends itself.
+            self._hung_up = True
             self._unregister(self._worker.fileno())
 
     def _hear_zygote(self, data: bytes) -> None:

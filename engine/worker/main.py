@@ -6,8 +6,10 @@ asks of the host goes through `effects`. Must not know how it came to be a proce
 
 from __future__ import annotations
 
+import os
 import socket
 import time
+from contextlib import suppress
 from typing import NoReturn
 
 from ..events import Event, NamesRebound
@@ -24,6 +26,7 @@ from .framing import FrameTooLargeError, pack_events
 from .interrupts import Interrupts
 from .names import InjectedNames
 from .namespace import NamespaceWatch
+from .processes import end_tree, own_children
 from .protocol import Answer, Calm, Calmed, Failed, FromWorker, Project, Projected, Ran, Run, Started, Tick, Ticked
 from .replay import ReplayGuard, planning, replaying
 
@@ -50,6 +53,8 @@ class Worker:
         self._names = InjectedNames(self._board, self._effects.ask, namespace)
         self._executor = Executor(namespace, NamespaceWatch(namespace, self._names.originals), self._interrupts)
         self._guard = ReplayGuard()
+        self._children: frozenset[int] | None = None
+        """The processes that there were when the latest statement began."""
 
     def serve(self) -> NoReturn:
         """Answers requests; leaves the process from within `channel` when the host has gone."""
@@ -71,6 +76,7 @@ class Worker:
                     return self._project(request)
                 case Calm():
                     self._interrupts.forget()
+                    self._end_started()
                     return Calmed()
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
@@ -87,6 +93,7 @@ class Worker:
         streams.repair(self._spares)
         streams.ensure()
         self._interrupts.install()
+        self._children = own_children()
         self._effects.open(request.recorded)
         self._board.begin(request.round_id)
         if request.recorded is not None:
@@ -99,6 +106,17 @@ class Worker:
             self._guard.disarm()
             self._effects.close()
         return self._ran(result, self._board.finish(), request)
+
+    def _end_started(self) -> None:
+        """Ends what the statement that was stopped has started: nothing of it goes on."""
+        before, now = self._children, own_children()
+        started = now - before if now is not None and before is not None else frozenset[int]()
+        if started:
+            end_tree(list(started))
+        for pid in started:
+            # Without taking its exit status, which the user's own object may ask for.
+            with suppress(ChildProcessError):
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
     def _ran(self, result: Result, report: BoardReport, request: Run) -> Ran:
         stops = (*self._guard.stops, *self._effects.stops) if request.recorded is not None else ()

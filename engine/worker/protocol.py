@@ -90,7 +90,7 @@ class Project(msgspec.Struct, tag=True):
 
 
 class Calm(msgspec.Struct, tag=True):
-    """Forget an interrupt that came too late for the statement it was meant for."""
+    """The statement was stopped: end what it has started, and forget an interrupt that came too late for it."""
 
 
 ToWorker = Run | Tick | Project | Answer | Calm

@@ -204,3 +204,25 @@ async def test_a_control_channel_that_talks_nonsense_ends_its_worker_and_no_othe
             assert await b.value("1") == "1"
     finally:
         zygote.close()
+
+
+async def test_what_a_cancelled_statement_started_ends_with_it_and_what_was_there_before_stays(tmp_path: Path) -> None:
+    start = "subprocess.Popen(['sleep', '600'])"
+    async with bench(tmp_path) as b:
+        await b.run(f"import subprocess\nserver = {start}")
+        b.on_output = b.environment.interrupt
+        more = "more = subprocess.Popen('sleep 600 & sleep 600', shell=True, start_new_session=True)"
+        outcome = await b.run(f"child = {start}\n{more}\nprint('go', flush=True)\nwhile True: pass")
+        b.on_output = None
+        assert outcome.status == "cancelled"
+        assert b.environment.pid is not None
+        worker = psutil.Process(b.environment.pid)
+        await until(lambda: sum(running(each.pid) for each in worker.children(recursive=True)) == 1)
+        assert await b.value("server.poll() is None") == "True"
+        assert await b.value("child.wait()") == "-9"
+
+
+async def test_what_a_statement_started_in_the_background_outlives_its_end(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.run("import subprocess\nserver = subprocess.Popen(['sleep', '600'])")
+        assert await b.value("server.poll() is None") == "True"
