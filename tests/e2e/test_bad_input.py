@@ -17,6 +17,14 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """An agent that many mistakes are made with, one after the other; it is past `initialize`."""
+    with Agent(tmp_path_factory.mktemp("shared") / "state") as running:
+        running.initialize()
+        yield running
+
+
 def works(agent: Agent, cwd: Path) -> bool:
     """Whether a new session still runs statements."""
     return agent.prompt(agent.new_session(cwd), "1 + 1") == "end_turn"
@@ -35,13 +43,12 @@ def test_an_unknown_method_is_refused_and_an_unknown_notification_ignored(agent:
     "params",
     [None, {}, {"cwd": "/"}, {"cwd": 7, "mcpServers": []}, {"cwd": "relative/path", "mcpServers": []}, [], "x"],
 )
-def test_bad_params_are_named_and_never_echoed(agent: Agent, tmp_path: Path, params: object) -> None:
-    agent.initialize()
-    error = agent.error("session/new", params)
+def test_bad_params_are_named_and_never_echoed(shared: Agent, tmp_path: Path, params: object) -> None:
+    error = shared.error("session/new", params)
     assert error["code"] == -32602
     assert "\n" not in error["message"]
     assert "relative/path" not in json.dumps(error)
-    assert works(agent, tmp_path)
+    assert works(shared, tmp_path)
 
 
 def test_a_directory_that_is_none_is_named(agent: Agent) -> None:
@@ -88,14 +95,11 @@ def test_every_version_negotiates_to_one(agent: Agent, version: int) -> None:
         b'{"jsonrpc":"2.0","id":{},"method":"x"}',
     ],
 )
-def test_a_malformed_line_gets_an_error_and_the_next_one_is_read(agent: Agent, tmp_path: Path, line: bytes) -> None:
-    agent.initialize()
-    agent.write(line + b"\n")
-    answer = agent.next()
-    assert answer is not None
+def test_a_malformed_line_gets_an_error_and_the_next_one_is_read(shared: Agent, tmp_path: Path, line: bytes) -> None:
+    shared.write(line + b"\n")
+    answer = shared.until(lambda message: "error" in message and message.get("id") is None)
     assert answer["error"]["code"] in (-32700, -32600)
-    assert answer["id"] is None
-    assert works(agent, tmp_path)
+    assert works(shared, tmp_path)
 
 
 def test_a_line_of_sixty_megabytes_is_refused_without_being_kept(agent: Agent, tmp_path: Path) -> None:
