@@ -24,7 +24,7 @@ demo: .venv/.installed ## a real session on this source tree, driven over ACP
 	$(BIN)/python examples/demo.py
 
 test: .venv/.installed tests/node/node_modules/.installed ## all tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "not slow" -n 3
 
 test-all: .venv/.installed tests/node/node_modules/.installed ## every test
 	$(BIN)/python -m pytest -n 2
@@ -34,7 +34,7 @@ check: .venv/.installed tests/node/node_modules/.installed ## format, lint, type
 	$(BIN)/ruff check .
 	$(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "not slow" -n 3
 
 bench: .venv/.installed ## measure the bars beside their peers; writes benchmarks/results
 	$(BIN)/python -m benchmarks

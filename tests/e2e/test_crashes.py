@@ -193,7 +193,9 @@ def test_killing_the_zygote_of_an_idle_session_does_not_end_it(tmp_path: Path) -
         everybody = family(psutil.Process(agent.process.pid))
         (zygote,) = (process for process in everybody if process.ppid() == agent.process.pid)
         assert len(everybody) == 3
+        dying = [process for process in everybody if process.name() != "sleep"]
         zygote.kill()
+        assert_gone(dying)
         assert agent.prompt(session, "kept + 1") == "end_turn"
         assert last_value(agent) == "42"
         assert_gone(everybody)
