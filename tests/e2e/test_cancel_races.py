@@ -264,7 +264,9 @@ def lose_worker(agent: Agent) -> None:
     assert_gone([worker])
 
 
-@pytest.mark.parametrize("text", ["kept + 1", "/context", "/views", "/tick"])
+@pytest.mark.parametrize(
+    "text", ["kept + 1", "/context", *(pytest.param(each, marks=pytest.mark.slow) for each in ("/views", "/tick"))]
+)
 def test_cancel_while_the_namespace_is_rebuilt_for_it(agent: Agent, tmp_path: Path, gate: Gate, text: str) -> None:
     session = with_slow_history(agent, tmp_path, gate)
     lose_worker(agent)

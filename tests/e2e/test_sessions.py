@@ -28,6 +28,7 @@ from tests.support.scripts import (
 )
 
 RETURNING = ("session/load", "session/resume")
+EITHER = pytest.mark.parametrize("method", ["session/load", pytest.param("session/resume", marks=pytest.mark.slow)])
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ def test_variables_are_there_again_after_the_agent_was_killed(tmp_path: Path, me
         assert last_value(second) == "(42, 41)"
 
 
-@pytest.mark.parametrize("method", RETURNING)
+@EITHER
 def test_a_session_that_does_not_exist_cannot_be_loaded(agent: Agent, tmp_path: Path, method: str) -> None:
     agent.initialize()
     for unknown in ("ses_unknown", "", "../../etc/passwd", "ses_\u0000"):
@@ -210,7 +211,7 @@ def test_a_session_that_does_not_exist_cannot_be_loaded(agent: Agent, tmp_path: 
         assert (error["code"], error["data"]) == (-32002, {"sessionId": unknown})
 
 
-@pytest.mark.parametrize("method", RETURNING)
+@EITHER
 def test_a_session_that_another_agent_has_open_names_its_process(agent: Agent, tmp_path: Path, method: str) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "x = 1")
@@ -227,7 +228,7 @@ def test_a_session_that_another_agent_has_open_names_its_process(agent: Agent, t
         assert last_value(other) == "42"
 
 
-@pytest.mark.parametrize("method", RETURNING)
+@EITHER
 def test_two_loads_in_one_write_open_it_once(tmp_path: Path, method: str) -> None:
     with Agent(tmp_path / "state") as first:
         session = first.open(tmp_path)

@@ -160,7 +160,7 @@ def dressed(log: Sequence[Event], random: Random) -> list[Event]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**64 - 1))
 def test_whatever_the_log_every_view_of_it_becomes_a_request_that_the_api_takes(
     send: Send, name: str, seed: int
