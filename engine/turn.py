@@ -7,7 +7,8 @@ easy to forget is the outcome that arrives after a cancel: it ends the turn as c
     IDLE --Begin--> [RUNNING openings] -> TICKING -> CALLING -> [ASKING] -> RUNNING -> TICKING -> CALLING ... -> STOPPED
 
 A tick precedes every model call, so that a projection never shows a file as it was before. A call that the context is
-too full for leads through CONDENSING to another one.
+too full for leads through CONDENSING to another one. Over 300 lines, because every pair of state and outcome that can
+happen has a row.
 """
 
 from __future__ import annotations

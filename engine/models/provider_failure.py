@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..ports import ModelError
 
 
-class ProviderFailure(Exception):  # noqa: N818  it carries the error and is none that anybody else sees
+class ProviderFailure(Exception):  # noqa: N818 -- it carries the error that is shown, and is none itself
     """One attempt failed: `error` is for the user. `after` is how many seconds the provider asks to be left alone."""
 
     def __init__(self, error: ModelError, *, transient: bool = False, after: float | None = None) -> None:

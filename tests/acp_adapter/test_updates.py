@@ -43,7 +43,7 @@ def finished(text: str, status: str = "ok") -> ExecutionFinished:
     return ExecutionFinished(
         execution_id=ExecutionId("e"),
         statement_id=StatementId("s"),
-        status=status,  # type: ignore[arg-type]
+        status=status,
         started_at=0,
         ended_at=1,
         stdout=Captured(text=text, total_bytes=len(text)),
@@ -86,7 +86,7 @@ def test_whatever_went_wrong_is_a_failed_call(status: str) -> None:
 
 @pytest.mark.parametrize("text", ["plain", "```\nfenced\n```", "a `````` b", "# not a heading"])
 def test_output_is_fenced_so_that_no_text_breaks_out(text: str) -> None:
-    block = sent(Updates("/w"), RECORDED, finished(text))[-1]["content"][0]["content"]["text"]  # type: ignore[index]
+    block = sent(Updates("/w"), RECORDED, finished(text))[-1]["content"][0]["content"]["text"]
     fence = block.split("\n", 1)[0]
     assert set(fence) == {"`"}
     assert block == f"{fence}\n{text}\n{fence}"
@@ -97,9 +97,9 @@ def test_what_is_printed_meanwhile_is_accumulated_and_bounded() -> None:
     updates = Updates("/w")
     sent(updates, RECORDED, STARTED)
     first = sent(updates, OutputStreamed(CALL, "stdout", "a"), OutputStreamed(CALL, "stderr", "b"))[-1]
-    assert first["content"][0]["content"]["text"] == "```\nab\n```"  # type: ignore[index]
+    assert first["content"][0]["content"]["text"] == "```\nab\n```"
     long = sent(updates, OutputStreamed(CALL, "stdout", "x" * 10_000))[-1]
-    assert len(long["content"][0]["content"]["text"]) == LIVE_OUTPUT_CHARS + 8  # type: ignore[index]
+    assert len(long["content"][0]["content"]["text"]) == LIVE_OUTPUT_CHARS + 8
 
 
 def test_the_models_own_call_is_left_to_its_statement_and_a_helpers_call_is_shown_with_its_place() -> None:
@@ -116,7 +116,7 @@ def test_a_changed_file_is_announced_once_and_gets_the_nodes_diff() -> None:
     made = sent(Updates("/w"), changed, node, other)
     assert [update["sessionUpdate"] for update in made] == ["tool_call", "tool_call_update"]
     assert made[0]["title"] == "modified: a.py"
-    assert "+new" in made[1]["content"][0]["content"]["text"]  # type: ignore[index]
+    assert "+new" in made[1]["content"][0]["content"]["text"]
 
 
 def test_adjacent_pieces_of_one_stream_are_joined_and_nothing_else_is() -> None:

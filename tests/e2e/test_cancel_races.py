@@ -36,6 +36,7 @@ UNINTERRUPTIBLE = "sum(range(10**13))"
 """Inside of C, where a signal is only remembered."""
 
 OFFSETS = [step / 1000 for step in (0, 1, 2, 3, 4, 5, 6, 8, 12, 17, 30)]
+"""Seconds from a prompt to its cancel, counted from the outside: the moments of a turn that no message announces."""
 
 
 @pytest.fixture
@@ -338,7 +339,7 @@ def test_a_second_cancel_changes_nothing(agent: Agent, tmp_path: Path) -> None:
         prompt = agent.begin_prompt(session, source)
         agent.until(runs)
         agent.write(line + line)
-        time.sleep(0.01)
+        time.sleep(0.01)  # so that the third comes in another read, and inside of the grace
         agent.write(line)
         assert_cancelled(agent, prompt)
         agent.write(line)

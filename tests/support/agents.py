@@ -73,7 +73,7 @@ class Agent:
 
     def _read_errors(self) -> None:
         assert self.process.stderr
-        for chunk in iter(lambda: self.process.stderr.read1(65536), b""):  # type: ignore[union-attr]
+        for chunk in iter(lambda: self.process.stderr.read1(65536), b""):
             self.stderr += chunk
 
     # --- sending ------------------------------------------------------------------------------------------------

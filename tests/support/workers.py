@@ -35,7 +35,7 @@ def spec_for(cwd: Path, **limits: float) -> EnvironmentSpec:
         cwd=str(cwd),
         directories=(str(cwd),),
         variables={"PATH": os.environ["PATH"], "HOME": str(cwd)},
-        limits=Limits(**limits),  # type: ignore[arg-type]
+        limits=Limits(**limits),
     )
 
 

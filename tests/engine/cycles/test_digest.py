@@ -19,12 +19,12 @@ def stamped(*events: Event) -> list[Event]:
 
 
 def message(text: str, **fields: str) -> UserMessage:
-    return UserMessage(message_id=MessageId(text), text=text, **fields)  # type: ignore[arg-type]
+    return UserMessage(message_id=MessageId(text), text=text, **fields)
 
 
 def ran(name: str, source: str, status: str = "ok", text: str = "") -> tuple[ToolCall, ToolResult]:
     call = ToolCallId(name)
-    result = ToolResult(tool_call_id=call, status=status, text=text)  # type: ignore[arg-type]
+    result = ToolResult(tool_call_id=call, status=status, text=text)
     return ToolCall(tool_call_id=call, tool="python", arguments={"source": source}), result
 
 

@@ -157,7 +157,7 @@ async def test_of_several_calls_the_first_counts(mock: Aimock, spec: str) -> Non
 @pytest.mark.parametrize(("text", "cause"), [("cut off", "length"), ("forbidden", "refusal")])
 async def test_why_a_reply_ended_is_told(mock: Aimock, text: str, cause: str) -> None:
     signals = await replied(CHAT, text)
-    assert signals[-1] == ReplyEnded(cause)  # type: ignore[arg-type]  # one of the literals
+    assert signals[-1] == ReplyEnded(cause)
 
 
 async def test_a_busy_provider_is_asked_again_when_it_says(mock: Aimock) -> None:

@@ -134,7 +134,7 @@ def test_handles_kept_in_containers_live_under_their_ids(desk: Desk) -> None:
 def test_a_namespace_full_of_odd_keys_and_objects_does_no_harm(desk: Desk) -> None:
     class Rude:
         @property
-        def __class__(self) -> type:  # type: ignore[override]
+        def __class__(self) -> type:
             raise RuntimeError("asked for its class")
 
         def __eq__(self, other: object) -> bool:
@@ -145,7 +145,7 @@ def test_a_namespace_full_of_odd_keys_and_objects_does_no_harm(desk: Desk) -> No
 
     desk.run("a = view(text='a')")
     strange: dict[object, object] = {7: desk.get("a"), "no name": desk.get("a"), "rude": Rude(), "ok": desk.get("a")}
-    rows = desk.board.tail(strange, 1000)[2]  # type: ignore[arg-type]
+    rows = desk.board.tail(strange, 1000)[2]
     assert [row.name for row in rows] == ["ok"]
 
 

@@ -304,7 +304,7 @@ async def test_a_cancel_while_the_summary_is_written_condenses_nothing_and_the_n
     asked = anyio.Event()
 
     class Slow(AnsweringModel):
-        async def reply(self, prompt: Prompt):  # type: ignore[no-untyped-def]
+        async def reply(self, prompt: Prompt):
             if not prompt.statements and not asked.is_set():
                 asked.set()
                 await anyio.sleep_forever()

@@ -90,7 +90,7 @@ def test_what_the_log_hands_out_is_no_way_in() -> None:
     for handed_out in (log.events, log.since(0), log.open_calls, fold.view.events, fold.view.indices):
         assert isinstance(handed_out, tuple)
     with pytest.raises(AttributeError):
-        log.events[0].text = "changed"  # type: ignore[attr-defined]
+        log.events[0].text = "changed"
     assert {name for name in dir(Window) if not name.startswith("_")} == {
         "action_tool_call_ids",
         "batch_ranges",

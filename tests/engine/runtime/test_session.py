@@ -363,7 +363,7 @@ async def test_what_can_be_answered_while_a_statement_runs_is(zygote: Zygote, tm
         for command, expected in (("/context", "As of statement 1."), ("/timeline", "2. `while True: pass` (running)")):
             assert (await session.accept(command).end()).cause == "end_turn"
             async for batch in subscription.batches(pace=0):
-                assert expected in batch[0].text  # type: ignore[union-attr]
+                assert expected in batch[0].text
                 break
         session.cancel()
         assert (await ticket.end()).cause == "cancelled"

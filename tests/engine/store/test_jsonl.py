@@ -212,7 +212,6 @@ def test_lines_that_come_through_a_pipe_are_read_once(store: Store) -> None:
     store.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_long_session_is_imported_and_exported_in_little_memory(tmp_path: Path) -> None:
     program = """
 import sys

@@ -75,7 +75,7 @@ def test_a_change_within_the_granularity_of_time_stamps_is_seen(desk: Desk) -> N
     desk.run("a = view('a.py', freq='Sync')")
     stood_still = desk.files.stamp(str(path))
     path.write_text("new\n")
-    desk.files.stamp = lambda _: stood_still  # type: ignore[method-assign] - as a clock of 10 ms ticks would have it
+    desk.files.stamp = lambda _: stood_still  # as a clock of 10 ms ticks would have it
     assert "file_changed" in kinds(desk.tick())
 
 
@@ -148,7 +148,7 @@ def test_any_failure_of_reading_is_a_state(desk: Desk) -> None:
     def failing(path: str) -> bytes:
         raise PermissionError(13, "Permission denied", path)
 
-    desk.files.read = failing  # type: ignore[method-assign] - root may read anything
+    desk.files.read = failing  # root may read anything
     assert deltas(desk.tick(), lambda event: isinstance(event, TickApplied)) == [
         "a.py cannot be read any more: a.py cannot be read: Permission denied; Refresh() tries again"
     ]
