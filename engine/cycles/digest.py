@@ -7,7 +7,7 @@ a summary may be. Called by `runtime.condenser`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from .steps import AiBlock, Call, UserStep, steps_of
 LINE_CHARS: Final = 240
 """A line is cut after so many characters."""
 
-Files = Callable[[ToolCallId], Sequence[str]]
+Files = Mapping[ToolCallId, Sequence[str]]
 
 
 def digest(cycles: Cycles, entries: Collection[EventId], files: Files) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def digest(cycles: Cycles, entries: Collection[EventId], files: Files) -> tuple[
     Args:
         cycles: the whole session's.
         entries: ids of events; results count with their calls.
-        files: the paths that a call looked at.
+        files: the paths that calls looked at.
     """
     lines: list[str] = []
     for cycle in cycles.cycles:
@@ -66,7 +66,7 @@ def _block_lines(block: AiBlock, files: Files) -> list[str]:
 
 def _call_line(call: Call, files: Files) -> str:
     status = call.result.status if call.result is not None else "open"
-    looked_at = ", ".join(files(call.call.tool_call_id))
+    looked_at = ", ".join(files.get(call.call.tool_call_id, ()))
     text = _line(f"You ran {call.call.tool} ({status}): ", str(call.call.arguments.get("source", call.call.arguments)))
     if call.result is not None and call.result.status == "error":
         text += f" -> {_cut(call.result.text.strip().rpartition(chr(10))[2])}"

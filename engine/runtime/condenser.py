@@ -17,7 +17,6 @@ import anyio
 from ..cycles import CycleFold, digest
 from ..events import Condensation, CondensationRequest, Event, NoCutPossible, ToolCall, ToolResult, UserMessage
 from ..events.conversation import CondensationReason
-from ..execution import Location
 from ..ids import MessageId, ToolCallId
 from ..log import EventLog
 from ..ports import Environment, Model, ModelError, Prompt, TextDelta
@@ -129,7 +128,7 @@ class Condenser:
         if not lines:
             lines = [
                 *_earlier(forgotten),
-                *digest(self._cycles().model, {event.event_id for event in forgotten}, self._files),
+                *digest(self._cycles().model, {event.event_id for event in forgotten}, self._files()),
             ]
         return await _fitting(environment, lines, tokens)
 
@@ -149,12 +148,13 @@ class Condenser:
             return []
         return "".join(pieces).strip().splitlines()
 
-    def _files(self, call: ToolCallId) -> Sequence[str]:
-        locations: dict[str, Location] = {}
-        for cell in self._timeline.cells:
-            if cell.statement.tool_call_id == call and cell.finished is not None:
-                locations |= {location.path: location for location in cell.finished.locations}
-        return tuple(locations)
+    def _files(self) -> dict[ToolCallId, Sequence[str]]:
+        """The paths that each call looked at, each once."""
+        return {
+            cell.statement.tool_call_id: tuple(dict.fromkeys(location.path for location in cell.finished.locations))
+            for cell in self._timeline.cells
+            if cell.finished is not None
+        }
 
 
 async def _fitting(environment: Environment, lines: Sequence[str], tokens: int) -> str:

@@ -41,12 +41,11 @@ LOG = stamped(
 )
 
 
-def files(call: ToolCallId) -> tuple[str, ...]:
-    return ("/w/a.py",) if call == "a" else ()
+FILES = {ToolCallId("a"): ("/w/a.py",)}
 
 
 def test_each_step_is_a_line() -> None:
-    lines = digest(cycles_of(LOG), {event.event_id for event in LOG}, files)
+    lines = digest(cycles_of(LOG), {event.event_id for event in LOG}, FILES)
     assert lines[:-1] == (
         "The user asked: first request",
         "You said: I look.",
@@ -61,7 +60,7 @@ def test_each_step_is_a_line() -> None:
 
 
 def test_only_the_chosen_entries_are_told() -> None:
-    lines = digest(cycles_of(LOG), {EventId("e3"), EventId("e4"), EventId("e9")}, files)
+    lines = digest(cycles_of(LOG), {EventId("e3"), EventId("e4"), EventId("e9")}, FILES)
     assert lines == ("You ran python (ok): v = view('a.py') [/w/a.py]", "The user asked: second")
 
 
@@ -70,6 +69,6 @@ def test_only_the_chosen_entries_are_told() -> None:
 def test_any_part_of_any_log_gives_lines_without_line_breaks(vector: Vector, data: st.DataObject) -> None:
     ids = [event.event_id for event in vector.events]
     chosen = data.draw(st.sets(st.sampled_from(ids))) if ids else set()
-    lines = digest(cycles_of(vector.events), chosen, files)
+    lines = digest(cycles_of(vector.events), chosen, FILES)
     assert all("\n" not in line for line in lines)
-    assert digest(cycles_of(vector.events), set(), files) == ()
+    assert digest(cycles_of(vector.events), set(), FILES) == ()
