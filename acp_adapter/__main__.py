@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from acp_adapter.startup import rewindow_acp
+from rewindow_startup import rewindow_acp
 
 rewindow_acp()

@@ -36,8 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     # Because looking for pydantic's plugins reads the metadata of every package there is, and none is wanted here.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     read_fd, write_fd = divert()
+    from engine.config.settings import DEFAULT_MODEL, load
     from engine.errors import InvalidRequestError  # only now, because `divert` comes before everything that could print
-    from engine.runtime.settings import DEFAULT_MODEL, load
 
     try:
         settings = load(os.environ, overrides)
@@ -48,14 +48,14 @@ def main(arguments: Sequence[str]) -> int:
     except InvalidRequestError as error:
         sys.stderr.write(f"rewindow-acp: {error}\n")
         return 2
-    from engine.runtime.worker_zygote import Zygote  # after the settings, which may end the program
+    from engine.environment.zygote import Zygote  # after the settings, which may end the program
 
     zygote = Zygote.spawn()
     import logging  # from here on the zygote starts up beside us
 
     import anyio
 
-    from acp_adapter.server import serve
+    from acp_adapter.connection import serve
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
     try:
@@ -69,7 +69,7 @@ def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     import argparse  # editors usually give no arguments
 
     from engine import __version__
-    from engine.runtime.settings import OPTIONS
+    from engine.config.settings import OPTIONS
 
     parser = argparse.ArgumentParser(
         "rewindow-acp",

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from acp_adapter.errors import ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.rpc.peer import Peer
-from acp_adapter.wire.v1.client import (
+from acp_adapter.wire.v1.shapes.client import (
     PermissionKind,
     PermissionOption,
     RequestPermissionRequest,
     RequestPermissionResponse,
     SelectedOutcome,
 )
-from acp_adapter.wire.v1.tools import ToolCallPatch
+from acp_adapter.wire.v1.shapes.tools import ToolCallPatch
 from engine.ids import Seq
 from engine.ports import PermissionAnswer, PermissionQuestion
 

@@ -12,11 +12,11 @@ from anyio.abc import TaskGroup
 from acp_adapter.rpc.peer import Peer
 from acp_adapter.wire.model import to_wire
 from engine.errors import SessionReadOnlyError
-from engine.events import UNSTAMPED, Attachment
-from engine.events.conversation import PromptKind
+from engine.events import UNSTAMPED
+from engine.events.conversation import Attachment, PromptKind
 from engine.ids import Seq
-from engine.runtime.session import Session
-from engine.runtime.tickets import Ticket, TurnEnd
+from engine.sessions.session import Session
+from engine.sessions.tickets import Ticket, TurnEnd
 
 if TYPE_CHECKING:
     from acp_adapter.pump import Pump

@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from engine.errors import (
-    EngineError,
-    InvalidRequestError,
-    SessionBusyError,
-    SessionInUseError,
-    SessionNotFoundError,
-)
+from engine.errors import EngineError, InvalidRequestError, SessionBusyError, SessionInUseError, SessionNotFoundError
 
 
 class Code(IntEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from acp_adapter.wire.v1.options import SelectConfigOption, SelectOption, SessionMode, SessionModeState
+from acp_adapter.wire.v1.shapes.options import SelectConfigOption, SelectOption, SessionMode, SessionModeState
 from engine.errors import InvalidRequestError
-from engine.runtime.policy import MODES, OPTIONS, Policy
+from engine.sessions.policy import MODES, OPTIONS, Policy
 
 MODE: Final = "mode"
 """The option that mirrors the session's mode, for clients that know options and not modes."""

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from acp_adapter.errors import Code, ProtocolError
-from acp_adapter.wire.v1.content import (
+from acp_adapter.wire.v1.shapes.content import (
     ContentBlock,
     EmbeddedResource,
     ResourceLink,
     TextContent,
     TextResourceContents,
 )
-from engine.events import Attachment
-from engine.events.conversation import PromptKind
+from engine.events.conversation import Attachment, PromptKind
 
 MAX_CHARS: Final = 1_000_000
 """Of a prompt's text; attachments may be longer."""

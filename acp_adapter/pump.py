@@ -17,7 +17,8 @@ from acp_adapter.wire.model import to_wire
 from engine.events import Event
 from engine.ids import Seq
 from engine.log import EventLog
-from engine.runtime.journal import Item, OutputStreamed, ReasoningStreamed, Subscription, TextStreamed
+from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.subscription import Subscription
 
 FRAME_SECONDS: Final = 1 / 60
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from acp_adapter.options import config_options
 from acp_adapter.wire.model import WireModel
-from acp_adapter.wire.v1 import tools as w
-from acp_adapter.wire.v1.content import TextContent
-from acp_adapter.wire.v1.updates import (
+from acp_adapter.wire.v1.shapes import tools as w
+from acp_adapter.wire.v1.shapes.content import TextContent
+from acp_adapter.wire.v1.shapes.updates import (
     AgentMessageChunk,
     AgentThoughtChunk,
     AvailableCommand,
@@ -28,46 +28,47 @@ from acp_adapter.wire.v1.updates import (
     UsageUpdate,
     UserMessageChunk,
 )
-from engine.events import (
+from engine.events import Event
+from engine.events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,
     CondensationRequest,
-    ConfigChanged,
+    NoCutPossible,
+    RunStop,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from engine.events.execution import (
     EffectAnswered,
     EffectRequested,
-    EnvironmentRestored,
-    Event,
     ExecutionFinished,
     ExecutionStarted,
-    FileChanged,
-    MethodCalled,
-    ModeChanged,
     NamesRebound,
-    NoCutPossible,
-    NodeChanged,
+    StatementRecorded,
+)
+from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
+from engine.events.session import (
+    ConfigChanged,
+    EnvironmentRestored,
+    ModeChanged,
     PermissionAnswered,
     PermissionAsked,
     PromptQueued,
     PromptWithdrawn,
-    RunStop,
     SessionOpened,
-    StatementRecorded,
-    TickApplied,
     TitleChanged,
-    ToolCall,
-    ToolResult,
     UsageReported,
-    UserMessage,
     ViewEnforced,
 )
 from engine.execution import Location
 from engine.ids import MessageId, StatementId, ToolCallId
 from engine.projection.prompt import user_text
 from engine.projection.results import result_text
-from engine.runtime.commands import COMMANDS
-from engine.runtime.journal import OutputStreamed, ReasoningStreamed, Signal, TextStreamed
-from engine.runtime.policy import Policy
+from engine.sessions.commands import COMMANDS
+from engine.sessions.policy import Policy
+from engine.sessions.signals import OutputStreamed, ReasoningStreamed, Signal, TextStreamed
 from engine.tools import TOOLS
 
 if TYPE_CHECKING:

@@ -23,11 +23,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 
-from engine.events import AgentText, Event
+from engine.config.system import SystemClock
+from engine.events import Event
 from engine.events.codec import encode
+from engine.events.conversation import AgentText
 from engine.ids import EventId, MessageId, Seq, SessionId
 from engine.ports import SessionRow
-from engine.runtime.system import SystemClock
 from engine.store.schema import MIGRATIONS
 from engine.store.sqlite import SqliteStore
 
@@ -133,7 +134,7 @@ def _reopen(path: Path, events: int) -> Row:
 def _start_up(path: Path) -> Row:
     """Imports of SQLite and of the store's own modules, and the open, in fresh processes that have the engine."""
     ours = (
-        "import sys, time; from pathlib import Path; from engine.runtime.system import SystemClock\n"
+        "import sys, time; from pathlib import Path; from engine.config.system import SystemClock\n"
         "from engine.store.sqlite import SqliteStore\n"
         "start = time.perf_counter(); SqliteStore(Path(sys.argv[1]), SystemClock()).rows()\n"
         "print(time.perf_counter() - start)"

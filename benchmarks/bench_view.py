@@ -87,7 +87,7 @@ def rounds(action: Callable[[], float]) -> list[float]:
 
 def our_events(length: int) -> list[Any]:
     # Imported here because the peer's interpreter runs this file too, without the engine.
-    from engine.events import AgentText, ThinkingBlock, ToolCall, ToolResult, UserMessage
+    from engine.events.conversation import AgentText, ThinkingBlock, ToolCall, ToolResult, UserMessage
     from engine.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
 
     thinking = (ThinkingBlock(text="hm", signature="s"),)
@@ -113,7 +113,7 @@ def our_events(length: int) -> list[Any]:
 
 
 def our_figures() -> Figures:
-    from engine.events import Condensation
+    from engine.events.conversation import Condensation
     from engine.ids import EventId, Seq
     from engine.view import View
 

@@ -6,10 +6,7 @@ boundary each. Every error carries its facts as fields and says in its message w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .ids import SessionId
+from .ids import SessionId
 
 
 class EngineError(Exception):

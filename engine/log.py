@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from .errors import InvalidEventError
-from .events import UNSTAMPED, Event, ToolCall, ToolResult
+from .events import UNSTAMPED, Event
+from .events.conversation import ToolCall, ToolResult
 from .ids import MAIN_BRANCH, BranchId, EventId, Seq, ToolCallId
 from .ports import Clock
 

@@ -1,7 +1,7 @@
 """What the engine needs from outside, as Protocols, with the plain values that cross them.
 
-Nothing here performs anything. Implementations: `worker` and `runtime` (Environment), `store` (Store), `models`
-(Model), `runtime.system` (Clock, Entropy). Tests bring a fixed clock and counting entropy. One file in spite of its
+Nothing here performs anything. Implementations: `environment` (Environment), `store` (Store), `models`
+(Model), `config.system` (Clock, Entropy). Tests bring a fixed clock and counting entropy. One file in spite of its
 length, because whoever implements a port reads its neighbours.
 """
 

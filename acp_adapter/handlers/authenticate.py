@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.initialize import AuthenticateRequest
+from acp_adapter.wire.v1.shapes.initialize import AuthenticateRequest
 
 if TYPE_CHECKING:
-    from acp_adapter.server import Connection
+    from acp_adapter.connection import Connection
 
 
 async def _handle(context: Context[Connection, None], params: AuthenticateRequest) -> None:

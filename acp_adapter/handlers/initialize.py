@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from acp_adapter.rpc.methods import Context, Method
 from acp_adapter.wire.model import Empty
-from acp_adapter.wire.v1.initialize import (
+from acp_adapter.wire.v1.shapes.initialize import (
     AgentCapabilities,
     Implementation,
     InitializeRequest,
@@ -21,7 +21,7 @@ from acp_adapter.wire.v1.initialize import (
 from engine import __version__
 
 if TYPE_CHECKING:
-    from acp_adapter.server import Connection
+    from acp_adapter.connection import Connection
 
 PROTOCOL_VERSION: Final = 1
 

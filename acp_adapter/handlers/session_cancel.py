@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.sessions import SessionRequest
+from acp_adapter.wire.v1.shapes.sessions import SessionRequest
 
 if TYPE_CHECKING:
-    from acp_adapter.server import Connection
+    from acp_adapter.connection import Connection
 
 
 def _accept(connection: Connection, params: SessionRequest) -> None:

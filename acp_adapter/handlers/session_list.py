@@ -15,10 +15,10 @@ import msgspec
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.sessions import ListSessionsRequest, ListSessionsResponse, SessionInfo
+from acp_adapter.wire.v1.shapes.sessions import ListSessionsRequest, ListSessionsResponse, SessionInfo
 
 if TYPE_CHECKING:
-    from acp_adapter.server import Connection
+    from acp_adapter.connection import Connection
     from engine.ports import SessionRow
 
 PAGE: Final = 50

@@ -6,10 +6,10 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.sessions import NewSessionRequest, NewSessionResponse
+from acp_adapter.wire.v1.shapes.sessions import NewSessionRequest, NewSessionResponse
 
 if TYPE_CHECKING:
-    from acp_adapter.server import Connection
+    from acp_adapter.connection import Connection
 
 _log = logging.getLogger(__name__)
 

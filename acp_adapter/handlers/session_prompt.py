@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.prompts import PromptRequest, PromptResponse, StopReason
+from acp_adapter.wire.v1.shapes.prompts import PromptRequest, PromptResponse, StopReason
 
 if TYPE_CHECKING:
+    from acp_adapter.connection import Connection
     from acp_adapter.conversation import Conversation
-    from acp_adapter.server import Connection
     from engine.events.conversation import StopCause
-    from engine.runtime.tickets import Ticket
+    from engine.sessions.tickets import Ticket
 
 _REASONS: Final[dict[StopCause, StopReason]] = {
     "end_turn": "end_turn",

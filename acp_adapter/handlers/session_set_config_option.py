@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from acp_adapter.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.options import SetConfigOptionRequest, SetConfigOptionResponse
+from acp_adapter.wire.v1.shapes.options import SetConfigOptionRequest, SetConfigOptionResponse
 
 if TYPE_CHECKING:
+    from acp_adapter.connection import Connection
     from acp_adapter.conversation import Conversation
-    from acp_adapter.server import Connection
 
 
 def _accept(connection: Connection, params: SetConfigOptionRequest) -> Conversation:

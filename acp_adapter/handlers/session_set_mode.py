@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.options import SetModeRequest
+from acp_adapter.wire.v1.shapes.options import SetModeRequest
 
 if TYPE_CHECKING:
-    from acp_adapter.server import Connection
+    from acp_adapter.connection import Connection
 
 
 def _accept(connection: Connection, params: SetModeRequest) -> None:

@@ -15,12 +15,12 @@ from typing import Final
 import typer
 
 from ..errors import EngineError
+from ..exchange.commands.export_session import export_session
+from ..exchange.commands.import_session import IMPORT_EXAMPLES, import_session
+from ..terminal.printing import visible
 from .delete import delete
 from .doctor import doctor
-from .export_session import export_session
 from .gc import gc
-from .import_session import IMPORT_EXAMPLES, import_session
-from .printing import visible
 from .sessions import sessions
 from .show import SHOW_EXAMPLES, show
 

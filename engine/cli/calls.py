@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from ..events import ToolCall
-from .printing import first_line
+from ..events.conversation import ToolCall
+from ..terminal.printing import first_line
 
 WIDTH: Final = 100
 """Characters of a line that stands for something longer."""

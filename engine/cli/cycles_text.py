@@ -12,9 +12,9 @@ from typing import Final
 from ..cycles import Cycles, RequestCycle, steps_of
 from ..cycles.model import ANOMALIES, Item
 from ..cycles.steps import AiBlock, Call, Step
-from ..events import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..terminal.printing import first_line, shown
 from .calls import WIDTH, call_line
-from .printing import first_line, shown
 
 _OPEN: Final = "open"
 """The status of a call that has no result."""

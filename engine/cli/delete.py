@@ -9,8 +9,8 @@ import typer
 
 from ..errors import EngineError
 from ..ports import SessionRow
-from .opened import find, store
-from .printing import shown, size, visible
+from ..terminal.opened import find, store
+from ..terminal.printing import shown, size, visible
 
 
 def delete(

@@ -9,9 +9,9 @@ from typing import Final
 import typer
 
 from ..errors import EngineError
+from ..terminal.printing import visible
 from .checks import CHECKS
 from .checks.finding import Finding
-from .printing import visible
 
 _COLOURS: Final = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "failed": typer.colors.RED}
 

@@ -11,8 +11,8 @@ import typer
 
 from ..store import DATABASE
 from ..store.locks import owners
-from .opened import settings, store
-from .printing import size
+from ..terminal.opened import settings, store
+from ..terminal.printing import size
 
 _SECONDS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
 _AGE: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])")

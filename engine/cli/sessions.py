@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..ports import SessionRow
-from .opened import store
-from .printing import shown, size
+from ..terminal.opened import store
+from ..terminal.printing import shown, size
 
 _ENDLESS: Final = 100_000
 """Characters in a line that nobody looks at on a terminal, so that nothing is cut off."""

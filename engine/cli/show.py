@@ -8,26 +8,19 @@ from typing import Final
 import typer
 
 from ..cycles import cycles_of, to_json
-from ..events import (
-    AgentText,
-    EnvironmentRestored,
-    Event,
-    ExecutionFinished,
-    FileChanged,
-    RunStop,
-    StatementRecorded,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from ..events import Event
 from ..events.codec import encode
+from ..events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.execution import ExecutionFinished, StatementRecorded
+from ..events.nodes import FileChanged
+from ..events.session import EnvironmentRestored
 from ..ids import ToolCallId
 from ..projection.results import result_text
+from ..terminal.opened import find, store
+from ..terminal.printing import shown, visible, visible_json
 from ..timeline.index import Timeline
 from .calls import call_line
 from .cycles_text import cycles_text
-from .opened import find, store
-from .printing import shown, visible, visible_json
 
 SHOW_EXAMPLES: Final = """\b
 Examples:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from .digest import digest
 from .fold import CycleFold, cycles_of
 from .model import Cycles, RequestCycle
 from .plain import to_json, to_plain
 from .rounds import rounds_of
 from .steps import steps_of
+from .summary import summary_lines
 
-__all__ = ["CycleFold", "Cycles", "RequestCycle", "cycles_of", "digest", "rounds_of", "steps_of", "to_json", "to_plain"]
+__all__ = [
+    "CycleFold",
+    "Cycles",
+    "RequestCycle",
+    "cycles_of",
+    "rounds_of",
+    "steps_of",
+    "summary_lines",
+    "to_json",
+    "to_plain",
+]

@@ -13,18 +13,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..events import (
-    AgentReasoning,
-    AgentText,
-    Event,
-    PromptQueued,
-    PromptWithdrawn,
-    RunStop,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
-from ..events.conversation import PromptKind
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.session import PromptQueued, PromptWithdrawn
 from ..ids import MessageId, ToolCallId
 from .machine import TRANSITIONS, Action, Input, State
 from .model import Anomaly, AnomalyKind, Cycles, Item, RequestCycle, RootKind, Withdrawn
@@ -114,7 +105,7 @@ class CycleFold:
         if row.anomaly is not None:
             self._note(row.anomaly, event)
         if isinstance(event, UserMessage) and seen_as is not Input.PROMOTION:
-            self._meet(event)
+            self._note_message(event)
         _ACTIONS[row.action](self, event)
         self._state = row.then
 
@@ -128,7 +119,7 @@ class CycleFold:
                 subject = ""
         self._anomalies.append(Anomaly(kind, event.seq, subject))
 
-    def _meet(self, message: UserMessage) -> None:
+    def _note_message(self, message: UserMessage) -> None:
         if message.message_id in self._messages:
             self._note("duplicate-message", message)
         self._messages.add(message.message_id)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from ..events import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import TITLE_CHARS
 from ..ids import MessageId, Seq
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from ..events import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from .model import Cycles, Item, RequestCycle, RootKind, Waiting
 from .rounds import InferenceRound, rounds_of
 from .steps import AiBlock, Call, Step, steps_of

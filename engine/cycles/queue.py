@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ..events import UserMessage
+from ..events.conversation import UserMessage
 from ..ids import MessageId
 from .model import Waiting
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ..events import ToolCall, ToolResult, UserMessage
+from ..events.conversation import ToolCall, ToolResult, UserMessage
 from ..ids import LlmResponseId, ToolCallId
 from .model import Item, Output, RequestCycle
 

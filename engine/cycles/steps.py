@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from ..events import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
+from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import ToolCallId
 from .model import RequestCycle
 

@@ -1,111 +1,30 @@
-"""Every kind of event there is, and the table that finds a kind by its name. One file per group of kinds."""
+"""Every kind of event there is. A kind is one class, in the file of its group and in that group's union.
+
+Import a kind from the module that owns it: `conversation`, `execution`, `nodes` or `session`.
+"""
 
 from __future__ import annotations
 
-from .base import UNSTAMPED, Event
-from .conversation import (
-    AgentReasoning,
-    AgentText,
-    Attachment,
-    Condensation,
-    CondensationRequest,
-    NoCutPossible,
-    RunStop,
-    ThinkingBlock,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
-from .execution import (
-    EffectAnswered,
-    EffectRequested,
-    ExecutionFinished,
-    ExecutionStarted,
-    NamesRebound,
-    StatementRecorded,
-)
-from .nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
-from .session import (
-    ConfigChanged,
-    EnvironmentRestored,
-    ModeChanged,
-    PermissionAnswered,
-    PermissionAsked,
-    PromptQueued,
-    PromptWithdrawn,
-    SessionOpened,
-    TitleChanged,
-    UsageReported,
-    ViewEnforced,
-)
+from typing import Final, cast, get_args
 
-EVENTS: tuple[type[Event], ...] = (
-    SessionOpened,
-    UserMessage,
-    AgentText,
-    AgentReasoning,
-    ToolCall,
-    ToolResult,
-    RunStop,
-    Condensation,
-    CondensationRequest,
-    NoCutPossible,
-    StatementRecorded,
-    ExecutionStarted,
-    ExecutionFinished,
-    EffectRequested,
-    EffectAnswered,
-    NamesRebound,
-    MethodCalled,
-    NodeChanged,
-    TickApplied,
-    FileChanged,
-    PromptQueued,
-    PromptWithdrawn,
-    UsageReported,
-    ViewEnforced,
-    EnvironmentRestored,
-    PermissionAsked,
-    PermissionAnswered,
-    ModeChanged,
-    ConfigChanged,
-    TitleChanged,
-)
+from .base import UNSTAMPED, Event
+from .conversation import ConversationEvent
+from .execution import ExecutionEvent
+from .nodes import NodeEvent
+from .session import SessionEvent
+
+AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent
+"""One of the kinds there are: what a `match` over events has to exhaust."""
+
+EVENTS: Final = cast("tuple[type[Event], ...]", get_args(AnyEvent))
 
 __all__ = [
     "EVENTS",
     "UNSTAMPED",
-    "AgentReasoning",
-    "AgentText",
-    "Attachment",
-    "Condensation",
-    "CondensationRequest",
-    "ConfigChanged",
-    "EffectAnswered",
-    "EffectRequested",
-    "EnvironmentRestored",
+    "AnyEvent",
+    "ConversationEvent",
     "Event",
-    "ExecutionFinished",
-    "ExecutionStarted",
-    "FileChanged",
-    "MethodCalled",
-    "ModeChanged",
-    "NamesRebound",
-    "NoCutPossible",
-    "NodeChanged",
-    "PermissionAnswered",
-    "PermissionAsked",
-    "PromptQueued",
-    "PromptWithdrawn",
-    "RunStop",
-    "SessionOpened",
-    "StatementRecorded",
-    "ThinkingBlock",
-    "TickApplied",
-    "TitleChanged",
-    "ToolCall",
-    "ToolResult",
-    "UsageReported",
-    "UserMessage",
-    "ViewEnforced",
+    "ExecutionEvent",
+    "NodeEvent",
+    "SessionEvent",
 ]

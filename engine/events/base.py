@@ -17,11 +17,12 @@ class Event(Struct, frozen=True, kw_only=True):
     """The stamp of an event; `EventLog.append` fills it in. `at` is in seconds since the Unix epoch.
 
     `kind` names the event on disk and never changes; `v` is the version of its fields and grows when their meaning
-    does.
+    does. `from_worker` says that the process which runs statements may report it.
     """
 
     kind: ClassVar[str]
     v: ClassVar[int] = 1
+    from_worker: ClassVar[bool] = False
 
     seq: Seq = UNSTAMPED
     event_id: EventId = UNNAMED

@@ -131,3 +131,16 @@ class NoCutPossible(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "no_cut_possible"
 
     tokens: int
+
+
+ConversationEvent = (
+    UserMessage
+    | AgentText
+    | AgentReasoning
+    | ToolCall
+    | ToolResult
+    | RunStop
+    | Condensation
+    | CondensationRequest
+    | NoCutPossible
+)

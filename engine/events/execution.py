@@ -110,6 +110,12 @@ class NamesRebound(Event, frozen=True, kw_only=True):
     """A statement rebound injected names (`view`, `ls` ...); `restore_names()` undoes it."""
 
     kind: ClassVar[str] = "names_rebound"
+    from_worker: ClassVar[bool] = True
 
     execution_id: ExecutionId | None
     names: tuple[str, ...]
+
+
+ExecutionEvent = (
+    StatementRecorded | ExecutionStarted | ExecutionFinished | EffectRequested | EffectAnswered | NamesRebound
+)

@@ -17,6 +17,7 @@ class MethodCalled(Event, frozen=True, kw_only=True):
     """A mutating method of a node was called. Arguments are bounded reprs; digests are those of `GetDigest`."""
 
     kind: ClassVar[str] = "method_called"
+    from_worker: ClassVar[bool] = True
 
     obj_id: ObjId
     obj_type: str
@@ -31,6 +32,7 @@ class NodeChanged(Event, frozen=True, kw_only=True):
     """A node shows something else than before; `delta` is the line that the change feed shows."""
 
     kind: ClassVar[str] = "node_changed"
+    from_worker: ClassVar[bool] = True
 
     obj_id: ObjId
     obj_type: str
@@ -41,6 +43,7 @@ class TickApplied(Event, frozen=True, kw_only=True):
     """A tick of `tick_kind` changed the node in the Round `turn_id`."""
 
     kind: ClassVar[str] = "tick_applied"
+    from_worker: ClassVar[bool] = True
 
     obj_id: ObjId
     tick_kind: TickKind
@@ -52,9 +55,13 @@ class FileChanged(Event, frozen=True, kw_only=True):
     """A file behind a running node was seen to have changed at a tick. Digests are xxh3 hex, empty for no content."""
 
     kind: ClassVar[str] = "file_changed"
+    from_worker: ClassVar[bool] = True
 
     path: str
     change: FileChangeKind
     before_digest: str = ""
     after_digest: str = ""
     delta: str = ""
+
+
+NodeEvent = MethodCalled | NodeChanged | TickApplied | FileChanged

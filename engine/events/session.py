@@ -110,3 +110,18 @@ class TitleChanged(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "title_changed"
 
     title: str
+
+
+SessionEvent = (
+    SessionOpened
+    | PromptQueued
+    | PromptWithdrawn
+    | UsageReported
+    | ViewEnforced
+    | EnvironmentRestored
+    | PermissionAsked
+    | PermissionAnswered
+    | ModeChanged
+    | ConfigChanged
+    | TitleChanged
+)

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from ..events import ToolResult, UserMessage
+from ..events.conversation import ToolResult, UserMessage
 from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
 
 ECHO_CHARS: Final = 2_000

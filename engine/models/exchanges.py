@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import LlmResponseId, ToolCallId
 from ..projection.prompt import user_text
 from ..view import Summary

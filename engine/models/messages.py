@@ -28,7 +28,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from ..events import AgentReasoning, AgentText, Event, ThinkingBlock, ToolCall
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
 from ..ids import ToolCallId
 from ..view import Window
 from .exchanges import Exchange, exchanges

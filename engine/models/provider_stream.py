@@ -24,16 +24,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, 
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from ..ports import (
-    ModelError,
-    ModelSignal,
-    Prompt,
-    ReasoningDelta,
-    ReplyEnded,
-    StatementAsked,
-    TextDelta,
-    TokensUsed,
-)
+from ..ports import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
 from .messages import Dialect, signature_of, to_messages
 from .provider_errors import failure_of
 from .provider_failure import ProviderFailure

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Concatenate, Final, Literal, ParamSpec, TypeVa
 import msgspec
 import xxhash
 
-from ..events import Event, MethodCalled
-from ..events.nodes import TickKind
+from ..events import Event
+from ..events.nodes import MethodCalled, TickKind
 from ..ids import ObjId
 from ..ticks.result import Frequency, TickResult
 from . import budget

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..view.entries import Summary
 
 MESSAGE_OVERHEAD: Final = 4

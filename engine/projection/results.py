@@ -5,7 +5,7 @@ Pure and derived from `ExecutionFinished` alone, so that a replayed execution re
 
 from __future__ import annotations
 
-from ..events import ExecutionFinished
+from ..events.execution import ExecutionFinished
 from ..execution import Captured
 
 

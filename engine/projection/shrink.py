@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ..events import AgentText, Event, ToolResult
+from ..events import Event
+from ..events.conversation import AgentText, ToolResult
 from ..view.entries import Summary
 
 SHRINKABLE: Final = (ToolResult, AgentText, Summary)

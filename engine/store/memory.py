@@ -16,9 +16,9 @@ from ..events import Event
 from ..events.codec import decode
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, Collected, CommitListener, SessionRow
-from .addition import checked
 from .blobs import digest_of, names_in, pack, unpack
-from .held import Held, check_title, stamped_row
+from .whole_session import encoded_items
+from .writable import WritableSession, check_title, stamped_row
 
 
 class MemoryStore:
@@ -27,7 +27,7 @@ class MemoryStore:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._mutex = threading.RLock()
-        self._held: dict[SessionId, Held] = {}
+        self._held: dict[SessionId, WritableSession] = {}
         self._rows: dict[SessionId, SessionRow] = {}
         self._events: dict[SessionId, list[str]] = {}
         self._blobs: dict[BlobDigest, bytes] = {}
@@ -46,7 +46,7 @@ class MemoryStore:
             self._check_open()
             if row.session_id in self._held or row.session_id in self._rows:
                 raise InvalidRequestError(f"there is a session {row.session_id} already; choose another id")
-            self._held[row.session_id] = Held(row.session_id, fresh=fresh)
+            self._held[row.session_id] = WritableSession(row.session_id, fresh=fresh)
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
         with self._mutex:
@@ -60,7 +60,7 @@ class MemoryStore:
             if row is None:
                 raise SessionNotFoundError(session_id)
             last = Seq(row.events - 1)
-            self._held[session_id] = Held(session_id, row.events, last, last, committed)
+            self._held[session_id] = WritableSession(session_id, row.events, last, last, committed)
 
     def release(self, session_id: SessionId) -> None:
         with self._mutex:
@@ -127,7 +127,7 @@ class MemoryStore:
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
         self.create(row)
         try:
-            found = list(checked(row, items))
+            found = list(encoded_items(row, items))
             with self._mutex:
                 size = 0
                 for _, json, contents in found:
@@ -188,7 +188,7 @@ class MemoryStore:
         refs |= new
         return len(json.encode()) + sum(len(self._blobs[digest]) for digest in new)
 
-    def _holding(self, session_id: SessionId) -> Held:
+    def _holding(self, session_id: SessionId) -> WritableSession:
         self._check_open()
         held = self._held.get(session_id)
         if held is None:

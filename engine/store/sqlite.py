@@ -19,10 +19,10 @@ from ..events import Event
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, Collected, CommitListener, SessionRow
 from .blobs import digest_of, names_in, unpack
-from .changes import Append, Content, Create, Greet, Retitle
-from .held import Held, check_title, stamped_row
+from .queued import Append, Content, Create, Listen, Retitle
 from .rows import SELECT_ROWS, decoded, row_of
 from .schema import MIGRATIONS, Migration
+from .writable import WritableSession, check_title, stamped_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ class SqliteStore:
         self._busy_seconds = busy_seconds
         self._migrations = migrations
         self._mutex = threading.RLock()
-        self._held: dict[SessionId, Held] = {}
+        self._held: dict[SessionId, WritableSession] = {}
         self._opened: _Parts | None = None
         self._closed = False
 
@@ -77,7 +77,7 @@ class SqliteStore:
             with self._locked(parts, row.session_id) as found:
                 if found is not None:
                     raise _taken(row.session_id)
-            self._held[row.session_id] = Held(row.session_id, fresh=fresh)
+            self._held[row.session_id] = WritableSession(row.session_id, fresh=fresh)
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
         """As in the port; after `create` it only brings the listener.
@@ -91,7 +91,7 @@ class SqliteStore:
             held = self._held.get(session_id)
             if held is not None:
                 held.attach(committed)
-                parts.writer.put(Greet(held))
+                parts.writer.put(Listen(held))
                 return
             if self._stored(session_id) is None:
                 raise SessionNotFoundError(session_id)
@@ -99,7 +99,7 @@ class SqliteStore:
                 if row is None:
                     raise SessionNotFoundError(session_id)
             last = Seq(row.events - 1)
-            self._held[session_id] = Held(session_id, row.events, last, last, committed)
+            self._held[session_id] = WritableSession(session_id, row.events, last, last, committed)
 
     def release(self, session_id: SessionId) -> None:
         """As in the port; does nothing for a session that is not held. Not to be called by a commit listener."""
@@ -177,7 +177,7 @@ class SqliteStore:
 
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
         """As in the port. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
-        from .addition import write_session  # here, as in `_open`
+        from .whole_session import write_session  # here, as in `_open`
 
         self.create(row)
         try:
@@ -285,7 +285,7 @@ class SqliteStore:
         database = Database(path, self._busy_seconds, self._migrations)
         return _Parts(database, Writer(database), SessionLocks(path))
 
-    def _holding(self, session_id: SessionId) -> Held:
+    def _holding(self, session_id: SessionId) -> WritableSession:
         held = self._held.get(session_id)
         if held is None:
             raise StoreError(f"session {session_id} is not open for writing here; acquire it first")

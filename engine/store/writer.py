@@ -15,9 +15,9 @@ from typing import Final
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from .changes import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content
 from .database import Database, explain, is_busy, patiently
-from .held import Held
+from .queued import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content
+from .writable import WritableSession
 
 _IDLE_SECONDS: Final = 0.25
 
@@ -132,7 +132,7 @@ class Writer:
         for content in {content.digest: content for change in appends for content in change.contents}.values():
             content.write(connection)
         connection.executemany(INSERT_EVENT, [change.values for change in appends])
-        grown: dict[Held, int] = {}
+        grown: dict[WritableSession, int] = {}
         for change in appends:
             grown[change.held] = grown.get(change.held, 0) + change.refer(connection)
         for held, change in {change.held: change for change in appends}.items():
@@ -142,7 +142,7 @@ class Writer:
     def _salvage(self, changes: Sequence[Change], blocked: Exception | None) -> None:
         # Session by session, so that one session's failure stops nobody else. Where the whole database is `blocked`,
         # trying again would only make everybody wait that long once more.
-        sessions: dict[Held, list[Change]] = {}
+        sessions: dict[WritableSession, list[Change]] = {}
         for change in changes:
             sessions.setdefault(change.held, []).append(change)
         for held, own in sessions.items():
@@ -151,7 +151,7 @@ class Writer:
                 self._fail(held, error)
 
     def _settle(self, changes: Iterable[Change]) -> None:
-        touched: dict[Held, None] = {}
+        touched: dict[WritableSession, None] = {}
         for change in changes:
             touched[change.held] = None
             if isinstance(change, Append):
@@ -169,7 +169,7 @@ class Writer:
                 if self._unsaved.get(content.digest) is content:
                     del self._unsaved[content.digest]
 
-    def _fail(self, held: Held, error: Exception) -> None:
+    def _fail(self, held: WritableSession, error: Exception) -> None:
         failure = explain(self._database.path, error)
         reported = error if isinstance(error, StoreError) else StoreError(failure)
         if reported is not error:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..events import Event, FileChanged, NodeChanged, TickApplied
+from ..events import Event
+from ..events.nodes import FileChanged, NodeChanged, TickApplied
 from .result import UNCHANGED, SourceChange, Ticking
 
 

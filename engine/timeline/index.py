@@ -9,14 +9,9 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct, field
 
-from ..events import (
-    EffectAnswered,
-    Event,
-    ExecutionFinished,
-    ExecutionStarted,
-    StatementRecorded,
-    UsageReported,
-)
+from ..events import Event
+from ..events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementRecorded
+from ..events.session import UsageReported
 from ..execution import NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, StatementId
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from ..events import Event, ToolCall
+from ..events import Event
+from ..events.conversation import ToolCall
 from ..ids import LlmResponseId
 from .entries import TOOL_EVENTS
 from .rule import BoundaryRule

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..events import Condensation, Event
+from ..events import Event
+from ..events.conversation import Condensation
 from ..ids import EventId
 from .enforcement import Correction, Enforced
 from .entries import Summary, summary_id

@@ -1,7 +1,7 @@
 """Where to cut a View that has become too long: policy over its indices and what its entries cost.
 
 Owns the choice alone: the smallest prefix that brings the View under a target, less what must stay. Must not know what
-a summary says nor who asked for it. Called by `runtime.condenser`.
+a summary says nor who asked for it. Called by `sessions.condenser`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..events import Event, ToolCall, UserMessage
+from ..events import Event
+from ..events.conversation import ToolCall, UserMessage
 
 SUMMARY_SHARE: Final = 4
 SUMMARY_FLOOR: Final = 256

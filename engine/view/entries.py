@@ -10,7 +10,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar, Final
 
-from ..events import AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import EventId
 
 TOOL_EVENTS: Final = (ToolCall, ToolResult)

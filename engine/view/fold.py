@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..events import Condensation, Event
+from ..events import Event
+from ..events.conversation import Condensation
 from . import condensation
 from .enforcement import Correction
 from .properties import PROPERTIES, Property

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..errors import InvalidEventError
-from ..events import UNSTAMPED, Condensation, CondensationRequest, Event
+from ..events import UNSTAMPED, Event
+from ..events.conversation import Condensation, CondensationRequest
 from .condensation import condensed, settled, summary_is_safe
 from .enforcement import Correction, enforce
 from .entries import ENTERING, summary_id

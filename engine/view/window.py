@@ -10,7 +10,8 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from ..errors import NoManipulationIndexError
-from ..events import Event, ToolCall, ToolResult
+from ..events import Event
+from ..events.conversation import ToolCall, ToolResult
 from ..ids import LlmResponseId, ToolCallId
 from . import auxiliary
 from .enforcement import Enforced, enforce

@@ -10,9 +10,9 @@ import builtins
 import threading
 
 from .channel import Channel
+from .guard import ReplayEffect
 from .interrupts import Interrupts
 from .protocol import Answer, Ask
-from .replay import ReplayEffect
 from .sanitize import sanitize
 
 

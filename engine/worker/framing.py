@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..events import UNSTAMPED, Event, FileChanged, MethodCalled, NamesRebound, NodeChanged, TickApplied
+from ..events import EVENTS, UNSTAMPED, Event
 from ..events.codec import UndecodableEventError
 from ..events.codec import decode as decode_event
 from ..events.codec import encode as encode_event
@@ -21,7 +21,7 @@ MAX_FRAME: Final = 64 << 20
 """Bytes of one frame's body, at most, in either direction."""
 _PREFIX: Final = 4
 
-WORKER_EVENTS: Final = (MethodCalled, NodeChanged, TickApplied, FileChanged, NamesRebound)
+WORKER_EVENTS: Final = tuple(kind for kind in EVENTS if kind.from_worker)
 """The only kinds of event that a worker may report."""
 
 

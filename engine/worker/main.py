@@ -12,23 +12,24 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from ..events import Event, NamesRebound
+from ..events import Event
+from ..events.execution import NamesRebound
 from ..execution import ExceptionInfo
 from ..ids import ExecutionId
-from ..nodes.board import Board, BoardReport
 from ..tokens import counter
 from . import streams
+from .board import Board, BoardReport
 from .channel import Channel
 from .effects import Effects
 from .executor import Executor, Result
 from .files import DirectFiles
 from .framing import FrameTooLargeError, pack_events
+from .guard import OutsideGuard, planning, replaying
 from .interrupts import Interrupts
 from .names import InjectedNames
 from .namespace import NamespaceWatch
 from .processes import end_tree, own_children
 from .protocol import Answer, Calm, Calmed, Failed, FromWorker, Project, Projected, Ran, Run, Started, Tick, Ticked
-from .replay import ReplayGuard, planning, replaying
 
 
 class Worker:
@@ -52,7 +53,7 @@ class Worker:
         self._effects = Effects(channel, self._interrupts)
         self._names = InjectedNames(self._board, self._effects.ask, namespace)
         self._executor = Executor(namespace, NamespaceWatch(namespace, self._names.originals), self._interrupts)
-        self._guard = ReplayGuard()
+        self._guard = OutsideGuard()
         self._children: frozenset[int] | None = None
         """The processes that there were when the latest statement began."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..nodes.board import Board
+from .board import Board
 
 Ask = Callable[[str, dict[str, object]], object]
 

@@ -1,7 +1,7 @@
 """What host, zygote and worker say to each other, as tagged plain structures; `framing` makes bytes of them.
 
 Owns every message of the four directions. Must not know who sends or receives them. Used by `zygote` and `main` on one
-side and by `runtime` on the other.
+side and by `environment` on the other.
 """
 
 from __future__ import annotations

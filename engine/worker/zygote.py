@@ -2,7 +2,7 @@
 
 Loads once what all workers share, then serves two kinds of socket: the fork socket, whose closing means that the host
 is gone, and one control channel per worker. Runs nothing of the user's. It must not hold threads or state that a fork
-could not copy. Started by `boot`; its other end is `runtime.worker_zygote`.
+could not copy. Started by `boot`; its other end is `environment.zygote`.
 
 It is the parent and the subreaper, so ids of its children cannot be reused before it has reaped them: all signals and
 all ending of processes go through it.
@@ -57,7 +57,7 @@ class _Keeper:
         self.passed = []
 
 
-class Zygote:
+class ZygoteLoop:
     """The loop over the fork socket, the control channels and the ends of children."""
 
     def __init__(self, forks: socket.socket) -> None:
@@ -82,7 +82,7 @@ class Zygote:
                     self._wake_read.recv(_CHUNK)
                     self._reap()
                 elif descriptor in self._keepers:
-                    self._hear(self._keepers[descriptor])
+                    self._receive(self._keepers[descriptor])
 
     def announce(self, record: bytes) -> None:
         """Tells the host how far the start is; leaves where there is no host any more."""
@@ -117,7 +117,7 @@ class Zygote:
         self._keepers[control.fileno()] = _Keeper(control, passed[1:])
         self._poll.register(control.fileno(), select.EPOLLIN)
 
-    def _hear(self, keeper: _Keeper) -> None:
+    def _receive(self, keeper: _Keeper) -> None:
         try:
             data = keeper.control.recv(_CHUNK)
         except OSError:
@@ -128,7 +128,7 @@ class Zygote:
         try:
             keeper.buffer.feed(data)
             while (body := keeper.buffer.next()) is not None:
-                self._obey(keeper, to_zygote(body))
+                self._handle(keeper, to_zygote(body))
         except ProtocolError as error:
             keeper.say(Died(-1, f"control channel: {error}"))
             self._drop(keeper)
@@ -141,7 +141,7 @@ class Zygote:
             end_tree([keeper.pid])
         keeper.control.close()
 
-    def _obey(self, keeper: _Keeper, message: Fork | Interrupt | Kill) -> None:
+    def _handle(self, keeper: _Keeper, message: Fork | Interrupt | Kill) -> None:
         match message:
             case Fork():
                 self._fork(keeper, message)
@@ -213,7 +213,7 @@ def main(fork_socket: int, host: int, with_thread: bool) -> None:
     os.set_inheritable(fork_socket, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     become_subreaper()
-    zygote = Zygote(forks)
+    zygote = ZygoteLoop(forks)
     zygote.announce(LIVES)
     signal.signal(signal.SIGCHLD, zygote.notice)
     # SIGTERM, because SIGKILL would end the zygote before it can end its descendants.

@@ -7,8 +7,8 @@ import pytest
 from acp_adapter.errors import ProtocolError
 from acp_adapter.prompts import read_prompt
 from acp_adapter.wire.model import from_wire
-from acp_adapter.wire.v1.prompts import PromptRequest
-from engine.events import Attachment
+from acp_adapter.wire.v1.shapes.prompts import PromptRequest
+from engine.events.conversation import Attachment
 
 TEXT = {"type": "text", "text": "look"}
 

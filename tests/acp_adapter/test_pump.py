@@ -9,11 +9,13 @@ import pytest
 
 from acp_adapter.pump import Pump
 from acp_adapter.updates import Updates
-from engine.events import AgentText, SessionOpened
+from engine.events.conversation import AgentText
+from engine.events.session import SessionOpened
 from engine.ids import MessageId, SessionId
 from engine.log import EventLog
 from engine.ports import SessionRow
-from engine.runtime.journal import Journal, TextStreamed
+from engine.sessions.journal import Journal
+from engine.sessions.signals import TextStreamed
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 

@@ -7,27 +7,23 @@ import pytest
 from acp_adapter.pump import merged
 from acp_adapter.updates import LIVE_OUTPUT_CHARS, Updates
 from acp_adapter.wire.model import to_wire
-from engine.events import (
-    EVENTS,
+from engine.events import EVENTS, Event
+from engine.events.conversation import (
     AgentText,
     Condensation,
     CondensationRequest,
-    Event,
-    ExecutionFinished,
-    ExecutionStarted,
-    FileChanged,
     NoCutPossible,
-    NodeChanged,
-    PromptQueued,
     RunStop,
-    StatementRecorded,
     ToolCall,
     ToolResult,
     UserMessage,
 )
+from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.events.nodes import FileChanged, NodeChanged
+from engine.events.session import PromptQueued
 from engine.execution import Captured
 from engine.ids import EventId, ExecutionId, MessageId, ObjId, StatementId, ToolCallId
-from engine.runtime.journal import OutputStreamed, ReasoningStreamed, Signal, TextStreamed
+from engine.sessions.signals import OutputStreamed, ReasoningStreamed, Signal, TextStreamed
 
 M, N = MessageId("m"), MessageId("n")
 CALL = ToolCallId("c")

@@ -14,15 +14,7 @@ import psutil
 import pytest
 
 from tests.support.agents import Agent
-from tests.support.scripts import (
-    assert_at_rest,
-    assert_cancelled,
-    family,
-    last_value,
-    load,
-    logged,
-    update_in,
-)
+from tests.support.scripts import assert_at_rest, assert_cancelled, family, last_value, load, logged, update_in
 
 LOOP_IN_C = "import collections, itertools\ncollections.deque(itertools.repeat(1), maxlen=0)"
 WAITING = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import InvalidEventError
-from engine.events import Event, RunStop, ToolCall, ToolResult, UserMessage
+from engine.events import Event
+from engine.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
 from engine.ids import MessageId, ToolCallId
 from engine.log import EventLog
 from tests.support.fixed import FixedClock

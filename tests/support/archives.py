@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.events import EffectAnswered, Event
+from engine.events import Event
+from engine.events.execution import EffectAnswered
 from engine.ids import BlobDigest, EventId, ExecutionId, Seq, SessionId
 from engine.ports import Store
 from tests.support.stores import A, Recorder, message, row

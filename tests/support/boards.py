@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.events import Event, FileChanged, NodeChanged, TickApplied
-from engine.nodes.board import Board, BoardReport
+from engine.events import Event
+from engine.events.nodes import FileChanged, NodeChanged, TickApplied
 from engine.tokens import count
+from engine.worker.board import Board, BoardReport
 from tests.support.files import DiskFiles
 
 

@@ -13,7 +13,7 @@ from engine.store.sqlite import SqliteStore
 from tests.support.stores import ROOT, CountingClock
 
 SECONDS = 60
-COMMAND = (sys.executable, "-c", "from acp_adapter.startup import rewindow; rewindow()")
+COMMAND = (sys.executable, "-c", "from rewindow_startup import rewindow; rewindow()")
 
 
 @dataclass(frozen=True)

@@ -13,27 +13,28 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from engine.events import (
-    EVENTS,
+from engine.events import EVENTS, Event
+from engine.events.conversation import (
     AgentReasoning,
     AgentText,
     CondensationRequest,
+    PromptKind,
+    RunStop,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from engine.events.execution import EffectRequested
+from engine.events.nodes import TickApplied
+from engine.events.session import (
     ConfigChanged,
-    EffectRequested,
-    Event,
     ModeChanged,
     PromptQueued,
     PromptWithdrawn,
-    RunStop,
     SessionOpened,
-    TickApplied,
     TitleChanged,
-    ToolCall,
-    ToolResult,
     UsageReported,
-    UserMessage,
 )
-from engine.events.conversation import PromptKind
 from engine.ids import EventId, ExecutionId, LlmResponseId, MessageId, ObjId, Seq, ToolCallId
 
 _PATH = Path(__file__).parent.parent / "vectors" / "cycles.json"

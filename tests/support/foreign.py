@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.events import Event
-from engine.foreign import Imported, Writer, read
-from engine.ids import Minter
+from engine.exchange.foreign import Imported, Writer, read
+from engine.minter import Minter
 from tests.support.fixed import CountingEntropy, FixedClock
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "foreign"

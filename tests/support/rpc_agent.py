@@ -16,7 +16,7 @@ from acp_adapter.rpc.methods import Context, Method  # noqa: E402
 from acp_adapter.rpc.peer import Peer  # noqa: E402
 from acp_adapter.rpc.stdio import StdioTransport  # noqa: E402
 from acp_adapter.wire.model import Empty  # noqa: E402
-from acp_adapter.wire.v1.sessions import SessionRequest  # noqa: E402
+from acp_adapter.wire.v1.shapes.sessions import SessionRequest  # noqa: E402
 
 
 async def noisy(context: Context[None, None], params: Empty) -> Empty:

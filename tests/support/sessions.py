@@ -8,10 +8,10 @@ from pathlib import Path
 
 import anyio
 
+from engine.config.settings import Settings
+from engine.config.system import SystemClock
 from engine.ports import Store
-from engine.runtime.sessions import Sessions
-from engine.runtime.settings import Settings
-from engine.runtime.system import SystemClock
+from engine.sessions.registry import Sessions
 from tests.support.fixed import CountingEntropy
 from tests.support.workers import PATIENCE, shared_zygote
 

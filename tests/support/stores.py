@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from engine.events import Event, UserMessage
+from engine.events import Event
+from engine.events.conversation import UserMessage
 from engine.ids import EventId, MessageId, Seq, SessionId
 from engine.ports import SessionRow, Store
 
@@ -102,7 +103,7 @@ sys.path.insert(0, os.environ["REWINDOW_ROOT"])
 from pathlib import Path
 from engine.errors import *
 from engine.ids import SessionId
-from engine.runtime.system import SystemClock
+from engine.config.system import SystemClock
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
 

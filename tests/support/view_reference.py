@@ -10,12 +10,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
-from engine.events import (
+from engine.events import Event
+from engine.events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,
     CondensationRequest,
-    Event,
     RunStop,
     ToolCall,
     ToolResult,

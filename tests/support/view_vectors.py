@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.events import (
+from engine.events import Event
+from engine.events.conversation import (
     Condensation,
     CondensationRequest,
-    Event,
     RunStop,
     ThinkingBlock,
     ToolCall,

@@ -13,10 +13,11 @@ from pathlib import Path
 import anyio
 import psutil
 
+from engine.environment.worker_environment import WorkerEnvironment
+from engine.environment.zygote import Zygote
 from engine.execution import ExceptionInfo
 from engine.ids import ExecutionId
 from engine.ports import EffectAnswer, EffectHandler, EffectRequest, EnvironmentSpec, Limits, RunOutcome, RunRequest
-from engine.runtime.supervisor import WorkerEnvironment, Zygote
 
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""

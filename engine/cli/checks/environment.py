@@ -8,11 +8,11 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...config.secrets import HIDDEN, Redactor
+from ...config.settings import OPTIONS, config_path
 from ...models import make_model
-from ...runtime.project import HIDDEN, Redactor
-from ...runtime.settings import OPTIONS, config_path
-from ..opened import settings
-from ..printing import shown
+from ...terminal.opened import settings
+from ...terminal.printing import shown
 from .finding import Finding
 
 

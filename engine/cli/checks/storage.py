@@ -10,8 +10,8 @@ from typing import Final
 from ...store import DATABASE
 from ...store.inspection import faults, open_to_others
 from ...store.locks import owners
-from ..opened import settings, store
-from ..printing import shown, size
+from ...terminal.opened import settings, store
+from ...terminal.printing import shown, size
 from .finding import Finding, Grade
 
 LITTLE: Final = 200_000_000

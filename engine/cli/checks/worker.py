@@ -10,12 +10,14 @@ from typing import Final
 
 import anyio
 
+from ...config.project import find_project_environment
+from ...config.secrets import allowed_variables
+from ...environment.worker_environment import WorkerEnvironment
+from ...environment.zygote import Zygote
 from ...ids import ExecutionId
 from ...ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunRequest
-from ...runtime.project import allowed_variables, find_project_environment
-from ...runtime.supervisor import WorkerEnvironment, Zygote
+from ...terminal.opened import settings
 from ...tokens.ranks import encoding
-from ..opened import settings
 from .finding import Finding
 
 START_SECONDS: Final = 30.0

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from ...events import Event, ToolCall
+from ...events import Event
+from ...events.conversation import ToolCall
 from ...ids import LlmResponseId
 from ..rule import BoundaryRule
 from .base import AllOrNothing, Closed, Closer, Enforcement, Recorder

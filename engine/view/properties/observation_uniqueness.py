@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from ...events import Event, ToolResult
+from ...events import Event
+from ...events.conversation import ToolResult
 from ...ids import ToolCallId
 from ..rule import BoundaryRule
 from .base import Closer, Enforcement, Recorder

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from ...events import Event, RunStop, ToolCall, ToolResult
+from ...events import Event
+from ...events.conversation import RunStop, ToolCall, ToolResult
 from ...ids import ToolCallId
 from ..entries import TEXTS
 from ..rule import BoundaryRule

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from ...events import (
+from ...events import Event
+from ...events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,
     CondensationRequest,
-    Event,
     RunStop,
     ToolCall,
     ToolResult,

@@ -14,8 +14,8 @@ from acp_adapter.rpc.framing import MAX_LINE
 from acp_adapter.rpc.methods import Context, Method
 from acp_adapter.rpc.peer import Peer
 from acp_adapter.wire.model import Empty
-from acp_adapter.wire.v1.prompts import PromptRequest, PromptResponse
-from acp_adapter.wire.v1.sessions import ListSessionsRequest, SessionRequest
+from acp_adapter.wire.v1.shapes.prompts import PromptRequest, PromptResponse
+from acp_adapter.wire.v1.shapes.sessions import ListSessionsRequest, SessionRequest
 from tests.support.wire_peer import WireClient, connected
 
 pytestmark = pytest.mark.anyio

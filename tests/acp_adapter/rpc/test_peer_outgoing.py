@@ -11,8 +11,8 @@ from acp_adapter.errors import ConnectionClosedError, InvalidResultError, Remote
 from acp_adapter.rpc.methods import Context, Method
 from acp_adapter.rpc.outbox import HIGH_WATER
 from acp_adapter.wire.model import Empty
-from acp_adapter.wire.v1.client import ReadTextFileResponse
-from acp_adapter.wire.v1.sessions import SessionRequest
+from acp_adapter.wire.v1.shapes.client import ReadTextFileResponse
+from acp_adapter.wire.v1.shapes.sessions import SessionRequest
 from tests.support.wire_peer import connected
 
 pytestmark = pytest.mark.anyio

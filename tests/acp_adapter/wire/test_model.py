@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from acp_adapter.wire.model import Empty, WireShapeError, from_wire, to_wire
-from acp_adapter.wire.v1.client import ReadTextFileRequest, RequestPermissionResponse, SelectedOutcome
-from acp_adapter.wire.v1.content import Annotations, TextContent
-from acp_adapter.wire.v1.initialize import CancelRequestNotification, InitializeRequest
-from acp_adapter.wire.v1.options import SetConfigOptionRequest
-from acp_adapter.wire.v1.prompts import PromptRequest
-from acp_adapter.wire.v1.sessions import (
+from acp_adapter.wire.v1.shapes.client import ReadTextFileRequest, RequestPermissionResponse, SelectedOutcome
+from acp_adapter.wire.v1.shapes.content import Annotations, TextContent
+from acp_adapter.wire.v1.shapes.initialize import CancelRequestNotification, InitializeRequest
+from acp_adapter.wire.v1.shapes.options import SetConfigOptionRequest
+from acp_adapter.wire.v1.shapes.prompts import PromptRequest
+from acp_adapter.wire.v1.shapes.sessions import (
     ListSessionsRequest,
     LoadSessionRequest,
     McpServerHttp,
@@ -21,8 +21,8 @@ from acp_adapter.wire.v1.sessions import (
     NewSessionRequest,
     ResumeSessionRequest,
 )
-from acp_adapter.wire.v1.tools import ToolCallUpdate
-from acp_adapter.wire.v1.updates import AgentMessageChunk, SessionInfoUpdate, SessionNotification
+from acp_adapter.wire.v1.shapes.tools import ToolCallUpdate
+from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, SessionInfoUpdate, SessionNotification
 
 NEW = {"cwd": "/w", "mcpServers": []}
 

@@ -14,8 +14,8 @@ import pytest
 import typer
 
 from engine.cli.gc import seconds_of
-from engine.cli.printing import size
 from engine.ids import SessionId
+from engine.terminal.printing import size
 from tests.support.commands import COMMAND, SECONDS, Home
 from tests.support.stores import A, B, Recorder, begun
 

@@ -9,17 +9,9 @@ from msgspec.structs import replace
 
 from engine.cli.cycles_text import cycles_text
 from engine.cycles import cycles_of, to_plain
-from engine.events import (
-    AgentReasoning,
-    AgentText,
-    Event,
-    PromptQueued,
-    PromptWithdrawn,
-    RunStop,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from engine.events import Event
+from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.events.session import PromptQueued, PromptWithdrawn
 from engine.ids import MessageId, Seq, ToolCallId
 from tests.support.commands import Home
 from tests.support.foreign import DATA, sample

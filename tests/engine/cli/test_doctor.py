@@ -12,9 +12,9 @@ import pytest
 
 from engine.cli.checks.environment import secret_names
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
-from engine.cli.printing import size
 from engine.store import inspection
 from engine.store.inspection import faults
+from engine.terminal.printing import size
 from tests.support.archives import kept
 from tests.support.commands import COMMAND, SECONDS, Home
 from tests.support.stores import A, Recorder

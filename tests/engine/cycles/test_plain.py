@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from engine.cycles import cycles_of, to_json, to_plain
-from engine.events import Attachment, Event, ToolCall
+from engine.events import Event
 from engine.events.codec import decode
+from engine.events.conversation import Attachment, ToolCall
 from engine.ids import ToolCallId
 from tests.support.cycles import stamped
 

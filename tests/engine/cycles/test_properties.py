@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 
 from engine.cycles import CycleFold, Cycles, RequestCycle, cycles_of, rounds_of, steps_of, to_json
 from engine.cycles.steps import AiBlock, Call
-from engine.events import (
-    AgentReasoning,
-    AgentText,
-    Event,
-    PromptQueued,
-    PromptWithdrawn,
-    RunStop,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from engine.events import Event
 from engine.events.codec import decode, encode
+from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.events.session import PromptQueued, PromptWithdrawn
 from tests.support.cycles import IN_CYCLES, OTHERS, PROMPT_KINDS, stamped
 
 MESSAGE_IDS = st.sampled_from(("", "m1", "m2", "m3", "m4"))

@@ -9,14 +9,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from engine.config.settings import Settings
+from engine.config.system import SystemClock
 from engine.cycles import CycleFold, cycles_of, rounds_of, steps_of
 from engine.cycles.steps import AiBlock
-from engine.events import Event, ExecutionStarted, UsageReported
-from engine.runtime.session import Session
-from engine.runtime.sessions import Sessions
-from engine.runtime.settings import Settings
-from engine.runtime.system import SystemClock
-from engine.runtime.worker_zygote import Zygote
+from engine.environment.zygote import Zygote
+from engine.events import Event
+from engine.events.execution import ExecutionStarted
+from engine.events.session import UsageReported
+from engine.sessions.registry import Sessions
+from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy
 

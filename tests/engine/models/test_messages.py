@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.events import (
+from engine.events import Event
+from engine.events.conversation import (
     AgentReasoning,
     AgentText,
     Attachment,
-    Event,
     ThinkingBlock,
     ToolCall,
     ToolResult,

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidRequestError
-from engine.events import Event, ToolCall, ToolResult, UserMessage
+from engine.events import Event
+from engine.events.conversation import ToolCall, ToolResult, UserMessage
 from engine.ids import MessageId, ToolCallId
 from engine.models import make_model
 from engine.models.direct import ECHO_CHARS, statement_in

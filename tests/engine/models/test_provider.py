@@ -16,7 +16,8 @@ import pytest
 from pydantic_ai.exceptions import ModelTimeoutError
 
 from engine.errors import InvalidRequestError
-from engine.events import Event, UserMessage
+from engine.events import Event
+from engine.events.conversation import UserMessage
 from engine.ids import MessageId
 from engine.models import make_model
 from engine.models.provider import ATTEMPTS, ProviderModel
@@ -427,7 +428,7 @@ async def test_without_the_extra_it_is_said_how_to_get_it() -> None:
 
 async def test_choosing_a_provider_imports_nothing_of_it() -> None:
     code = (
-        "import sys, acp_adapter.cli, acp_adapter.server, engine.runtime.sessions\n"
+        "import sys, acp_adapter.cli, acp_adapter.connection, engine.sessions.registry\n"
         "from engine.models import make_model\n"
         "model = make_model('provider:openai:gpt-5')\n"
         "print(sorted({'pydantic_ai', 'openai', 'anthropic', 'google.genai', 'httpx'} & set(sys.modules)))"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import MethodCalled
+from engine.events.nodes import MethodCalled
 from engine.nodes.revision import LARGEST
 from engine.nodes.view_handle import ViewHandle
 from tests.support.boards import Desk

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import (
-    InvalidEventError,
-    SessionNotFoundError,
-    StoreError,
-)
+from engine.errors import InvalidEventError, SessionNotFoundError, StoreError
 from engine.ids import BlobDigest, Seq, SessionId
 from engine.ports import Clock, SessionRow, Store
 from engine.store import STORES, open_store

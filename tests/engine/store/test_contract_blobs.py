@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import (
-    InvalidRequestError,
-)
+from engine.errors import InvalidRequestError
 from engine.ids import BlobDigest
 from engine.ports import Store
 from engine.store.blobs import MAX_BLOB

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import (
-    InvalidEventError,
-    InvalidRequestError,
-    SessionInUseError,
-    SessionNotFoundError,
-    StoreError,
-)
-from engine.events import ExecutionFinished, ToolCall, UserMessage
+from engine.errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
+from engine.events.conversation import ToolCall, UserMessage
+from engine.events.execution import ExecutionFinished
 from engine.ids import BlobDigest, EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.ports import Store
 from tests.support.stores import A, B, Recorder, begun, message, row, texts

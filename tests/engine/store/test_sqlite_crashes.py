@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import UserMessage
+from engine.events.conversation import UserMessage
 from engine.ids import BlobDigest, SessionId
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import PATIENCE, A, CountingClock, line, outcome, program, texts

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.stores import (
-    outcome,
-)
+from tests.support.stores import outcome
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Event, FileChanged, NodeChanged, TickApplied
+from engine.events import Event
+from engine.events.nodes import FileChanged, NodeChanged, TickApplied
 from engine.nodes.view_handle import ViewHandle
 from tests.support.boards import Desk, deltas, kinds
 

@@ -12,20 +12,20 @@ from math import inf
 from random import Random
 from typing import Any
 
-from engine.events import (
+from engine.events import Event
+from engine.events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,
     CondensationRequest,
-    Event,
-    FileChanged,
     RunStop,
     ThinkingBlock,
     ToolCall,
     ToolResult,
-    UsageReported,
     UserMessage,
 )
+from engine.events.nodes import FileChanged
+from engine.events.session import UsageReported
 from engine.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
 from engine.view import BoundaryRule, View, ViewFold
 from engine.view.indices import indices_of

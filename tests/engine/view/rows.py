@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from engine.events import Condensation, Event
+from engine.events import Event
+from engine.events.conversation import Condensation
 from engine.ids import EventId, Seq
 from tests.support.view_vectors import event_of
 

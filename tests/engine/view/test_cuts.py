@@ -9,7 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.events import Condensation, Event
+from engine.events import Event
+from engine.events.conversation import Condensation
 from engine.ids import EventId, Seq
 from engine.view import View, ViewFold
 from engine.view.cuts import SUMMARY_FLOOR, SUMMARY_TOKENS, Cut, choose_cut, current_request, unread

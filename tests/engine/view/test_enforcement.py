@@ -11,7 +11,10 @@ from typing import ClassVar
 import pytest
 from msgspec.structs import replace
 
-from engine.events import AgentText, Event, FileChanged, UsageReported, UserMessage
+from engine.events import Event
+from engine.events.conversation import AgentText, UserMessage
+from engine.events.nodes import FileChanged
+from engine.events.session import UsageReported
 from engine.ids import EventId, MessageId, Seq
 from engine.view import BoundaryRule, Correction, View, properties
 from engine.view.properties import PROPERTIES, Closer, Enforcement, Property, Recorder

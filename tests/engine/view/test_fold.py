@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine.errors import InvalidEventError
-from engine.events import UNSTAMPED, Condensation, Event
+from engine.events import UNSTAMPED, Event
+from engine.events.conversation import Condensation
 from engine.ids import EventId, Seq
 from engine.log import EventLog
 from engine.view import Correction, EnforcementWarning, ViewFold

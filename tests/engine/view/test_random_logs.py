@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from engine.events import Condensation, Event, RunStop, UserMessage
+from engine.events import Event
+from engine.events.conversation import Condensation, RunStop, UserMessage
 from engine.ids import EventId, MessageId, Seq
 from engine.view import View, ViewFold
 from engine.view.indices import indices_of

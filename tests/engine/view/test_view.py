@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from engine.errors import InvalidEventError, NoManipulationIndexError
-from engine.events import EVENTS, AgentReasoning, AgentText, Event, ToolCall, ToolResult, UserMessage
+from engine.events import EVENTS, Event
+from engine.events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from engine.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
 from engine.view import Summary, View
 from tests.engine.view.rows import condensation, log_of

@@ -9,9 +9,9 @@ from engine.execution import ExceptionInfo
 from engine.worker.channel import Channel
 from engine.worker.effects import Effects, exception_named
 from engine.worker.framing import FrameBuffer, frame, from_worker
+from engine.worker.guard import ReplayEffect
 from engine.worker.interrupts import Interrupts
 from engine.worker.protocol import Answer, Ask
-from engine.worker.replay import ReplayEffect
 
 Ends = tuple[socket.socket, Effects]
 

@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events import Event, NamesRebound, NodeChanged, RunStop
+from engine.events import Event
 from engine.events.codec import encode
+from engine.events.conversation import RunStop
+from engine.events.execution import NamesRebound
+from engine.events.nodes import NodeChanged
 from engine.ids import ObjId, Seq
 from engine.worker import framing
 from engine.worker.framing import (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events import NamesRebound
 from engine.events.codec import decode
+from engine.events.execution import NamesRebound
 from engine.execution import ExceptionInfo
 from engine.worker.framing import frame, from_worker, pack_events
 from engine.worker.protocol import Ran

@@ -1,0 +1,93 @@
+"""What happened, in lines: the deterministic summary of a part of a session.
+
+Pure over the cycles and a set of entries. Each request and each step of the agent's is one line, oldest first: what was
+asked, what the agent said, which statements ran with which result, and the files they looked at. Must not know how long
+a summary may be. Called by `sessions.condenser`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ..events.conversation import AgentText, ToolCall, UserMessage
+from ..ids import EventId, ToolCallId
+from .model import Cycles, Item, RequestCycle
+from .steps import AiBlock, Call, UserStep, steps_of
+
+LINE_CHARS: Final = 240
+"""A line is cut after so many characters."""
+
+Files = Mapping[ToolCallId, Sequence[str]]
+
+
+def summary_lines(cycles: Cycles, entries: Collection[EventId], files: Files) -> tuple[str, ...]:
+    """One line for each of the `entries` that says something, in log order.
+
+    Args:
+        cycles: the whole session's.
+        entries: ids of events; results count with their calls.
+        files: the paths that calls looked at.
+    """
+    lines: list[str] = []
+    for cycle in cycles.cycles:
+        part = replace(cycle, items=_within(cycle.items, entries), late=())
+        if part.items or cycle.root.event_id in entries:
+            lines += _cycle_lines(part, cycle.root.event_id in entries, files)
+    for item in _within(cycles.strays, entries):
+        lines += _stray_lines(item)
+    return tuple(lines)
+
+
+def _within(items: Sequence[Item], entries: Collection[EventId]) -> tuple[Item, ...]:
+    return tuple(item for item in items if item.event_id in entries)
+
+
+def _cycle_lines(cycle: RequestCycle, with_root: bool, files: Files) -> list[str]:
+    lines: list[str] = []
+    for step in steps_of(cycle)[0 if with_root else 1 :]:
+        match step:
+            case UserStep(step=kind, message=message):
+                lines.append(
+                    _line("The user said meanwhile: " if kind == "steer" else "The user asked: ", message.text)
+                )
+            case AiBlock():
+                lines += _block_lines(step, files)
+    return lines
+
+
+def _block_lines(block: AiBlock, files: Files) -> list[str]:
+    lines = [_line("You said: ", block.text.text)] if isinstance(block.text, AgentText) else []
+    calls = [*block.statements, *(call for group in block.groups for call in group.calls)]
+    return [*lines, *(_call_line(call, files) for call in calls)]
+
+
+def _call_line(call: Call, files: Files) -> str:
+    status = call.result.status if call.result is not None else "open"
+    looked_at = ", ".join(files.get(call.call.tool_call_id, ()))
+    text = _line(f"You ran {call.call.tool} ({status}): ", str(call.call.arguments.get("source", call.call.arguments)))
+    if call.result is not None and call.result.status == "error":
+        text += f" -> {_cut(call.result.text.strip().rpartition(chr(10))[2])}"
+    return f"{text} [{looked_at}]" if looked_at else text
+
+
+def _stray_lines(item: Item) -> list[str]:
+    match item:
+        case UserMessage(text=text):
+            return [_line("The user said: ", text)]
+        case AgentText(text=text):
+            return [_line("You said: ", text)]
+        case ToolCall(tool=tool, arguments=arguments):
+            return [_line(f"You ran {tool}: ", str(arguments.get("source", arguments)))]
+        case _:
+            return []
+
+
+def _line(head: str, text: str) -> str:
+    return head + _cut(" ".join(text.split()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LINE_CHARS else f"{text[: LINE_CHARS - 4]} ..."

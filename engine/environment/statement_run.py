@@ -1,0 +1,205 @@
+"""One statement from request to outcome: its effects, its time limit, its interrupt, and its worker's possible death.
+
+Owns the status of the outcome. Every path out leaves the worker idle and in step, or dead. Must not know sessions or
+the log. Used by `worker_environment`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+import anyio
+
+from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
+from ..ports import EffectAnswer, EffectHandler, EffectRequest, Limits, OutputSink, RunOutcome, RunRequest
+from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
+from ..worker.protocol import Answer, Ask, Calm, Calmed, Ran, Run
+from .capture import Capture
+from .connection import WorkerConnection
+from .death import Death
+
+_SETTLE_SECONDS: Final = 5.0
+_REPEAT_SECONDS: Final = 0.1
+"""Between two interrupts of one statement: one that comes just before a system call does not end that call."""
+_STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
+
+Stop = Literal["cancelled", "timeout"]
+
+
+class StatementRun:
+    """The conversation with the worker about one statement. `recorded` answers its effects in a replay."""
+
+    def __init__(
+        self,
+        worker: WorkerConnection,
+        request: RunRequest,
+        limits: Limits,
+        effects: EffectHandler,
+        output: OutputSink,
+        recorded: tuple[EffectAnswer, ...] | None = None,
+    ) -> None:
+        self._worker = worker
+        self._request = request
+        self._limits = limits
+        self._effects = effects
+        self._recorded = recorded
+        self._stdout = Capture(lambda text: output("stdout", text))
+        self._stderr = Capture(lambda text: output("stderr", text))
+        self._stop: Stop | None = None
+        self._kill_at = math.inf
+        self._left = limits.statement_seconds if request.time_limit is None else request.time_limit
+        self._scope = anyio.CancelScope()
+        self._answering: anyio.CancelScope | None = None
+        self._outcome: RunOutcome | None = None
+        self.stops: tuple[str, ...] = ()
+
+    async def conduct(self) -> RunOutcome:
+        """Runs the statement to its end. When the awaiting task is cancelled, the statement is stopped first."""
+        self._worker.begin_capture(self._stdout, self._stderr)
+        try:
+            self._worker.send(self._message())
+        except FrameTooLargeError as error:
+            return RunOutcome(status="error", exception=ExceptionInfo(type="FrameTooLargeError", message=str(error)))
+        try:
+            return await self._finish()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                self.interrupt("cancelled")
+                await self._settle()
+            raise
+
+    def interrupt(self, stop: Stop = "cancelled") -> None:
+        """Has SIGINT sent until it works, and SIGKILL when the grace is over; only the first call counts."""
+        if self._stop is not None or self._outcome is not None:
+            return
+        self._stop = stop
+        self._kill_at = anyio.current_time() + self._limits.grace_seconds
+        self._send_interrupt()
+        self._scope.deadline = anyio.current_time() + self._left
+        if self._answering is not None:
+            self._answering.cancel()
+
+    def _send_interrupt(self) -> None:
+        self._worker.interrupt()
+        self._left = max(0.0, min(_REPEAT_SECONDS, self._kill_at - anyio.current_time()))
+
+    def _message(self) -> Run:
+        recorded = None
+        if self._recorded is not None:
+            recorded = tuple(_answer(ordinal, answer) for ordinal, answer in enumerate(self._recorded))
+        return Run(
+            execution_id=self._request.execution_id,
+            label=self._request.label,
+            source=self._request.source,
+            round_id=self._request.round_id,
+            recorded=recorded,
+            plan=self._request.plan,
+        )
+
+    async def _settle(self) -> None:
+        """After a failure of the awaiting side: until the worker is idle or dead, whatever its output sink does."""
+        self._worker.begin_capture(Capture(), Capture())
+        if self._outcome is None:
+            await self._finish()
+        else:
+            await self._calm()
+
+    async def _finish(self) -> RunOutcome:
+        while self._outcome is None:
+            started = anyio.current_time()
+            self._scope = anyio.CancelScope(deadline=started + self._left if math.isfinite(self._left) else math.inf)
+            message = await self._worker.receive(self._scope)
+            # The time in which the host answers an effect is not the statement's.
+            self._left = max(0.0, self._scope.deadline - anyio.current_time())
+            match message:
+                case None if self._stop is None:
+                    self.interrupt("timeout")
+                case None if anyio.current_time() < self._kill_at:
+                    self._send_interrupt()
+                case None:
+                    self._outcome = self._died(await self._worker.kill())
+                case Ask():
+                    await self._answer(message)
+                case Ran():
+                    self._outcome = self._ended(message)
+                case Death():
+                    self._outcome = self._died(message)
+                case _:
+                    self._worker.violate(f"{type(message).__name__} while a statement runs")
+        await self._calm()
+        return self._outcome
+
+    async def _answer(self, ask: Ask) -> None:
+        answer = EffectAnswer(error=_STOPPED)
+        if self._stop is None:
+            with anyio.CancelScope() as self._answering:
+                answer = await self._ask_handler(ask)
+            self._answering = None
+        try:
+            self._worker.send(_answer(ask.ordinal, answer))
+        except (FrameTooLargeError, TypeError) as error:
+            failure = ExceptionInfo(type="ValueError", message=f"the answer cannot be sent: {error}")
+            self._worker.send(Answer(ordinal=ask.ordinal, error=failure))
+
+    async def _ask_handler(self, ask: Ask) -> EffectAnswer:
+        request = EffectRequest(ordinal=ask.ordinal, operation=ask.operation, arguments=ask.arguments)
+        try:
+            return await self._effects(request)
+        except Exception as error:
+            return EffectAnswer(error=ExceptionInfo(type=type(error).__name__, message=str(error)))
+
+    def _ended(self, ran: Ran) -> RunOutcome | None:
+        try:
+            if ran.execution_id != self._request.execution_id:
+                raise ProtocolError("the result of another execution")
+            events = unpack_events(ran.events)
+        except ProtocolError as error:
+            # Nothing came of it yet: the worker's death is what comes next.
+            self._worker.violate(str(error))
+            return None
+        self._worker.drain()
+        self.stops = ran.stops
+        return RunOutcome(
+            status=self._stop or ran.status,
+            value=ran.value,
+            exception=ran.exception,
+            time_ms=ran.time_ms,
+            stdout=self._stdout.finish(),
+            stderr=self._stderr.finish(),
+            displays=ran.displays,
+            locations=ran.locations,
+            diff=ran.diff,
+            artifacts=ran.artifacts,
+            events=events,
+        )
+
+    def _died(self, death: Death) -> RunOutcome:
+        self._worker.drain()
+        status: ExecutionStatus = self._stop or "error"
+        reason = death.reason
+        if self._stop is not None:
+            grace = f"{self._limits.grace_seconds:g} s"
+            reason = f"the statement did not stop within {grace} of being interrupted; {death.reason}"
+        return RunOutcome(
+            status=status,
+            exception=ExceptionInfo(type=WORKER_DIED, message=reason),
+            stdout=self._stdout.finish(),
+            stderr=self._stderr.finish(),
+        )
+
+    async def _calm(self) -> None:
+        """Makes sure that an interrupt which came too late for this statement does not hit the next one."""
+        if self._stop is None or self._worker.dead:
+            return
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_SETTLE_SECONDS) as limit:
+            await self._worker.acknowledged()
+            self._worker.send(Calm())
+            while not isinstance(await self._worker.receive(anyio.CancelScope()), (Calmed, Death)):
+                pass
+        if limit.cancelled_caught:
+            await self._worker.kill()
+
+
+def _answer(ordinal: int, answer: EffectAnswer) -> Answer:
+    return Answer(ordinal=ordinal, value=answer.value, error=answer.error)

@@ -1,0 +1,1 @@
+"""`rewindow export` and `rewindow import`; rows of `cli.COMMANDS`."""

@@ -1,0 +1,75 @@
+"""The part of `rewindow import` that adds another program's conversation: its session, and what is said about it."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Final
+
+import typer
+from msgspec import Struct
+
+from ...config.secrets import Redactor
+from ...config.system import SystemClock, SystemEntropy
+from ...errors import InvalidRequestError
+from ...events import Event
+from ...events.codec import decode, encode
+from ...events.session import TitleChanged
+from ...ids import SessionId
+from ...minter import Minter
+from ...ports import SessionRow, Store
+from ...terminal.printing import size, visible
+from ...view import ViewFold
+from ..foreign import Imported, Writer, read
+
+_LARGEST: Final = 256 << 20
+"""Bytes of a conversation that fits into memory several times over."""
+
+
+class Wanted(Struct, frozen=True):
+    """What the command line says: a format, a directory, an id; each empty where it says nothing."""
+
+    format: str
+    cwd: str
+    new_id: str
+
+
+def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted) -> None:
+    """Adds the conversation as a session, and prints what came of it.
+
+    Raises:
+        InvalidRequestError: it is no conversation, or too large; the directory is none; the id is taken.
+    """
+    cwd = os.path.realpath(os.path.expanduser(wanted.cwd or "."))
+    if not os.path.isdir(cwd):
+        raise InvalidRequestError(f"{wanted.cwd} is not a directory")
+    data = source.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise InvalidRequestError(f"{name} holds more than {size(_LARGEST)}, which is too much for one conversation")
+    clock = SystemClock()
+    minter, now = Minter(clock, SystemEntropy()), clock.now()
+    found, imported = read(data, name, Writer(minter, cwd, now), wanted.format)
+    events = _redacted(imported.events)
+    title = next((each.title for each in reversed(events) if isinstance(each, TitleChanged)), None)
+    session_id = SessionId(wanted.new_id) if wanted.new_id else minter.session()
+    opened.add(SessionRow(session_id=session_id, cwd=cwd, title=title, created_at=now, updated_at=now), events)
+    row = opened.row(session_id)
+    typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}, from {found.title}")
+    _say(imported, events)
+
+
+def _redacted(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    # As the log of a running session does with everything it takes.
+    redactor = Redactor.of(os.environ)
+    written = ((event, encode(event).decode()) for event in events)
+    clean = ((event, json, redactor.redact(json)) for event, json in written)
+    return tuple(event if json == new else decode(new) for event, json, new in clean)
+
+
+def _say(imported: Imported, events: tuple[Event, ...]) -> None:
+    for line in imported.report.lines():
+        typer.echo(visible(line))
+    fold = ViewFold()
+    for event in events:
+        fold.apply(event)
+    if fold.warning is not None:
+        typer.echo(f"warning: {fold.warning}; the log keeps them, a model does not get to see them", err=True)

@@ -1,0 +1,84 @@
+"""`rewindow import FILE`: a session that `rewindow export` wrote, or a conversation of another program."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import IO, Final
+
+import typer
+
+from ...errors import InvalidRequestError
+from ...ids import SessionId
+from ...ports import Store
+from ...terminal.opened import store
+from ...terminal.printing import shown, size
+from ..foreign import FORMATS
+from ..jsonl_export import FORMAT
+from ..jsonl_import import import_lines
+from .import_foreign import Wanted, import_foreign
+
+IMPORT_EXAMPLES: Final = """\b
+Examples:
+  rewindow import kept.jsonl                   what `rewindow export` wrote, exactly as it was
+  rewindow import chat.json --cwd ~/project    messages of OpenAI or Anthropic, as JSON or JSON Lines
+  cat events/*.json | rewindow import -        a conversation of OpenHands
+
+\b
+Another program's conversation becomes an ordinary session, which an editor can load and go on with.
+What is no text becomes a note in the text; what was noted and what was left out is counted.
+"""
+OWN: Final = "rewindow"
+_NAMES: Final = (OWN, *(each.name for each in FORMATS))
+_HEADER: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
+_HEAD_BYTES: Final = 1000
+
+
+def import_session(
+    file: str = typer.Argument(help="What to import; - is standard input."),
+    new_id: str = typer.Option("", "--as", metavar="NEW_ID", help="The id it gets here, instead of its own."),
+    wanted: str = typer.Option(
+        "", "--format", metavar="FORMAT", help=f"One of {', '.join(_NAMES)}; by its content where not given."
+    ),
+    cwd: str = typer.Option(
+        "", "--cwd", metavar="DIR", help="Where another program's conversation goes on; default: here."
+    ),
+) -> None:
+    """Add an exported session or another program's conversation; nothing is added where anything is wrong with it."""
+    if wanted not in ("", *_NAMES):
+        raise typer.BadParameter(f"{wanted!r} is no format; known are {', '.join(_NAMES)}")
+    name = "standard input" if file == "-" else shown(file)
+    try:
+        with store() as opened, _source(file) as source:
+            _add(opened, source, name, Wanted(wanted, cwd, new_id))
+    except OSError as error:
+        raise InvalidRequestError(f"cannot read {name}: {error.strerror}") from error
+
+
+def _add(opened: Store, source: IO[bytes], name: str, wanted: Wanted) -> None:
+    head = source.read(_HEAD_BYTES)
+    source.seek(0)
+    if wanted.format != OWN and (wanted.format or not _HEADER.match(head)):
+        import_foreign(opened, source, name, wanted)
+        return
+    if wanted.cwd:
+        raise InvalidRequestError("an exported session has its own directory; import it without --cwd")
+    row = import_lines(opened, source, name, SessionId(wanted.new_id) if wanted.new_id else None)
+    typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}")
+
+
+@contextmanager
+def _source(file: str) -> Generator[IO[bytes]]:
+    """The file, to be read from its start as often as needed."""
+    with open(sys.stdin.fileno() if file == "-" else file, "rb", closefd=file != "-") as source:
+        if source.seekable():
+            yield source
+            return
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(source, copy)
+            copy.seek(0)
+            yield copy

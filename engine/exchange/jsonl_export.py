@@ -1,0 +1,76 @@
+"""A session as JSON Lines: a header object, then each event as the codec writes it, contents before who names them.
+
+`{"blob": <digest>, "data": <base64>}` stands before the first event that holds the digest. The same session always
+gives the same bytes. Must not know where the bytes go. Called by the CLI; read back by `jsonl_import`.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Final
+
+from ..errors import SessionNotFoundError, StoreError
+from ..events import Event
+from ..events.codec import encode
+from ..ids import BlobDigest, SessionId
+from ..ports import SessionRow, Store
+from ..store.blobs import names_in
+
+FORMAT: Final = "rewindow-session"
+VERSION: Final = 1
+_PAGE: Final = 1000
+"""Events that are in memory at a time."""
+
+
+def export_lines(store: Store, session_id: SessionId) -> Iterator[bytes]:
+    """The lines, each with its newline: all that is committed when the first is asked for.
+
+    Raises:
+        SessionNotFoundError: there is none, or it is deleted meanwhile.
+        StoreError: something of it cannot be read.
+    """
+    row = store.row(session_id)
+    yield _header(row)
+    contents = set(store.contents(session_id))
+    for event in _events(store, row):
+        line = encode(event)
+        for name in names_in(line.decode()):
+            if name in contents:
+                contents.discard(name)
+                yield _blob(store, name)
+        yield line + b"\n"
+
+
+def _header(row: SessionRow) -> bytes:
+    # The standard library, because a directory may be bytes that are no UTF-8, which it can escape and msgspec cannot.
+    fields = {
+        "format": FORMAT,
+        "version": VERSION,
+        "session_id": row.session_id,
+        "cwd": row.cwd,
+        "directories": row.directories,
+        "title": row.title,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "events": row.events,
+    }
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def _events(store: Store, row: SessionRow) -> Iterator[Event]:
+    # Up to where the row ended, because another process may go on writing.
+    for since in range(0, row.events, _PAGE):
+        page = store.load(row.session_id, since, min(_PAGE, row.events - since))
+        if not page:
+            raise SessionNotFoundError(row.session_id)
+        yield from page
+
+
+def _blob(store: Store, digest: BlobDigest) -> bytes:
+    try:
+        data = store.blob_get(digest)
+    except KeyError:
+        raise StoreError(f"content {digest} is missing; restore the store from a copy") from None
+    return b'{"blob":"%s","data":"%s"}\n' % (digest.encode(), b64encode(data))

@@ -1,0 +1,181 @@
+"""Reads a session back from the JSON Lines of `jsonl_export`, and refuses whatever they could not have been.
+
+Must not know which store it fills. The lines are read twice: once to check all of them, because they may come slowly
+and the store's transaction keeps other writers waiting, and once to write. Called by the CLI.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from base64 import b64decode
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import IO, Any, Final, NoReturn, cast
+
+from ..errors import InvalidEventError, InvalidRequestError
+from ..events import Event
+from ..events.codec import UndecodableEventError, decode
+from ..events.execution import EffectAnswered
+from ..ids import BlobDigest, SessionId
+from ..ports import SessionRow, Store
+from ..store.blobs import MAX_BLOB, digest_of, names_in
+from ..store.whole_session import encoded_items
+from ..store.writable import check_row
+from .jsonl_export import FORMAT, VERSION
+
+MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000
+"""Bytes of the longest line there can be: the largest blob in base64."""
+_LATEST: Final = 1e15
+"""Seconds; also what no NaN and no infinity is below."""
+_BLOB_START: Final = b'{"blob":'
+_TYPES: Final = (
+    ("session_id", str),
+    ("cwd", str),
+    ("directories", list),
+    ("title", (str, type(None))),
+    ("created_at", (int, float)),
+    ("updated_at", (int, float)),
+    ("events", int),
+)
+
+
+def import_lines(store: Store, source: IO[bytes], name: str, new_id: SessionId | None = None) -> SessionRow:
+    """Adds the session to the store, under `new_id` where one is given; all of it or nothing.
+
+    Args:
+        source: read to its end; kept in a temporary file where it cannot be read twice.
+        name: what messages call it.
+
+    Raises:
+        InvalidRequestError: it is no export, is damaged, or ends too early (with the line's number); the id is taken.
+        StoreError: the store cannot take it.
+        OSError: it cannot be read, or there is no room for the temporary file.
+    """
+    with _twice(source) as lines:
+        row = _Reader(lines, name).check(new_id)
+        if any(known.session_id == row.session_id for known in store.rows()):
+            raise InvalidRequestError(f"there is a session {row.session_id} already; import this one under another id")
+        lines.seek(0)
+        reader = _Reader(lines, name)
+        reader.header()
+        store.add(row, reader.items())
+    return store.row(row.session_id)
+
+
+@contextmanager
+def _twice(source: IO[bytes]) -> Generator[IO[bytes]]:
+    if source.seekable():
+        yield source
+        return
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(source, copy)
+        copy.seek(0)
+        yield copy
+
+
+class _Reader:
+    """One pass over the lines; `number` is that of the last one read, from 1 on."""
+
+    def __init__(self, lines: IO[bytes], name: str) -> None:
+        self._lines = lines
+        self._name = name
+        self._number = 0
+        self._events = 0
+
+    def check(self, new_id: SessionId | None) -> SessionRow:
+        """Reads everything; the row as it is to be stored."""
+        row = self.header()
+        try:
+            row = replace(row, session_id=new_id or row.session_id)
+            check_row(row)
+            for _ in encoded_items(row, self.items()):
+                pass
+        except InvalidEventError as error:
+            self._refuse(str(error))
+        return row
+
+    def header(self) -> SessionRow:
+        """The first line."""
+        try:
+            fields: Any = json.loads(self._line() or b"")
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict) or cast("dict[str, object]", fields).get("format") != FORMAT:
+            self._refuse("this is not a session exported by `rewindow export`")
+        header = cast("dict[str, Any]", fields)
+        if header.get("version") != VERSION:
+            self._refuse(f"version {header.get('version')!r} of the format is not known; upgrade rewindow")
+        for field, expected in _TYPES:
+            if not isinstance(header.get(field), expected) or isinstance(header[field], bool):
+                self._refuse(f"the header's {field} is missing or of the wrong kind")
+        if not all(isinstance(path, str) for path in header["directories"]):
+            self._refuse("the header's directories are not all text")
+        if not all(abs(header[field]) < _LATEST for field in ("created_at", "updated_at")):
+            self._refuse("the header's times are not numbers of seconds")
+        self._events = header["events"]
+        return SessionRow(
+            session_id=SessionId(header["session_id"]),
+            cwd=header["cwd"],
+            directories=tuple(header["directories"]),
+            title=header["title"],
+            created_at=float(header["created_at"]),
+            updated_at=float(header["updated_at"]),
+        )
+
+    def items(self) -> Iterator[Event | bytes]:
+        """What follows the header: contents and events, as `Store.add` takes them."""
+        had: set[BlobDigest] = set()
+        waiting: set[BlobDigest] = set()
+        due = 0
+        while line := self._line():
+            if line.startswith(_BLOB_START):
+                digest, data = self._blob(line)
+                if digest in had:
+                    self._refuse(f"content {digest} is there twice")
+                had.add(digest)
+                waiting.add(digest)
+                yield data
+                continue
+            event = self._event(line, due, had)
+            waiting.difference_update(names_in(line.decode()))
+            if waiting:
+                self._refuse(f"the event does not name the content before it, {min(waiting)}")
+            due += 1
+            yield event
+        if waiting or due != self._events:
+            self._refuse(f"it ends after {due} of {self._events} events; export the session again")
+
+    def _event(self, line: bytes, due: int, had: set[BlobDigest]) -> Event:
+        try:
+            event = decode(line)
+        except UndecodableEventError as error:
+            self._refuse(f"this is no event: {error}")
+        if event.seq != due:
+            self._refuse(f"event {event.seq} where {due} was due")
+        if isinstance(event, EffectAnswered) and event.result is not None and event.result not in had:
+            self._refuse(f"the event needs content {event.result}, which does not come before it")
+        return event
+
+    def _blob(self, line: bytes) -> tuple[BlobDigest, bytes]:
+        try:
+            fields: Any = json.loads(line)
+            data = b64decode(fields["data"].encode(), validate=True)
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            self._refuse("this is no content in base64")
+        digest = digest_of(data)
+        if fields["blob"] != digest:
+            self._refuse(f"content {fields['blob']} is damaged: its digest is {digest}")
+        return digest, data
+
+    def _line(self) -> bytes:
+        line = self._lines.readline(MAX_LINE)
+        self._number += 1
+        if line and not line.endswith(b"\n"):
+            self._refuse("the line is too long" if len(line) == MAX_LINE else "the line ends too early")
+        return line
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise InvalidRequestError(f"{self._name}, line {self._number}: {reason}")

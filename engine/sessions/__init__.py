@@ -1,0 +1,1 @@
+"""The asynchronous side of the engine: sessions, the loop that drives a turn."""

@@ -1,0 +1,116 @@
+"""Answers what statements ask of the host, and records question and answer so that a replay can do without the host.
+
+Each effect is a ToolCall with its parent's id (what the editor shows) and an EffectRequested/EffectAnswered pair with
+the result's blob (what a replay reads). Used by the agent loop; performs through `tools`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import anyio
+import msgspec
+import xxhash
+
+from ..events.conversation import ToolCall, ToolResult
+from ..events.execution import EffectAnswered, EffectRequested
+from ..execution import ExceptionInfo
+from ..ids import BlobDigest, ExecutionId, ToolCallId
+from ..log import EventLog
+from ..minter import Minter
+from ..ports import EffectAnswer, EffectHandler, EffectRequest, Store
+from ..timeline.index import Cell
+from ..tools import TOOLS, Workspace
+
+SHOWN_CHARS = 2_000
+"""How much of an answer the tool result on the log repeats; the whole is in the blob."""
+
+
+class EffectDesk:
+    """Performs effects for one session, on a thread, one at a time."""
+
+    def __init__(self, log: EventLog, store: Store, minter: Minter, workspace: Workspace) -> None:
+        self._log = log
+        self._store = store
+        self._minter = minter
+        self._workspace = workspace
+
+    def handler(self, execution_id: ExecutionId, parent: ToolCallId) -> EffectHandler:
+        """What an execution's effects go to."""
+
+        async def handle(request: EffectRequest) -> EffectAnswer:
+            call = self._minter.tool_call()
+            self._log.append(
+                ToolCall(tool_call_id=call, tool=request.operation, arguments=request.arguments, parent_id=parent)
+            )
+            self._log.append(
+                EffectRequested(
+                    execution_id=execution_id,
+                    ordinal=request.ordinal,
+                    operation=request.operation,
+                    argument_digest=argument_digest(request.arguments),
+                    tool_call_id=call,
+                )
+            )
+            answer = await self._perform(request)
+            self._log.append(
+                EffectAnswered(
+                    execution_id=execution_id,
+                    ordinal=request.ordinal,
+                    operation=request.operation,
+                    result=None if answer.error else self._store.blob_put(msgspec.json.encode(answer.value)),
+                    error=answer.error,
+                )
+            )
+            self._log.append(
+                ToolResult(
+                    tool_call_id=call,
+                    status="error" if answer.error else "ok",
+                    text=_shown(answer),
+                    parent_id=parent,
+                )
+            )
+            return answer
+
+        return handle
+
+    async def _perform(self, request: EffectRequest) -> EffectAnswer:
+        tool = TOOLS.get(request.operation)
+        if tool is None:
+            return _failure(ValueError(f"no operation {request.operation!r}; there is {', '.join(TOOLS)}"))
+        try:
+            arguments: Any = msgspec.convert(request.arguments, tool.arguments)
+        except msgspec.ValidationError as error:
+            return _failure(TypeError(f"{request.operation}(): {error}"))
+        try:
+            return EffectAnswer(value=await anyio.to_thread.run_sync(tool.perform, self._workspace, arguments))
+        except (OSError, ValueError) as error:
+            return _failure(error)
+
+    def answers(self, cell: Cell) -> Sequence[EffectAnswer]:
+        """The recorded answers of a cell's latest execution, by ordinal."""
+        return [self._recorded(event) for event in sorted(cell.answers, key=lambda event: event.ordinal)]
+
+    def _recorded(self, event: EffectAnswered) -> EffectAnswer:
+        if event.result is None:
+            return EffectAnswer(error=event.error)
+        return EffectAnswer(value=msgspec.json.decode(self._store.blob_get(BlobDigest(event.result))))
+
+
+def argument_digest(arguments: dict[str, object]) -> str:
+    """xxh3 hex over the arguments as JSON with sorted keys."""
+    return xxhash.xxh3_64_hexdigest(msgspec.json.encode(arguments, order="deterministic"))
+
+
+def _failure(error: Exception) -> EffectAnswer:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    filename = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
+    return EffectAnswer(error=ExceptionInfo(type=type(error).__name__, message=f"{reason}{filename}"))
+
+
+def _shown(answer: EffectAnswer) -> str:
+    if answer.error is not None:
+        return f"{answer.error.type}: {answer.error.message}"
+    text = answer.value if isinstance(answer.value, str) else "\n".join(map(str, cast("list[object]", answer.value)))
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}\n... {len(text) - SHOWN_CHARS} more characters"

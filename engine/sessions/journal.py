@@ -1,0 +1,144 @@
+"""Makes a session's events durable and publishes them, in order, together with ephemeral signals.
+
+Owns the rule that nothing a client sees because of an event leaves before that event is durable. Stands between
+`EventLog`, which hands every event on, and the store's writer thread. Subscribers are the adapters' pumps. Must not
+know what events mean, but for which one ends a stream of signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+import anyio
+from msgspec.structs import replace
+
+from ..config.secrets import Redactor
+from ..errors import SessionReadOnlyError
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText
+from ..events.execution import ExecutionFinished
+from ..ids import Seq, SessionId
+from ..ports import Store
+from .signals import Item, OutputStreamed, Signal
+from .subscription import Subscription
+
+_NO_SECRETS: Final = Redactor([])
+
+
+class Journal:
+    """One session's outgoing order. Used from the event loop only, but for the store's commit callback."""
+
+    def __init__(self, store: Store, session_id: SessionId, redactor: Redactor = _NO_SECRETS) -> None:
+        """`redactor` takes secrets out of what is signalled, also those that are cut by two signals."""
+        self._store = store
+        self._redactor = redactor
+        self._held: dict[object, Signal] = {}
+        self._session_id = session_id
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Item] = deque()
+        self._durable = Seq(-1)
+        self._failure: SessionReadOnlyError | None = None
+        self._progress = anyio.Event()
+        self._subscriptions: list[Subscription] = []
+
+    def opened_at(self, seq: Seq) -> None:
+        """Everything up to `seq` is durable already: the session was loaded."""
+        self._durable = seq
+
+    def write(self, event: Event) -> None:
+        """Queues a stamped event for the next commit, and for publication after it.
+
+        Raises:
+            SessionReadOnlyError: an earlier commit failed; nothing was queued.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._store.submit(self._session_id, event)
+        self._end_streams(event)
+        self._waiting.append(event)
+
+    def signal(self, signal: Signal, *, is_whole: bool = False) -> None:
+        """Publishes a signal after the events before it; it is not kept.
+
+        An end of it that may be the start of a secret waits for the next piece of its stream or for the stream's event;
+        `is_whole` says that neither will come.
+        """
+        stream = (signal.tool_call_id, signal.stream) if isinstance(signal, OutputStreamed) else signal.message_id
+        held = self._held.pop(stream, None)
+        text = (held.text if held else "") + signal.text
+        shown, rest = (self._redactor.redact(text), "") if is_whole else self._redactor.redact_piece(text)
+        if rest:
+            self._held[stream] = replace(signal, text=rest)
+        if shown:
+            self._waiting.append(signal if shown == signal.text else replace(signal, text=shown))
+            self._publish()
+
+    def _end_streams(self, event: Event) -> None:
+        match event:
+            case AgentText(message_id=message_id) | AgentReasoning(message_id=message_id):
+                held = self._held.pop(message_id, None)
+                if held is not None:
+                    self._waiting.append(replace(held, text=self._redactor.redact(held.text)))
+            case ExecutionFinished():
+                # Shows all that was printed in the place of what was streamed.
+                self._held = {key: held for key, held in self._held.items() if not isinstance(held, OutputStreamed)}
+            case _:
+                pass
+
+    async def room(self) -> None:
+        """Waits while a subscriber is far behind, so that a slow client slows the model and not the memory."""
+        for subscription in self._subscriptions:
+            await subscription.room()
+
+    async def durable(self, seq: Seq) -> None:
+        """Waits until the event at `seq` is on disk.
+
+        Raises:
+            SessionReadOnlyError: it never will be.
+        """
+        while self._durable < seq:
+            if self._failure is not None:
+                raise self._failure
+            await self._progress.wait()
+
+    @property
+    def failure(self) -> SessionReadOnlyError | None:
+        """Why nothing can be appended any more, if so."""
+        return self._failure
+
+    def subscribe(self) -> Subscription:
+        """A new reader of everything published from now on."""
+        subscription = Subscription(self._durable)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def close(self) -> None:
+        """Ends every subscription after what it was sent so far."""
+        for subscription in self._subscriptions:
+            subscription.close()
+
+    def committed(self, seq: Seq, error: Exception | None) -> None:
+        """The store's callback, on its own thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._on_commit, seq, error)
+        except RuntimeError:  # because the loop may be closed while the last commit is still under way
+            return
+
+    def _on_commit(self, seq: Seq, error: Exception | None) -> None:
+        self._durable = max(self._durable, seq)
+        if error is not None and self._failure is None:
+            self._failure = SessionReadOnlyError(self._session_id, str(error))
+        progress, self._progress = self._progress, anyio.Event()
+        progress.set()
+        self._publish()
+
+    def _publish(self) -> None:
+        while self._waiting:
+            item = self._waiting[0]
+            if isinstance(item, Event) and item.seq > self._durable:
+                return
+            self._waiting.popleft()
+            for subscription in self._subscriptions:
+                subscription.put(item)

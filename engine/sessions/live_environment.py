@@ -1,0 +1,107 @@
+"""A session's environment, started when it is first needed and rebuilt when it was lost.
+
+Owns the difference between "no worker yet", "worker there" and "worker died": whoever asks gets a living one. Must not
+know what runs in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+import xxhash
+
+from ..errors import EnvironmentUnavailableError
+from ..events.session import EnvironmentRestored
+from ..log import EventLog
+from ..ports import EffectAnswer, Environment, EnvironmentSpec, PastExecution, RunRequest
+from ..timeline.index import Cell, Timeline
+
+T = TypeVar("T")
+
+
+class LiveEnvironment:
+    """One namespace per session, behind `ports.Environment`."""
+
+    def __init__(
+        self,
+        make: Callable[[], Environment],
+        spec: EnvironmentSpec,
+        log: EventLog,
+        timeline: Timeline,
+        answers: Callable[[Cell], Sequence[EffectAnswer]],
+    ) -> None:
+        self._make = make
+        self._environment: Environment | None = None
+        self._spec = spec
+        self._log = log
+        self._timeline = timeline
+        self._answers = answers
+        self._meta = msgspec.json.encode((spec.cwd, spec.import_paths))
+
+    async def ready(self) -> Environment:
+        """The living environment; started, or rebuilt from the timeline, if it has to be.
+
+        Raises:
+            EnvironmentUnavailableError: no worker can be started.
+        """
+        if self._environment is None:
+            self._environment = self._make()
+        environment = self._environment
+        if not environment.alive:
+            await environment.start(self._spec)
+            history = [self._past(cell) for cell in self._timeline.completed]
+            if history:
+                restored = await environment.restore(history)
+                divergences = (*restored.divergences, *self._left_out())
+                self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
+        return environment
+
+    async def use(self, act: Callable[[Environment], Awaitable[T]]) -> T:
+        """What `act` makes of the living environment; once more with a rebuilt one if it turns out to have died idle.
+
+        Raises:
+            EnvironmentUnavailableError: no worker can be started, or the next one was lost too.
+        """
+        environment = await self.ready()
+        try:
+            return await act(environment)
+        except EnvironmentUnavailableError:
+            if environment.alive:
+                raise
+            return await act(await self.ready())
+
+    def interrupt(self) -> None:
+        """Ends the statement that is running, if there is one."""
+        if self._environment is not None:
+            self._environment.interrupt()
+
+    async def close(self) -> None:
+        if self._environment is not None:
+            await self._environment.close()
+
+    def fingerprint(self, source: str) -> str:
+        """xxh3 hex over a statement's source and the facts of its environment."""
+        return xxhash.xxh3_64_hexdigest(source.encode("utf-8", "replace") + b"\0" + self._meta)
+
+    def _left_out(self) -> list[str]:
+        """One sentence for each statement that was stopped half-way and had changed names by then."""
+        return [
+            f"{cell.statement.label} was stopped ({cell.finished.status}); what it had changed by then is lost"
+            for cell in self._timeline.cells
+            if cell.finished is not None and cell.finished.status in ("cancelled", "timeout") and cell.finished.diff
+        ]
+
+    def _past(self, cell: Cell) -> PastExecution:
+        assert cell.finished is not None
+        return PastExecution(
+            request=RunRequest(
+                execution_id=cell.finished.execution_id,
+                label=cell.statement.label,
+                source=cell.statement.source,
+                time_limit=self._spec.limits.statement_seconds,
+            ),
+            status=cell.finished.status,
+            answers=tuple(self._answers(cell)),
+        )

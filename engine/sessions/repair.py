@@ -1,0 +1,101 @@
+"""What a log needs appended after a crash so that it is whole again. History is never rewritten."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ..events import Event
+from ..events.conversation import Condensation, RunStop, ToolResult, UserMessage
+from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from ..events.session import PromptQueued, PromptWithdrawn, ViewEnforced
+from ..execution import ExceptionInfo
+from ..ids import ExecutionId, MessageId
+from ..log import EventLog
+from ..timeline.index import Timeline
+from ..view import EnforcementWarning
+
+logger = logging.getLogger(__name__)
+
+
+def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
+    """Appends the end of everything that was under way when the process died; returns what it appended."""
+    start = len(log)
+    for cell in timeline.cells:
+        if cell.started is None and cell.statement.statement_kind == "meta":
+            # No model's call would say that this statement ended.
+            log.append(_never_begun(cell.statement))
+        if cell.started is not None and cell.finished is None:
+            log.append(_interrupted(cell.started))
+    for call in log.open_calls:
+        log.append(
+            ToolResult(tool_call_id=call.tool_call_id, status="error", text="[interrupted]", parent_id=call.parent_id)
+        )
+    for waiting in _queued(log.events):
+        log.append(PromptWithdrawn(message_id=waiting))
+    if _run_is_open(log.events):
+        log.append(RunStop(reason="error", cause="error", detail="interrupted"))
+    return log.since(start)
+
+
+def enforce_view(log: EventLog, warning: EnforcementWarning | None) -> Sequence[Event]:
+    """Announces once what the View leaves out of a log from elsewhere, and has it leave for good.
+
+    Otherwise a call that was never answered would keep everything after it from ever being condensed.
+    """
+    start = len(log)
+    if warning is not None:
+        told: dict[str, int] = {}
+        for event in log.events:
+            if isinstance(event, ViewEnforced):
+                told[event.property_name] = told.get(event.property_name, 0) + event.count
+        fresh = [
+            ViewEnforced(property_name=correction.property_name, count=correction.count - told_before)
+            for correction in warning.corrections
+            if correction.count > (told_before := told.get(correction.property_name, 0))
+        ]
+        if fresh:
+            logger.warning("%s", warning)
+            log.append(Condensation(forgotten=()))
+            for event in fresh:
+                log.append(event)
+    return log.since(start)
+
+
+def _queued(events: Sequence[Event]) -> list[MessageId]:
+    waiting: dict[MessageId, None] = {}
+    for event in events:
+        match event:
+            case PromptQueued(message_id=message_id):
+                waiting[message_id] = None
+            case UserMessage(message_id=message_id) | PromptWithdrawn(message_id=message_id):
+                waiting.pop(message_id, None)
+            case _:
+                pass
+    return list(waiting)
+
+
+def _never_begun(statement: StatementRecorded) -> ExecutionStarted:
+    return ExecutionStarted(
+        execution_id=ExecutionId(f"{statement.statement_id}-never"), statement_id=statement.statement_id
+    )
+
+
+def _interrupted(started: ExecutionStarted) -> ExecutionFinished:
+    return ExecutionFinished(
+        execution_id=started.execution_id,
+        statement_id=started.statement_id,
+        status="cancelled",
+        started_at=started.at,
+        ended_at=started.at,
+        exception=ExceptionInfo(type="Interrupted", message="the process ended while this statement was running"),
+    )
+
+
+def _run_is_open(events: Sequence[Event]) -> bool:
+    for event in reversed(events):
+        if isinstance(event, RunStop):
+            return False
+        if isinstance(event, UserMessage):
+            return True
+    return False

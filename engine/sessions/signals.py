@@ -1,0 +1,40 @@
+"""What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output.
+
+One event follows each stream when it ends and holds all of it. Published beside events, in order, by the journal.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ..events import Event
+from ..ids import MessageId, ToolCallId
+
+
+class TextStreamed(Struct, frozen=True):
+    """A piece of assistant text, as it arrived; the whole follows as `AgentText`."""
+
+    message_id: MessageId
+    text: str
+
+
+class ReasoningStreamed(Struct, frozen=True):
+    """A piece of reasoning, as it arrived; the whole follows as `AgentReasoning`."""
+
+    message_id: MessageId
+    text: str
+
+
+class OutputStreamed(Struct, frozen=True):
+    """A piece of what a running statement printed; the whole follows on `ExecutionFinished`."""
+
+    tool_call_id: ToolCallId
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+Signal = TextStreamed | ReasoningStreamed | OutputStreamed
+Item = Event | Signal
+"""What is published: what happened, or a piece of what is happening."""

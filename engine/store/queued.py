@@ -1,0 +1,108 @@
+"""What the writer's queue holds: each change as a value that knows its statements, and the barrier to wait behind.
+
+Must not decide anything, nor import SQLite. Made by `sqlite`, applied by `writer` inside one transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ..ids import BlobDigest, Seq, SessionId
+from ..ports import SessionRow
+from .blobs import pack
+from .rows import INSERT_SESSION, row_values
+from .writable import WritableSession
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+INSERT_EVENT: Final = "INSERT INTO events (session, seq, branch, kind, json) VALUES (?, ?, ?, ?, ?)"
+_UPDATE_TITLE: Final = "UPDATE sessions SET title = ? WHERE session = ?"
+UPDATE_SESSION: Final = "UPDATE sessions SET events = ?, updated_at = ?, size = size + ? WHERE session = ?"
+_HAS_BLOB: Final = "SELECT 1 FROM blobs WHERE digest = ?"
+_INSERT_BLOB: Final = "INSERT INTO blobs (digest, data, size) VALUES (?, ?, ?)"
+_INSERT_REF: Final = "INSERT OR IGNORE INTO refs (session, digest) SELECT ?, digest FROM blobs WHERE digest = ?"
+_BLOB_SIZE: Final = "SELECT length(data) FROM blobs WHERE digest = ?"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Content:
+    """Content that an event names, written by the commit that takes the event."""
+
+    digest: BlobDigest
+    data: bytes
+
+    def write(self, connection: Connection) -> None:
+        # Looked up inside the transaction, because what is there now might be deleted before it begins.
+        if connection.execute(_HAS_BLOB, (self.digest,)).fetchone() is None:
+            connection.execute(_INSERT_BLOB, (self.digest, pack(self.data), len(self.data)))
+
+
+def refer(connection: Connection, session_id: SessionId, names: Iterable[BlobDigest]) -> int:
+    """Notes that the session refers to those of the digests that are stored. Returns the bytes of what is new to it."""
+    grown = 0
+    for digest in names:
+        if connection.execute(_INSERT_REF, (session_id, digest)).rowcount:
+            grown += connection.execute(_BLOB_SIZE, (digest,)).fetchone()[0]
+    return grown
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    held: WritableSession
+    row: SessionRow
+
+    def write(self, connection: Connection) -> None:
+        connection.execute(INSERT_SESSION, row_values(self.row))
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """An event that is due: session, seq, branch, kind, JSON. `at` becomes the session's `updated_at`.
+
+    The only change that is not written one by one: the writer hands all values of a transaction to INSERT_EVENT.
+    `names` are the digests in it, `contents` those of them that are not known to be stored.
+    """
+
+    held: WritableSession
+    values: tuple[SessionId, Seq, str, str, str]
+    at: float
+    names: tuple[BlobDigest, ...] = ()
+    contents: tuple[Content, ...] = ()
+
+    def refer(self, connection: Connection) -> int:
+        """Notes which stored content the event names. Returns the bytes by which the session has grown."""
+        return len(self.values[4].encode()) + refer(connection, self.values[0], self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Retitle:
+    held: WritableSession
+    title: str | None
+
+    def write(self, connection: Connection) -> None:
+        connection.execute(_UPDATE_TITLE, (self.title, self.held.session_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Somebody listens from now on who may have missed a position."""
+
+    held: WritableSession
+
+    def write(self, connection: Connection) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All that was put before it has been committed or has failed, and listeners know, once `passed` is set."""
+
+    passed: threading.Event = field(default_factory=threading.Event)
+    last: bool = False
+
+
+Change = Create | Append | Retitle | Listen

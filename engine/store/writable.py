@@ -1,0 +1,129 @@
+"""A session that this process may write to, from `create` or `acquire` until `release`, and what it may be given.
+
+Owns the rules that every store applies before it takes anything: ids that can name a file, positions without gaps,
+text that can be encoded. Must not know where things are kept. Used by each store of the registry.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionReadOnlyError
+from ..events import UNSTAMPED, Event
+from ..events.codec import decode, encode
+from ..ids import Seq, SessionId
+from ..ports import Clock, CommitListener, SessionRow
+
+_ID_LIMIT: Final = 128
+
+
+@dataclass(slots=True, eq=False)
+class WritableSession:
+    """`fresh` is the row of a session that is not stored yet; `committed` and `reported` are positions on its log."""
+
+    session_id: SessionId
+    next_seq: int = 0
+    committed: Seq = UNSTAMPED
+    reported: Seq = UNSTAMPED
+    listener: CommitListener | None = None
+    failure: str | None = None
+    fresh: SessionRow | None = None
+
+    def attach(self, listener: CommitListener) -> None:
+        """Gives a session that was just created its listener.
+
+        Raises:
+            SessionInUseError: it has one.
+            SessionReadOnlyError: a commit failed before there was anybody to tell.
+        """
+        if self.listener is not None:
+            raise SessionInUseError(self.session_id, os.getpid())
+        self.check_writable()
+        self.listener = listener
+
+    def check_writable(self) -> None:
+        """Raises SessionReadOnlyError after a failed commit."""
+        if self.failure is not None:
+            raise SessionReadOnlyError(self.session_id, self.failure)
+
+    def report(self) -> None:
+        """Tells the listener the highest committed position, unless it knows."""
+        if self.listener is not None and self.committed > self.reported:
+            self.reported = self.committed
+            self._tell(None)
+
+    def fail(self, failure: str, error: Exception) -> None:
+        """Makes the session read-only because of `failure`, and tells the listener."""
+        self.failure = failure
+        self._tell(error)
+
+    def encoded(self, event: Event) -> str:
+        """The JSON of the event that is due next.
+
+        Raises:
+            SessionReadOnlyError: a commit failed.
+            InvalidEventError: another position is due, or the event holds what JSON in UTF-8 cannot.
+        """
+        self.check_writable()
+        if event.seq != self.next_seq:
+            raise InvalidEventError(event.kind, f"position {event.seq} where {self.next_seq} was due")
+        try:
+            json = encode(event).decode()
+            decode(json)  # because one event that cannot be read would make the whole session unreadable; 1 us
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidEventError(event.kind, f"it cannot be kept as JSON: {error}") from error
+        return json
+
+    def _tell(self, error: Exception | None) -> None:
+        if self.listener is None:
+            return
+        try:
+            self.listener(self.committed, error)
+        except Exception:  # because a listener's mistake must not stop the writer, which all sessions share
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+
+def stamped_row(row: SessionRow, clock: Clock) -> SessionRow:
+    """The row as it will be stored: without events, its times from the clock where the caller gave none (0.0).
+
+    Raises:
+        InvalidRequestError: the id could not name a lock file, or a text in the row is not Unicode.
+    """
+    check_row(row)
+    created = row.created_at or clock.now()
+    return replace(row, created_at=created, updated_at=max(created, row.updated_at), events=0, size=0)
+
+
+def check_row(row: SessionRow) -> None:
+    """Raises InvalidRequestError where the id could not name a lock file, or a text in the row is not Unicode."""
+    check_id(row.session_id)
+    for path in (row.cwd, *row.directories):
+        _check_text("directory", path, "surrogateescape")
+    check_title(row.title)
+
+
+def check_id(session_id: SessionId) -> None:
+    """Raises InvalidRequestError unless the id is 1 to 128 letters, digits, `_`, `-` of ASCII."""
+    if not (session_id.isascii() and session_id.replace("_", "").replace("-", "").isalnum()):
+        raise InvalidRequestError(f"session id {session_id!r} may hold only ASCII letters, digits, _ and -")
+    if len(session_id) > _ID_LIMIT:
+        raise InvalidRequestError(f"a session id has at most {_ID_LIMIT} characters, this one {len(session_id)}")
+
+
+def check_title(title: str | None) -> None:
+    """Raises InvalidRequestError for a title that UTF-8 cannot hold."""
+    if title is not None:
+        _check_text("title", title, "strict")
+
+
+def _check_text(what: str, text: str, errors: str) -> None:
+    try:
+        text.encode("utf-8", errors)
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(f"{what} {text!r} is not Unicode: {error.reason}") from error
+    if "\0" in text:
+        raise InvalidRequestError(f"{what} {text!r} must not hold a NUL character")

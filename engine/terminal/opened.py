@@ -1,0 +1,45 @@
+"""Settings and store for a command; and finding a session by the start of its id."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from ..config.settings import Settings, load
+from ..config.system import SystemClock
+from ..errors import InvalidRequestError, SessionNotFoundError
+from ..ids import SessionId
+from ..ports import SessionRow, Store
+from ..store import open_store
+
+
+def settings() -> Settings:
+    """What is configured for this process."""
+    return load(os.environ)
+
+
+@contextmanager
+def store() -> Generator[Store]:
+    """The configured store, closed afterwards."""
+    opened = open_store(settings().state_dir, SystemClock())
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def find(opened: Store, start: str) -> SessionRow:
+    """The only session whose id starts so.
+
+    Raises:
+        SessionNotFoundError: there is none.
+        InvalidRequestError: there are several.
+    """
+    rows = [row for row in opened.rows() if row.session_id.startswith(start)]
+    if not rows:
+        raise SessionNotFoundError(SessionId(start))
+    if len(rows) > 1:
+        names = ", ".join(row.session_id for row in rows[:5])
+        raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
+    return rows[0]

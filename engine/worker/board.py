@@ -1,0 +1,240 @@
+"""The Board: all nodes of one session, the names injected for them, the tick, and the worker's share of a projection.
+
+Nodes are held weakly: a handle that the namespace cannot reach any more is gone, running or not, because nobody could
+ever pause it. Only the execution that made or showed a handle holds it, until `finish`. Called by the worker alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+from weakref import WeakValueDictionary
+
+from ..events import Event
+from ..events.nodes import NodeChanged
+from ..execution import Display, Location
+from ..ids import ObjId
+from ..nodes import budget, source
+from ..nodes.base import NodeContext, checked_freq
+from ..nodes.budget import All, Budget
+from ..nodes.document import Document, Documents
+from ..nodes.lod import checked as checked_lod
+from ..nodes.position import Pos
+from ..nodes.view_handle import ViewHandle
+from ..ports import Files, HandleRow
+from ..projection.deltas import Delta, DeltaFeed
+from ..projection.handles import line
+from ..projection.tail import assemble
+from ..ticks import run
+
+_LISTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardReport:
+    """What one execution did to nodes: renders for its result, places it looked at, and events, all in order.
+
+    Renders are at the nodes' final states. Locations are absolute paths with the first line shown, counted from 1.
+    """
+
+    displays: tuple[Display, ...] = ()
+    locations: tuple[Location, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A handle that this execution made or showed, and the policy that `show` asked for."""
+
+    node: ViewHandle
+    lod: int | None = None
+    tokens: Budget | None = None
+
+
+class Listing:
+    """What `ls()` returns: its repr is the listing."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: tuple[HandleRow, ...]) -> None:
+        self.rows = rows
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "no handles; view(path) makes one"
+        left = len(self.rows) - _LISTED
+        more = f"... {left} more\n" if left > 0 else ""
+        return ("".join(map(line, self.rows[:_LISTED])) + more).rstrip("\n")
+
+
+class Board:
+    """The nodes of one session.
+
+    Args:
+        files: where content comes from.
+        count: exact tokens; additive as `tokens.cut` says.
+        cwd: absolute directory that relative paths start from and titles are relative to.
+        directories: absolute roots of the workspace; files outside of them are titled by their absolute path.
+        now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        count: Callable[[str], int],
+        cwd: str,
+        directories: tuple[str, ...],
+        now: Callable[[], float],
+    ) -> None:
+        self._cwd = cwd
+        self._directories = directories
+        self._count = count
+        self._documents = Documents(files, now)
+        self._minted: Counter[str] = Counter()
+        self._nodes: WeakValueDictionary[str, ViewHandle] = WeakValueDictionary()
+        self._events: list[Event] = []
+        self._shown: dict[str, _Shown] = {}
+        self._feed = DeltaFeed()
+        self._namespace: Mapping[str, object] = {}
+        self._context = NodeContext(mint=self._mint, emit=self._events.append, count=count)
+
+    def _mint(self, obj_type: str) -> ObjId:
+        self._minted[obj_type] += 1
+        return ObjId(f"{obj_type}-{self._minted[obj_type]}")
+
+    # --- injected names ----------------------------------------------------------------------------------------------
+
+    def names(self) -> dict[str, object]:
+        """What statements find in their namespace."""
+        return {"view": self._view, "show": self._show, "All": All}
+
+    def _view(
+        self,
+        path: object = None,
+        pos: Pos = "0:0",
+        tokens: Budget = 2000,
+        lod: int = 0,
+        mode: Literal["paused", "running"] = "paused",
+        freq: Literal["Sync"] | None = None,
+        *,
+        text: str | None = None,
+        title: str = "text",
+    ) -> ViewHandle:
+        """A handle on a file (path, Path, open file, file:// URI), or on `text=`; its content is in the result.
+
+        `freq="Sync"` follows the file once per Round. A file that cannot be read gives a handle that says why.
+        """
+        if mode not in {"paused", "running"}:
+            raise ValueError(f'mode={mode!r}: "paused" or "running"')
+        follow = None if freq is None and mode == "paused" else checked_freq(freq or "Sync")
+        if (path is None) == (text is None):
+            raise TypeError("view() takes a path or an open file, or text=...")
+        if not isinstance(text, str | None) or not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
+            raise TypeError(f"text= and title= are strings, not {type(text).__name__} and {type(title).__name__}")
+        document = self._documents.of_text(text, source.printable(title)) if text is not None else self._file(path)
+        node = ViewHandle(self._context, document, pos=pos, tokens=tokens, lod=lod, follow=follow)
+        self._nodes[node.obj_id] = node
+        self._shown[node.obj_id] = _Shown(node)
+        return node
+
+    def _show(self, obj: object, lod: int | None = None, tokens: Budget | None = None) -> None:
+        """Puts a handle's content into this statement's result, at its own policy or the given one."""
+        if not isinstance(obj, ViewHandle):
+            raise TypeError(f"show() takes a handle made by view(), not {type(obj).__name__}")
+        lod = None if lod is None else checked_lod(lod)
+        tokens = None if tokens is None else budget.checked(tokens)
+        self._shown[obj.obj_id] = _Shown(obj, lod, tokens)
+
+    def _file(self, path: object) -> Document:
+        absolute = source.path_of(path, self._cwd)
+        outside = not source.is_inside(absolute, (self._cwd, *self._directories))
+        return self._documents.at(absolute, source.title_of(absolute, self._cwd), outside=outside)
+
+    def ls(self) -> Listing:
+        """The handles there are. Names are those of the namespace that the last `tail` was given."""
+        return Listing(self._rows(self._namespace))
+
+    # --- one execution -----------------------------------------------------------------------------------------------
+
+    def begin(self, round_id: int) -> None:
+        """An execution starts, in Round `round_id`."""
+        self._shown.clear()
+        self._events.clear()
+
+    def finish(self) -> BoardReport:
+        """The execution ended, however it did. A second call reports nothing."""
+        shown, events = tuple(self._shown.values()), tuple(self._events)
+        self._shown.clear()
+        self._events.clear()
+        reported = [_reported(entry) for entry in shown]
+        return BoardReport(
+            displays=tuple(display for display, _ in reported),
+            locations=tuple(location for _, location in reported if location is not None),
+            events=events,
+        )
+
+    # --- between executions ------------------------------------------------------------------------------------------
+
+    def tick(self, round_id: int, now: float) -> tuple[Event, ...]:
+        """Ticks all nodes once, in the order of their creation, and feeds what changed to the next `tail`."""
+        events = run(self._alive(), round_id, now)
+        for event in events:
+            if isinstance(event, NodeChanged):
+                self._feed.add(Delta(event.obj_id, event.delta))
+        return events
+
+    def tail(self, namespace: Mapping[str, object], budget: int) -> tuple[str, int, tuple[HandleRow, ...]]:
+        """The tail block within `budget` tokens, its exact tokens, and all rows of the handle table.
+
+        Drains the feed of changes: call it once per projection. A row's `tokens` of 0 means All.
+        """
+        self._namespace = namespace
+        rows = self._rows(namespace)
+        text, tokens = assemble(rows, self._feed.drain(), budget, self._count)
+        for node in self._alive():
+            node.mark_projected()
+        return text, tokens, rows
+
+    def _alive(self) -> list[ViewHandle]:
+        """All nodes, in the order of their creation."""
+        return [node for reference in self._nodes.valuerefs() if (node := reference()) is not None]
+
+    def _rows(self, namespace: Mapping[str, object]) -> tuple[HandleRow, ...]:
+        nodes = {id(node): node for node in self._alive()}
+        names: dict[int, str] = {}
+        # Compared by identity, because `isinstance` would run code of the user's own objects.
+        for name, value in tuple(namespace.items()):
+            if id(value) in nodes and _is_name(name):
+                names.setdefault(id(value), name)
+        return tuple(_row(node, names.get(key, node.obj_id)) for key, node in nodes.items())
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+
+
+def _reported(entry: _Shown) -> tuple[Display, Location | None]:
+    node = entry.node
+    own = entry.lod is None and entry.tokens is None
+    render = node.rendered if own else node.Render(entry.lod, entry.tokens)
+    display = Display(obj_id=node.obj_id, title=node.title, text=render.text, tokens=render.tokens)
+    if node.path is None or render.first_line is None:
+        return display, None
+    return display, Location(path=node.path, line=render.first_line)
+
+
+def _row(node: ViewHandle, name: str) -> HandleRow:
+    return HandleRow(
+        name=name,
+        obj_id=node.obj_id,
+        obj_type=node.obj_type,
+        mode=node.mode,
+        freq=node.freq or "" if node.running else "",
+        lod=node.lod,
+        tokens=node.tokens if isinstance(node.tokens, int) else 0,
+        used_tokens=node.rendered.tokens,
+        changed=node.changed,
+        title=node.title,
+    )

@@ -1,0 +1,51 @@
+"""The first code of every console script: makes sure that the packages about to be imported are ours.
+
+`engine` is a common name. Under `python -m` or with PYTHONPATH a project's own `engine` may come first on the import
+path; running against it would fail in ways nobody could understand. Imports nothing of ours before the check.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Final, NoReturn
+
+_HOME: Final = Path(__file__).resolve().parent
+_PACKAGES: Final = ("engine", "acp_adapter")
+
+
+def foreign_package() -> str | None:
+    """One sentence about the first package that is not ours, or None."""
+    for name in _PACKAGES:
+        spec = PathFinder.find_spec(name)
+        places = list(spec.submodule_search_locations or [spec.origin or "?"]) if spec else ["nowhere"]
+        if Path(places[0]).resolve() != _HOME / name:
+            return (
+                f"rewindow: the package `{name}` is found at {places[0]}, not beside this program in {_HOME}; "
+                "unset PYTHONPATH, or start `rewindow-acp` from its own environment instead of with `python -m`"
+            )
+    return None
+
+
+def _check() -> None:
+    problem = foreign_package()
+    if problem is not None:
+        sys.stderr.write(problem + "\n")
+        raise SystemExit(2)
+
+
+def rewindow_acp() -> NoReturn:
+    """The agent that editors start."""
+    _check()
+    from acp_adapter.cli import main  # only after the check
+
+    raise SystemExit(main(sys.argv[1:]))
+
+
+def rewindow() -> NoReturn:
+    """The command for people."""
+    _check()
+    from engine.cli import main  # only after the check
+
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,49 @@
+"""What tests of several rooms share: every store of the registry, and a user's directory with sessions in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.ports import Clock, Store
+from engine.store import STORES
+from tests.support.archives import kept
+from tests.support.commands import Home
+from tests.support.stores import A, B, CountingClock, message, row
+
+
+@pytest.fixture(params=[make for _, make in STORES], ids=[name for name, _ in STORES])
+def make(request: pytest.FixtureRequest) -> Callable[[Path, Clock], Store]:
+    """The maker of one kind."""
+    maker: Callable[[Path, Clock], Store] = request.param
+    return maker
+
+
+@pytest.fixture
+def store(make: Callable[[Path, Clock], Store], tmp_path: Path) -> Iterator[Store]:
+    """A new one, in a directory that is not there yet."""
+    opened = make(tmp_path / "state" / "sessions.db", CountingClock())
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def home(empty: Home) -> Home:
+    """Sessions `ses_a` (of /work, with contents), `ses_b` (of the home, with a title), `other` (updated in 1970)."""
+    store = empty.store()
+    store.add(
+        replace(row(B, str(empty.path)), title="red [bold]title\x1b[0m", created_at=4e9, updated_at=4e9),
+        [message(0, "é")],
+    )
+    store.add(replace(row("other"), created_at=1.0, updated_at=1.0), [message(seq) for seq in range(3)])
+    kept(store, A, [b"content" * 10_000])
+    store.close()
+    return empty

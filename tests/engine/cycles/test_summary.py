@@ -1,0 +1,75 @@
+"""The deterministic summary: one line for what was asked, said and run, of the chosen entries alone."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cycles import cycles_of, summary_lines
+from engine.cycles.summary import LINE_CHARS
+from engine.events import Event
+from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.ids import EventId, MessageId, Seq, ToolCallId
+from tests.support.cycles import Vector, load_vectors
+
+
+def stamped(*events: Event) -> list[Event]:
+    from msgspec.structs import replace
+
+    return [replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}")) for seq, event in enumerate(events)]
+
+
+def message(text: str, **fields: str) -> UserMessage:
+    return UserMessage(message_id=MessageId(text), text=text, **fields)
+
+
+def ran(name: str, source: str, status: str = "ok", text: str = "") -> tuple[ToolCall, ToolResult]:
+    call = ToolCallId(name)
+    result = ToolResult(tool_call_id=call, status=status, text=text)
+    return ToolCall(tool_call_id=call, tool="python", arguments={"source": source}), result
+
+
+LOG = stamped(
+    message("first\n request"),
+    AgentReasoning(message_id=MessageId("r"), text="not to be told"),
+    AgentText(message_id=MessageId("t"), text="I look."),
+    *ran("a", "v = view('a.py')"),
+    message("also b", prompt_kind="steer"),
+    *ran("b", "1 / 0", "error", "Traceback ...\nZeroDivisionError: division by zero\n"),
+    RunStop(reason="completed", cause="end_turn"),
+    message("second"),
+    AgentText(message_id=MessageId("u"), text="x" * 1_000),
+)
+
+
+FILES = {ToolCallId("a"): ("/w/a.py",)}
+
+
+def test_each_step_is_a_line() -> None:
+    lines = summary_lines(cycles_of(LOG), {event.event_id for event in LOG}, FILES)
+    assert lines[:-1] == (
+        "The user asked: first request",
+        "You said: I look.",
+        "You ran python (ok): v = view('a.py') [/w/a.py]",
+        "The user said meanwhile: also b",
+        "You ran python (error): 1 / 0 -> ZeroDivisionError: division by zero",
+        "The user asked: second",
+    )
+    assert lines[-1].startswith("You said: xxx")
+    assert lines[-1].endswith(" ...")
+    assert len(lines[-1]) <= LINE_CHARS + len("You said: ")
+
+
+def test_only_the_chosen_entries_are_told() -> None:
+    lines = summary_lines(cycles_of(LOG), {EventId("e3"), EventId("e4"), EventId("e9")}, FILES)
+    assert lines == ("You ran python (ok): v = view('a.py') [/w/a.py]", "The user asked: second")
+
+
+@settings(deadline=None, database=None)
+@given(st.sampled_from(load_vectors()), st.data())
+def test_any_part_of_any_log_gives_lines_without_line_breaks(vector: Vector, data: st.DataObject) -> None:
+    ids = [event.event_id for event in vector.events]
+    chosen = data.draw(st.sets(st.sampled_from(ids))) if ids else set()
+    lines = summary_lines(cycles_of(vector.events), chosen, FILES)
+    assert all("\n" not in line for line in lines)
+    assert summary_lines(cycles_of(vector.events), set(), FILES) == ()

@@ -1,0 +1,228 @@
+"""Nothing is left behind: no process, no descriptor, whoever dies first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from engine.environment.zygote import Zygote
+from engine.errors import EnvironmentUnavailableError
+from tests.support.workers import PATIENCE, bench, gone, running, until
+
+pytestmark = pytest.mark.anyio
+
+DAEMONS = """
+import os, subprocess, time
+pids = [subprocess.Popen(["sleep", "1000"]).pid for _ in range(2)]
+r, w = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(w, str(os.getpid()).encode())
+        os.closerange(0, 1 << 16)
+        time.sleep(1000)
+    os._exit(0)
+os.wait()
+pids.append(int(os.read(r, 20)))
+print(*pids, flush=True)
+"""
+
+
+async def test_close_ends_children_and_daemons(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pids = [int(word) for word in (await b.run(DAEMONS)).stdout.text.split()]
+        assert len(pids) == 3
+        assert all(map(running, pids))
+        worker = b.environment.pid
+        assert worker is not None
+    await gone(worker, *pids)
+
+
+@pytest.mark.parametrize("end", ["os._exit(3)", "import ctypes; ctypes.string_at(0)", "sum(range(10**12))"])
+async def test_a_workers_death_ends_its_children_and_daemons(tmp_path: Path, end: str) -> None:
+    async with bench(tmp_path, grace_seconds=0.05) as a, bench(tmp_path) as b:
+        kept = [int(word) for word in (await b.run(DAEMONS)).stdout.text.split()]
+        outcome = await a.run(DAEMONS + end, time_limit=1.0)
+        assert outcome.exception is not None
+        assert outcome.exception.type == "WorkerDied"
+        await gone(*map(int, outcome.stdout.text.split()))
+        assert all(map(running, kept))
+
+
+async def test_a_killed_zygote_is_a_workers_death_and_a_new_one_serves_the_next_start(tmp_path: Path) -> None:
+    zygote = Zygote.spawn()
+    try:
+        async with bench(tmp_path, zygote) as b, bench(tmp_path, zygote) as other:
+            pids = [int(word) for word in (await b.run(DAEMONS)).stdout.text.split()]
+            first = zygote.pid
+            b.on_output = lambda: os.kill(first, signal.SIGKILL)
+            outcome = await b.run("print('go')\nwhile True: pass")
+            b.on_output = None
+            assert outcome.exception is not None
+            assert outcome.exception.type == "WorkerDied"
+            assert not b.environment.alive
+            await gone(*pids)
+            with anyio.fail_after(PATIENCE):
+                await b.environment.restore([])
+            assert zygote.pid != first
+            started = anyio.current_time()
+            outcome = await other.run("1")
+            assert anyio.current_time() - started < 1.5  # a sweep for the new zygote would wait for its death
+            assert outcome.exception is not None
+            assert "the parent of the worker died" in outcome.exception.message
+            assert await b.value("1") == "1"
+    finally:
+        zygote.close()
+
+
+HOST = """
+import os, sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+import anyio
+from engine.environment.worker_environment import Zygote
+from tests.support.workers import bench
+zygote = Zygote.spawn()
+async def main():
+    async with bench(Path({cwd!r}), zygote) as b:
+        outcome = await b.run({source!r})
+        print(zygote.pid, b.environment.pid, outcome.stdout.text, flush=True)
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_host_that_goes_takes_everything_with_it(tmp_path: Path, number: signal.Signals) -> None:
+    script = HOST.format(root=str(Path(__file__).parents[3]), cwd=str(tmp_path), source=DAEMONS)
+    with anyio.fail_after(PATIENCE):
+        async with await anyio.open_process([sys.executable, "-c", script], stderr=None) as host:
+            assert host.stdout is not None
+            said = b""
+            while said.count(b"\n") < 1:
+                said += await host.stdout.receive()
+            pids = [int(word) for word in said.split()]
+            assert len(pids) == 5
+            assert all(map(running, pids))
+            host.send_signal(number)
+            await host.wait()
+            await gone(*pids)
+
+
+async def test_closing_gives_every_descriptor_and_process_back(tmp_path: Path) -> None:
+    before = sorted(os.listdir("/proc/self/fd"))
+    children = {child.pid for child in psutil.Process().children(recursive=True)}
+    for _ in range(3):
+        zygote = Zygote.spawn()
+        try:
+            async with bench(tmp_path, zygote) as b:
+                await b.run("x = 1")
+                await b.environment.restore([])
+                await b.run("import os; os._exit(1)")
+            with pytest.raises(EnvironmentUnavailableError):
+                await b.environment.restore([])
+            await b.environment.close()
+        finally:
+            zygote.close()
+            zygote.close()
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
+
+
+async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
+    zygote = Zygote.spawn()
+    try:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            async with bench(tmp_path, zygote):
+                raise AssertionError
+        assert scope.cancelled_caught
+        with anyio.fail_after(PATIENCE):
+            await zygote.ready()
+        root = psutil.Process(zygote.pid)
+        await until(lambda: not root.children())
+    finally:
+        zygote.close()
+
+
+async def test_a_zygote_that_cannot_start_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    with pytest.raises(EnvironmentUnavailableError):
+        Zygote.spawn()
+
+
+async def test_a_zygote_that_dies_at_once_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    zygote = Zygote.spawn()
+    try:
+        with pytest.raises(EnvironmentUnavailableError):
+            async with bench(tmp_path, zygote):
+                raise AssertionError
+    finally:
+        zygote.close()
+
+
+async def test_spawning_needs_neither_subprocess_nor_the_async_library(tmp_path: Path) -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
+        "import engine.environment.zygote\n"
+        "print(sorted({'subprocess', 'anyio', 'asyncio', 'msgspec', 'pydantic', 'ctypes'} & set(sys.modules)))"
+    )
+    with anyio.fail_after(PATIENCE):
+        done = await anyio.run_process([sys.executable, "-S", "-c", script], cwd=tmp_path)
+    assert done.stdout == b"[]\n"
+
+
+async def test_a_worker_holds_nothing_of_the_host(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        forbidden = (
+            "{'engine', 'acp_adapter', 'anyio', 'asyncio', 'subprocess', 'pydantic', 'sqlite3', 'jsonrpcserver'}"
+        )
+        assert await b.value(f"import sys; sorted({forbidden} & set(sys.modules))") == "[]"
+        parts = "'sessions', 'environment', 'config', 'store', 'models', 'tools', 'cli', 'exchange'"
+        assert await b.value(f"[p for p in ({parts}) if f'_rewindow.{{p}}' in sys.modules]") == "[]"
+
+
+async def test_a_control_channel_that_talks_nonsense_ends_its_worker_and_no_other(tmp_path: Path) -> None:
+    zygote = Zygote.spawn()
+    try:
+        async with bench(tmp_path, zygote) as b:
+            for junk in (b"\xff" * 8, b"\x03\0\0\0abc"):
+                ours, theirs = socket.socketpair()
+                with ours, theirs:
+                    zygote.fork([theirs.fileno()] * 4)
+                    ours.sendall(junk)
+                    ours.settimeout(PATIENCE)
+                    assert b"control channel" in ours.recv(1000)
+            assert await b.value("1") == "1"
+    finally:
+        zygote.close()
+
+
+async def test_what_a_cancelled_statement_started_ends_with_it_and_what_was_there_before_stays(tmp_path: Path) -> None:
+    start = "subprocess.Popen(['sleep', '600'])"
+    async with bench(tmp_path) as b:
+        await b.run(f"import subprocess\nserver = {start}")
+        b.on_output = b.environment.interrupt
+        more = "more = subprocess.Popen('sleep 600 & sleep 600', shell=True, start_new_session=True)"
+        outcome = await b.run(f"child = {start}\n{more}\nprint('go', flush=True)\nwhile True: pass")
+        b.on_output = None
+        assert outcome.status == "cancelled"
+        assert b.environment.pid is not None
+        worker = psutil.Process(b.environment.pid)
+        await until(lambda: sum(running(each.pid) for each in worker.children(recursive=True)) == 1)
+        assert await b.value("server.poll() is None") == "True"
+        assert await b.value("child.wait()") == "-9"
+
+
+async def test_what_a_statement_started_in_the_background_outlives_its_end(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.run("import subprocess\nserver = subprocess.Popen(['sleep', '600'])")
+        assert await b.value("server.poll() is None") == "True"

@@ -1,0 +1,240 @@
+"""Export and import: what comes back is what was there, and nothing wrong is taken."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.errors import InvalidRequestError, SessionNotFoundError
+from engine.events import Event
+from engine.exchange.jsonl_export import export_lines
+from engine.exchange.jsonl_import import import_lines
+from engine.ids import SessionId
+from engine.ports import Clock, SessionRow, Store
+from engine.store.memory import MemoryStore
+from tests.support.archives import answered, kept
+from tests.support.stores import PATIENCE, ROOT, A, B, CountingClock, Recorder, begun, message
+
+Make = Callable[[Path, Clock], Store]
+
+TEXTS = st.text(max_size=30)
+PATHS = st.binary(max_size=12).map(lambda path: os.fsdecode(b"/" + path.replace(b"\0", b"")))
+TIMES = st.floats(0.001, 4e9)
+ROWS = st.builds(
+    SessionRow,
+    session_id=st.just(A),
+    cwd=PATHS,
+    directories=st.lists(PATHS, max_size=2).map(tuple),
+    title=st.none() | TEXTS.filter(lambda text: "\0" not in text),
+    created_at=TIMES,
+    updated_at=TIMES,
+)
+CONTENTS = st.sampled_from([b"", b"one", b"\xff\0" * 40, b"long " * 3000])
+
+
+def exported(store: Store, session_id: SessionId = A) -> bytes:
+    return b"".join(export_lines(store, session_id))
+
+
+def items(store: Store, parts: list[str | bytes]) -> list[Event | bytes]:
+    """Each text as a message, each content as an answer that names it."""
+    found: list[Event | bytes] = []
+    for seq, part in enumerate(parts):
+        if isinstance(part, str):
+            found.append(message(seq, part))
+        else:
+            found += [part, answered(seq, store.blob_put(part))]
+    return found
+
+
+@given(row=ROWS, parts=st.lists(TEXTS | CONTENTS, min_size=1, max_size=12))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_was_exported_is_imported_exactly(
+    make: Make, tmp_path_factory: pytest.TempPathFactory, row: SessionRow, parts: list[str | bytes]
+) -> None:
+    place = tmp_path_factory.mktemp("stores")
+    store, other = make(place / "one.db", CountingClock()), make(place / "other.db", CountingClock(9000))
+    store.add(row, items(MemoryStore(CountingClock()), parts))
+    data = exported(store)
+    assert import_lines(other, io.BytesIO(data), "it") == store.row(A) == other.row(A)
+    assert other.load(A) == store.load(A)
+    assert other.contents(A) == store.contents(A)
+    for digest in store.contents(A):
+        assert other.blob_get(digest) == store.blob_get(digest)
+    assert exported(other) == data
+    store.close()
+    other.close()
+
+
+def test_a_text_that_only_looks_like_a_digest_is_no_content(store: Store) -> None:
+    other = MemoryStore(CountingClock())
+    digest = other.blob_put(b"content")
+    begun(other, A, events=2, text="blake2b-" + "0" * 40)
+    other.release(A)
+    store.add(SessionRow(session_id=B, cwd="/"), [b"content", answered(0, digest)])
+    import_lines(store, io.BytesIO(exported(other)), "it")
+    assert store.contents(A) == frozenset()
+    assert exported(store) == exported(other)
+    store.close()
+
+
+def test_an_import_under_another_id_differs_in_nothing_else(store: Store) -> None:
+    kept(store, A, [b"content"])
+    data = exported(store)
+    with pytest.raises(InvalidRequestError, match="already"):
+        import_lines(store, io.BytesIO(data), "it")
+    import_lines(store, io.BytesIO(data), "it", B)
+    assert exported(store, B) == data.replace(b'"session_id":"ses_a"', b'"session_id":"ses_b"')
+    with pytest.raises(InvalidRequestError, match="may hold only"):
+        import_lines(store, io.BytesIO(data), "it", SessionId("../x"))
+    store.close()
+
+
+def test_a_session_that_is_being_written_is_exported_up_to_where_it_was(store: Store) -> None:
+    heard = begun(store, A, events=3)
+    lines = export_lines(store, A)
+    header = json.loads(next(lines))
+    store.submit(A, message(3))
+    heard.wait_for(3)
+    assert (header["events"], len(list(lines))) == (3, 3)
+    store.close()
+
+
+def test_a_session_that_is_deleted_meanwhile_ends_the_export_with_an_error(store: Store) -> None:
+    kept(store, A)
+    lines = export_lines(store, A)
+    next(lines)
+    store.delete(A)
+    with pytest.raises(SessionNotFoundError):
+        list(lines)
+    store.close()
+
+
+def without(number: int) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [line for index, line in enumerate(lines) if index != number]
+
+
+def header(**fields: object) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [json.dumps({**json.loads(lines[0]), **fields}).encode() + b"\n", *lines[1:]]
+
+
+def other(number: int, *replacement: bytes) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[:number], *replacement, *lines[number + 1 :]]
+
+
+WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
+    ("nothing", lambda _: [], "line 1: this is not a session"),
+    ("no header", without(0), "line 1: this is not a session"),
+    ("a list", other(0, b"[]\n"), "line 1: this is not a session"),
+    ("not UTF-8", other(0, b'{"format": "\xff"}\n'), "line 1: this is not a session"),
+    ("deep", other(0, b"[" * 100_000 + b"\n"), "line 1: this is not a session"),
+    ("later version", header(version=2), "line 1: version 2 of the format"),
+    ("no version", header(version=None), "line 1: version None"),
+    ("id of another kind", header(session_id=5), "line 1: the header's session_id"),
+    ("bad id", header(session_id="../../x"), "may hold only"),
+    ("cwd with NUL", header(cwd="/a\0b"), "NUL"),
+    ("cwd not Unicode", header(cwd="/\ud800"), "not Unicode"),
+    ("directories of another kind", header(directories=[1]), "line 1: the header's directories"),
+    ("time is no number", header(created_at=float("nan")), "line 1: the header's times"),
+    ("huge time", header(updated_at=10**400), "line 1: the header's times"),
+    ("count is no number", header(events=True), "line 1: the header's events"),
+    ("fewer events than said", header(events=4), "line 6: it ends after 3 of 4"),
+    ("more events than said", header(events=2), "line 6: it ends after 3 of 2"),
+    ("cut between lines", without(4), "line 5: it ends after 2 of 3"),
+    ("cut before an event", lambda lines: lines[:3], "line 4: it ends after 1 of 3"),
+    ("cut within a line", lambda lines: [*lines[:4], lines[4][:-5]], "line 5: the line ends too early"),
+    ("a gap", without(1), "line 3: event 1 where 0 was due"),
+    ("an event twice", lambda lines: [*lines[:2], *lines[1:]], "line 3: event 0 where 1 was due"),
+    ("an empty line", lambda lines: [*lines, b"\n"], "line 6: this is no event"),
+    ("a foreign line", other(4, b'{"role":"user"}\n'), "line 5: this is no event"),
+    ("an unknown event", other(4, b'{"kind":"dreamt","v":1}\n'), "line 5: this is no event"),
+    ("an event not in UTF-8", other(4, b"\xff\xfe\n"), "line 5: this is no event"),
+    ("content missing", without(2), "line 3: the event needs content"),
+    ("content twice", lambda lines: [*lines[:3], lines[2], *lines[3:]], "line 4: content .* is there twice"),
+    ("content nobody names", lambda lines: [*lines[:1], lines[2], *lines[1:]], "line 3: .* does not name the content"),
+    ("content at the end", lambda lines: [*lines, blob(b"late")], "line 7: it ends after"),
+    ("content changed", lambda lines: [*lines[:2], lines[2].replace(b'"Y', b'"Z'), *lines[3:]], "line 3: .*damaged"),
+    ("content not in base64", other(2, b'{"blob":"x","data":"\\u00e9"}\n'), "line 3: this is no content"),
+    ("content without data", other(2, b'{"blob":"x"}\n'), "line 3: this is no content"),
+)  # fmt: skip
+
+
+def blob(data: bytes) -> bytes:
+    digest = MemoryStore(CountingClock()).blob_put(data)
+    return json.dumps({"blob": digest, "data": base64.b64encode(data).decode()}, separators=(",", ":")).encode() + b"\n"
+
+
+@pytest.mark.parametrize(("change", "reason"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
+def test_a_wrong_file_is_refused_with_its_line_and_nothing_is_kept(
+    store: Store, change: Callable[[list[bytes]], list[bytes]], reason: str
+) -> None:
+    source = MemoryStore(CountingClock())
+    kept(source, A, [b"content"])
+    source.acquire(A, Recorder())
+    source.submit(A, message(2))
+    source.release(A)
+    lines = exported(source).splitlines(keepends=True)
+    assert len(lines) == 5
+    with pytest.raises(InvalidRequestError, match=reason):
+        import_lines(store, io.BytesIO(b"".join(change(lines))), "it")
+    assert store.rows() == []
+    import_lines(store, io.BytesIO(b"".join(lines)), "it")
+    assert len(store.rows()) == 1
+    store.close()
+
+
+def test_lines_that_come_through_a_pipe_are_read_once(store: Store) -> None:
+    source = MemoryStore(CountingClock())
+    kept(source, A, [b"content" * 50_000])
+    reader, writer = os.pipe()
+
+    def feed() -> None:
+        with open(writer, "wb") as pipe:
+            pipe.writelines(export_lines(source, A))
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    with open(reader, "rb") as pipe:
+        assert import_lines(store, pipe, "the pipe").events == 2
+    thread.join(PATIENCE)
+    assert exported(store) == exported(source)
+    store.close()
+
+
+def test_a_long_session_is_imported_and_exported_in_little_memory(tmp_path: Path) -> None:
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from engine.ports import SessionRow
+from engine.config.system import SystemClock
+from engine.store.sqlite import SqliteStore
+from engine.exchange.jsonl_export import export_lines
+from engine.exchange.jsonl_import import import_lines
+from tests.support.stores import A, B, message
+
+place = Path(sys.argv[2])
+store = SqliteStore(place / "sessions.db", SystemClock())
+store.add(SessionRow(session_id=A, cwd="/"), (message(seq, "x" * 2000) for seq in range(25_000)))
+with open(place / "file", "wb") as file:
+    file.writelines(export_lines(store, A))
+with open(place / "file", "rb") as file:
+    import_lines(store, file, "it", B)
+assert store.row(B).size == store.row(A).size > 50_000_000
+# Not getrusage, whose maximum counts the process that started this one.
+print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+"""
+    command = [sys.executable, "-c", program, str(ROOT), str(tmp_path)]
+    kilobytes = int(subprocess.check_output(command, text=True, timeout=60))
+    assert kilobytes < 90_000  # 50 MB of events in each file

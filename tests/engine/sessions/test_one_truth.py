@@ -1,0 +1,185 @@
+"""The log is the only truth: no public route changes it without the View, nor the View without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from engine.config.settings import Settings
+from engine.config.system import SystemClock
+from engine.errors import InvalidEventError, SessionReadOnlyError
+from engine.events import UNSTAMPED, Event
+from engine.events.conversation import Condensation, ToolCall, ToolResult, UserMessage
+from engine.ids import EventId, MessageId, SessionId, ToolCallId
+from engine.log import EventLog
+from engine.models import MODELS
+from engine.ports import Model, Prompt, StatementAsked, TextDelta
+from engine.sessions.registry import Sessions
+from engine.sessions.session import Session
+from engine.store.memory import MemoryStore
+from engine.view import ViewFold, Window
+from tests.support.fixed import CountingEntropy, FixedClock
+from tests.support.models import AnsweringModel
+from tests.support.workers import shared_zygote
+
+SECONDS = 60.0
+MESSAGE = UserMessage(message_id=MessageId("m"), text="hello")
+CALL = ToolCall(tool_call_id=ToolCallId("a"), tool="python")
+RESULT = ToolResult(tool_call_id=ToolCallId("a"), status="ok", text="")
+
+
+def rebuilt(events: tuple[Event, ...]) -> ViewFold:
+    fold = ViewFold()
+    for event in events:
+        fold.apply(event)
+    return fold
+
+
+def assert_one(log: EventLog, view: Window, stored: tuple[Event, ...]) -> None:
+    """Log, store and View say the same, in every reading of the View."""
+    again = rebuilt(tuple(log.events)).view
+    assert stored == tuple(log.events)
+    for reading in ("events", "indices", "batches", "tool_loop_ranges", "unhandled_condensation_request"):
+        assert getattr(view, reading) == getattr(again, reading)
+    assert view.ready(open_run=True) == again.ready(open_run=True)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        CALL,
+        RESULT,
+        ToolResult(tool_call_id=ToolCallId("unknown"), status="ok", text=""),
+        Condensation(forgotten=(EventId("e1"),)),
+        Condensation(forgotten=(EventId("unknown"),)),
+        Condensation(forgotten=(), summary="s", summary_offset=9),
+    ],
+    ids=lambda event: f"{event.kind}",
+)
+def test_what_the_log_refuses_changes_neither(refused: Event) -> None:
+    fold, written = ViewFold(), list[Event]()
+    log = EventLog(FixedClock(), written.append, folds=[fold.apply], check=fold.refusal)
+    for event in (MESSAGE, CALL, RESULT):
+        log.append(event)
+    with pytest.raises(InvalidEventError):
+        log.append(refused)
+    with pytest.raises(InvalidEventError):
+        log.append(log.events[0])
+    assert len(log) == len(written) == 3
+    assert_one(log, fold.view, tuple(written))
+
+
+def test_what_cannot_be_written_changes_neither() -> None:
+    def full(event: Event) -> None:
+        raise SessionReadOnlyError(SessionId("s"), "the disk is full")
+
+    fold = ViewFold()
+    log = EventLog(FixedClock(), full, folds=[fold.apply], check=fold.refusal)
+    with pytest.raises(SessionReadOnlyError):
+        log.append(MESSAGE)
+    assert (len(log), len(fold.view)) == (0, 0)
+
+
+def test_what_the_log_hands_out_is_no_way_in() -> None:
+    fold = ViewFold()
+    log = EventLog(FixedClock(), lambda _: None, folds=[fold.apply], check=fold.refusal)
+    log.append(MESSAGE)
+    for handed_out in (log.events, log.since(0), log.open_calls, fold.view.events, fold.view.indices):
+        assert isinstance(handed_out, tuple)
+    with pytest.raises(AttributeError):
+        log.events[0].text = "changed"
+    assert {name for name in dir(Window) if not name.startswith("_")} == {
+        "action_tool_call_ids",
+        "batch_ranges",
+        "batches",
+        "enforced",
+        "events",
+        "find_next",
+        "generation",
+        "indices",
+        "manipulation_indices",
+        "observation_tool_call_ids",
+        "ready",
+        "rule",
+        "tool_loop_ranges",
+        "unhandled_condensation_request",
+    }
+
+
+def test_the_log_does_not_take_what_the_view_was_told_behind_its_back() -> None:
+    """A fold that is fed by somebody else is found out at the next append: positions do not follow."""
+    fold = ViewFold()
+    log = EventLog(FixedClock(), lambda _: None, folds=[fold.apply], check=fold.refusal)
+    log.append(MESSAGE)
+    with pytest.raises(InvalidEventError, match="does not follow"):
+        fold.apply(log.events[0])
+    with pytest.raises(InvalidEventError, match="does not follow"):
+        fold.apply(replace(MESSAGE, seq=UNSTAMPED))
+    assert_one(log, fold.view, tuple(log.events))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_is_done_with_a_session_its_log_view_and_store_stay_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = Random(seed)
+
+    def answer(prompt: Prompt) -> list[StatementAsked | TextDelta]:
+        sources = ("x = 1", "1 / 0", "print('word ' * 300)", "read('nowhere')", "import time; time.sleep(0.01)")
+        return [
+            TextDelta("So."),
+            *([StatementAsked(chance.choice(sources), typed=True)] if chance.random() < 0.7 else []),
+        ]
+
+    model: Model = AnsweringModel(answer)
+    monkeypatch.setitem(MODELS, "test", lambda _: model)
+    store = MemoryStore(SystemClock())
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            sessions = Sessions(
+                store=store,
+                zygote=shared_zygote(),
+                settings=Settings(state_dir=tmp_path, model="test", context_budget=4_000, max_rounds=6),
+                clock=SystemClock(),
+                entropy=CountingEntropy(),
+                environ={},
+                tasks=tasks,
+            )
+            session = await sessions.create(str(tmp_path))
+            for _ in range(25):
+                session = await _act(sessions, session, chance)
+                await session.parts.journal.durable(session.parts.log.events[-1].seq)
+                assert_one(session.parts.log, session.parts.view, tuple(store.load(session.session_id)))
+            kinds = {event.kind for event in session.parts.log.events}
+            assert {"condensation", "tool_call", "user_message", "run_stop"} <= kinds
+            await sessions.close_all()
+
+
+async def _act(sessions: Sessions, session: Session, chance: Random) -> Session:
+    """Does one thing that an adapter can do, to its end."""
+    match chance.randrange(6):
+        case 0:
+            await session.accept("/compact").end()
+        case 1:
+            tickets = [session.accept(text) for text in ("go", "/context", "then")]
+            session.cancel(chance.choice([None, *tickets]))
+            for ticket in tickets:
+                await ticket.end()
+        case 2:
+            tickets = [session.accept("go"), session.accept("and more", wanted="steer")]
+            for ticket in tickets:
+                await ticket.end()
+        case 3:
+            session.set_mode(chance.choice(["ask", "auto", "plan"]))
+            session.set_option("while_running", chance.choice(["queue", "steer"]))
+        case 4:
+            await sessions.close(session.session_id)
+            return await sessions.load(session.session_id)
+        case _:
+            await session.accept("go").end()
+    return session
