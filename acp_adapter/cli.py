@@ -36,40 +36,42 @@ def main(arguments: Sequence[str]) -> int:
     # Because looking for pydantic's plugins reads the metadata of every package there is, and none is wanted here.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     read_fd, write_fd = divert()
-    from engine.config.settings import DEFAULT_MODEL, load
-    from engine.errors import InvalidRequestError  # only now, because `divert` comes before everything that could print
+    from engine import Zygote, load_settings  # only now, because `divert` comes before everything that could print
+    from engine.errors import InvalidRequestError
 
     try:
-        settings = load(os.environ, overrides)
-        if settings.model != DEFAULT_MODEL:
-            from engine.models import make_model
-
-            make_model(settings.model)  # so that a model that cannot be used is said at once
+        settings = load_settings(os.environ, overrides)
     except InvalidRequestError as error:
-        sys.stderr.write(f"rewindow-acp: {error}\n")
-        return 2
-    from engine.environment.zygote import Zygote  # after the settings, which may end the program
-
+        return _refused(error)
     zygote = Zygote.spawn()
     import logging  # from here on the zygote starts up beside us
 
     import anyio
 
     from acp_adapter.connection import serve
+    from engine import Host
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
     try:
-        anyio.run(serve, read_fd, write_fd, settings, zygote)
+        anyio.run(serve, read_fd, write_fd, Host(settings, os.environ, zygote=zygote))
+    except InvalidRequestError as error:
+        zygote.close()
+        return _refused(error)
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _refused(error: Exception) -> int:
+    sys.stderr.write(f"rewindow-acp: {error}\n")
+    return 2
 
 
 def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     import argparse  # editors usually give no arguments
 
     from engine import __version__
-    from engine.config.settings import OPTIONS
+    from engine.config.settings import SETTINGS
 
     parser = argparse.ArgumentParser(
         "rewindow-acp",
@@ -78,6 +80,6 @@ def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"rewindow-acp {__version__}")
-    for option in OPTIONS:
+    for option in SETTINGS:
         parser.add_argument(f"--{option.name.replace('_', '-')}", help=f"{option.help} ({option.variable})")
     return vars(parser.parse_args(arguments))

@@ -7,9 +7,7 @@ is what an editor waits for when it starts us.
 from __future__ import annotations
 
 import gc
-import os
-from collections.abc import Awaitable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,25 +18,15 @@ from acp_adapter.errors import Code, ProtocolError, to_error
 from acp_adapter.handlers import METHODS
 from acp_adapter.rpc.peer import Peer
 from acp_adapter.rpc.stdio import StdioTransport
-from engine.config.system import SystemClock
-from engine.errors import StoreError
 from engine.ids import SessionId
-from engine.store import open_store
 
 if TYPE_CHECKING:
     from acp_adapter.conversation import Conversation
     from acp_adapter.rpc.methods import Context
     from acp_adapter.wire.v1.shapes.initialize import ClientCapabilities
-    from engine.config.settings import Settings
-    from engine.environment.zygote import Zygote
+    from engine.host import Host
     from engine.sessions.registry import Sessions
     from engine.sessions.session import Session
-
-LOADED_FIRST: Final = ("engine.log", "engine.view")
-"""Parts of the engine that are loaded before the client is heard; the rest follows the answer to `initialize`.
-
-An editor waits for that answer and then for session/new's, so that what has to be loaded is divided between the two.
-"""
 
 DRAIN_SECONDS: Final = 5.0
 """How long answers may take after the client closed its end; a statement that ignores SIGINT needs its grace."""
@@ -47,13 +35,8 @@ DRAIN_SECONDS: Final = 5.0
 class Connection:
     """What is known about one client, and what it has open."""
 
-    def __init__(self, settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> None:
-        self._settings = settings
-        self._zygote = zygote
-        self._environ = environ
-        self._clock = SystemClock()
-        self._store = open_store(settings.state_dir, self._clock)
-        self._sessions: Sessions | None = None
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._tasks: TaskGroup | None = None
         self._peer: Peer[Connection] | None = None
         self.client: ClientCapabilities | None = None
@@ -80,35 +63,16 @@ class Connection:
     @property
     def sessions(self) -> Sessions:
         """The engine's sessions; loads the engine at first."""
-        if self._sessions is None:
-            from engine.config.system import SystemEntropy
-            from engine.sessions.registry import Sessions
-
-            assert self._tasks is not None
-            self._sessions = Sessions(
-                store=self._store,
-                zygote=self._zygote,
-                settings=self._settings,
-                clock=self._clock,
-                entropy=SystemEntropy(),
-                environ=self._environ,
-                tasks=self._tasks,
-            )
-        return self._sessions
+        return self._host.sessions
 
     async def load_engine(self) -> None:
         """Loads what the first session needs, before it is asked for."""
         import_module("acp_adapter.conversation")
-        _ = self.sessions
-
-    def _open_store(self) -> None:
-        # A store that cannot be opened is told to whoever asks for a session.
-        with suppress(StoreError):
-            self._store.rows()
+        self._host.prepare("session")
 
     async def end_start_up(self) -> None:
         """Loads what the first prompt needs, while the editor shows the session."""
-        self._zygote.warm_up()
+        self._host.prepare("prompt")
         for name in METHODS:
             _ = METHODS[name]
         gc.freeze()
@@ -219,15 +183,10 @@ class Connection:
     async def serve(self, transport: StdioTransport) -> None:
         """Serves the client until it is gone, then closes what it had open."""
         async with anyio.create_task_group() as self._tasks:
-            # On a thread, because opening the store waits for the disk while the client is answered.
-            self._tasks.start_soon(anyio.to_thread.run_sync, self._open_store)
             self._peer = Peer(
                 transport, METHODS, self, to_error=to_error, on_eof=self._client_gone, grace=DRAIN_SECONDS
             )
             await self._peer.run()
-            if self._sessions is not None:
-                await self._sessions.close_all()
-            await anyio.to_thread.run_sync(self._store.close)
             self._tasks.cancel_scope.cancel()
 
     async def _client_gone(self) -> None:
@@ -236,13 +195,12 @@ class Connection:
             conversation.give_up()
 
 
-async def serve(read_fd: int, write_fd: int, settings: Settings, zygote: Zygote) -> None:
+async def serve(read_fd: int, write_fd: int, host: Host) -> None:
     """Serves one client on two descriptors until it leaves."""
-    for name in LOADED_FIRST:
-        import_module(name)
+    host.prepare("answering")
     transport = StdioTransport(read_fd, write_fd)
     try:
-        await Connection(settings, zygote, os.environ).serve(transport)
+        async with host:
+            await Connection(host).serve(transport)
     finally:
         transport.close()
-        zygote.close()

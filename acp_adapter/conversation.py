@@ -31,8 +31,8 @@ class Conversation:
     def __init__(self, session: Session, peer: Peer[Any]) -> None:
         self.session = session
         self._peer = peer
-        self._subscription = session.parts.journal.subscribe()
-        self._history = session.parts.log.events
+        self._subscription = session.subscribe()
+        self._history = session.events
         self._pump: Pump | None = None
         self._started = anyio.Event()
         self._is_shown = False
@@ -57,7 +57,7 @@ class Conversation:
         from acp_adapter.updates import Updates
 
         if self._pump is None:
-            updates = Updates(self.session.parts.cwd)
+            updates = Updates(self.session.cwd)
             updates.skip(self._history)
             self._pump = Pump(self._subscription, updates, self.send)
             self.session.attach(EditorPermissions(self.session.session_id, self._peer, self._shown))
@@ -86,7 +86,7 @@ class Conversation:
         """Shows again everything that was shown, once each, whatever happens meanwhile."""
         from acp_adapter.updates import Updates
 
-        await self._prepare().replay(self.session.parts.log, Updates(self.session.parts.cwd))
+        await self._prepare().replay(self.session, Updates(self.session.cwd))
 
     def accept(self, text: str, attachments: Sequence[Attachment], wanted: PromptKind | None) -> Ticket:
         """Takes a prompt the moment its line is read."""
@@ -121,7 +121,7 @@ class Conversation:
         end = await ticket.end()
         # A session that has become read-only will never publish what it could not commit.
         with suppress(SessionReadOnlyError):
-            await self.session.parts.journal.durable(end.seq)
+            await self.session.durable(end.seq)
             await self._shown(end.seq)
             if self._is_shown:
                 assert self._pump is not None

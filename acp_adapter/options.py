@@ -6,30 +6,30 @@ from typing import Final
 
 from acp_adapter.wire.v1.shapes.options import SelectConfigOption, SelectOption, SessionMode, SessionModeState
 from engine.errors import InvalidRequestError
-from engine.sessions.policy import MODES, OPTIONS, Policy
+from engine.sessions.policy import MODES, OPTIONS, OptionValues
 
 MODE: Final = "mode"
 """The option that mirrors the session's mode, for clients that know options and not modes."""
 
 
-def mode_state(policy: Policy) -> SessionModeState:
+def mode_state(options: OptionValues) -> SessionModeState:
     """The modes there are, and the one in force."""
     modes = [SessionMode(id=mode, name=name, description=text) for mode, (name, text) in MODES.items()]
-    return SessionModeState(current_mode_id=policy.mode, available_modes=modes)
+    return SessionModeState(current_mode_id=options.mode, available_modes=modes)
 
 
-def config_options(policy: Policy) -> list[SelectConfigOption]:
+def config_options(options: OptionValues) -> list[SelectConfigOption]:
     """Every option with its value. Ids of options that the protocol does not define start with an underscore."""
     modes = [SelectOption(value=mode, name=name, description=text) for mode, (name, text) in MODES.items()]
-    options = [SelectConfigOption(id=MODE, name="Mode", category="mode", current_value=policy.mode, options=modes)]
+    found = [SelectConfigOption(id=MODE, name="Mode", category="mode", current_value=options.mode, options=modes)]
     for option, (name, text, values) in OPTIONS.items():
         choices = [SelectOption(value=value, name=meaning) for value, meaning in values.items()]
-        options.append(
+        found.append(
             SelectConfigOption(
-                id=f"_{option}", name=name, description=text, current_value=policy.option(option), options=choices
+                id=f"_{option}", name=name, description=text, current_value=options.values[option], options=choices
             )
         )
-    return options
+    return found
 
 
 def option_named(config_id: str) -> str:

@@ -16,7 +16,7 @@ from acp_adapter.updates import Updates
 from acp_adapter.wire.model import to_wire
 from engine.events import Event
 from engine.ids import Seq
-from engine.log import EventLog
+from engine.sessions.session import Session
 from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from engine.sessions.subscription import Subscription
 
@@ -54,13 +54,13 @@ class Pump:
             self._ended = True
             self._advance(self._sent)
 
-    async def replay(self, log: EventLog, updates: Updates) -> None:
+    async def replay(self, session: Session, updates: Updates) -> None:
         """Shows again, through the fresh `updates`, what was shown so far; `run` pauses and then goes on after it.
 
         What is on the log and not shown yet is left to `run`, so that nothing is missing and nothing comes twice.
         """
         async with self._turn:
-            for event in log.events[: self._sent + 1]:
+            for event in session.events[: self._sent + 1]:
                 for update in updates.replayed(event):
                     await self._send(to_wire(update))
             for update in self._updates.unfinished():

@@ -314,7 +314,7 @@ class Updates:
         return [CurrentModeUpdate(current_mode_id=event.mode), *self._options(event)]
 
     def _options(self, _: Event) -> Sequence[WireModel]:
-        return [ConfigOptionUpdate(config_options=list(config_options(self._policy)))]
+        return [ConfigOptionUpdate(config_options=list(config_options(self._policy.options)))]
 
     def _titled(self, event: TitleChanged) -> Sequence[WireModel]:
         return [SessionInfoUpdate(title=event.title, updated_at=_timestamp(event.at))]

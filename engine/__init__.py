@@ -1,3 +1,202 @@
-"""The program behind every transport: log, View, timeline, worker, projection. Knows no protocol."""
+"""The program behind every transport: log, View, timeline, worker, projection. Knows no protocol.
+
+What stands in `__all__` is the public API, with the kinds of event in `engine.events` and the errors in
+`engine.errors`; `docs/api.md` describes it. Begin with `Host`. Each name is loaded with its module when it is first
+asked for (PEP 562), because the process that runs statements boots this very package, and because an editor waits for
+the first answer.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .config.settings import SETTINGS as SETTINGS
+    from .config.settings import Settings as Settings
+    from .config.settings import load_settings as load_settings
+    from .cycles import CycleSummary as CycleSummary
+    from .environment.zygote import Zygote as Zygote
+    from .execution import Captured as Captured
+    from .execution import Display as Display
+    from .execution import ExceptionInfo as ExceptionInfo
+    from .execution import ExecutionStatus as ExecutionStatus
+    from .execution import Location as Location
+    from .execution import NamespaceDiff as NamespaceDiff
+    from .host import Host as Host
+    from .ids import EventId as EventId
+    from .ids import ExecutionId as ExecutionId
+    from .ids import MessageId as MessageId
+    from .ids import ObjId as ObjId
+    from .ids import Seq as Seq
+    from .ids import SessionId as SessionId
+    from .ids import StatementId as StatementId
+    from .ids import ToolCallId as ToolCallId
+    from .ports import Clock as Clock
+    from .ports import EffectAnswer as EffectAnswer
+    from .ports import EffectHandler as EffectHandler
+    from .ports import EffectRequest as EffectRequest
+    from .ports import Entropy as Entropy
+    from .ports import Environment as Environment
+    from .ports import EnvironmentSpec as EnvironmentSpec
+    from .ports import HandleRow as HandleRow
+    from .ports import Limits as Limits
+    from .ports import Model as Model
+    from .ports import ModelError as ModelError
+    from .ports import ModelSignal as ModelSignal
+    from .ports import OutputSink as OutputSink
+    from .ports import PastExecution as PastExecution
+    from .ports import PermissionAnswer as PermissionAnswer
+    from .ports import PermissionQuestion as PermissionQuestion
+    from .ports import Permissions as Permissions
+    from .ports import ProjectionPart as ProjectionPart
+    from .ports import Prompt as Prompt
+    from .ports import ReasoningDelta as ReasoningDelta
+    from .ports import ReplyEnded as ReplyEnded
+    from .ports import Restored as Restored
+    from .ports import RunOutcome as RunOutcome
+    from .ports import RunRequest as RunRequest
+    from .ports import SessionRow as SessionRow
+    from .ports import StatementAsked as StatementAsked
+    from .ports import Store as Store
+    from .ports import TextDelta as TextDelta
+    from .ports import TickOutcome as TickOutcome
+    from .ports import TokensUsed as TokensUsed
+    from .projection.prompt import user_text as user_text
+    from .projection.results import result_text as result_text
+    from .sessions.commands import COMMANDS as COMMANDS
+    from .sessions.policy import MODES as MODES
+    from .sessions.policy import OPTIONS as OPTIONS
+    from .sessions.policy import OptionValues as OptionValues
+    from .sessions.projector import Projection as Projection
+    from .sessions.registry import Sessions as Sessions
+    from .sessions.session import Session as Session
+    from .sessions.signals import Item as Item
+    from .sessions.signals import OutputStreamed as OutputStreamed
+    from .sessions.signals import ReasoningStreamed as ReasoningStreamed
+    from .sessions.signals import Signal as Signal
+    from .sessions.signals import TextStreamed as TextStreamed
+    from .sessions.subscription import Subscription as Subscription
+    from .sessions.tickets import Ticket as Ticket
+    from .sessions.tickets import TurnEnd as TurnEnd
+    from .store import open_store as open_store
+    from .timeline.index import Cell as Cell
+    from .tools import TOOLS as TOOLS
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "COMMANDS",
+    "MODES",
+    "OPTIONS",
+    "SETTINGS",
+    "TOOLS",
+    "Captured",
+    "Cell",
+    "Clock",
+    "CycleSummary",
+    "Display",
+    "EffectAnswer",
+    "EffectHandler",
+    "EffectRequest",
+    "Entropy",
+    "Environment",
+    "EnvironmentSpec",
+    "EventId",
+    "ExceptionInfo",
+    "ExecutionId",
+    "ExecutionStatus",
+    "HandleRow",
+    "Host",
+    "Item",
+    "Limits",
+    "Location",
+    "MessageId",
+    "Model",
+    "ModelError",
+    "ModelSignal",
+    "NamespaceDiff",
+    "ObjId",
+    "OptionValues",
+    "OutputSink",
+    "OutputStreamed",
+    "PastExecution",
+    "PermissionAnswer",
+    "PermissionQuestion",
+    "Permissions",
+    "Projection",
+    "ProjectionPart",
+    "Prompt",
+    "ReasoningDelta",
+    "ReasoningStreamed",
+    "ReplyEnded",
+    "Restored",
+    "RunOutcome",
+    "RunRequest",
+    "Seq",
+    "Session",
+    "SessionId",
+    "SessionRow",
+    "Sessions",
+    "Settings",
+    "Signal",
+    "StatementAsked",
+    "StatementId",
+    "Store",
+    "Subscription",
+    "TextDelta",
+    "TextStreamed",
+    "TickOutcome",
+    "Ticket",
+    "TokensUsed",
+    "ToolCallId",
+    "TurnEnd",
+    "Zygote",
+    "load_settings",
+    "open_store",
+    "result_text",
+    "user_text",
+]
+
+_MODULES: Final = {
+    "config.settings": "SETTINGS Settings load_settings",
+    "cycles": "CycleSummary",
+    "environment.zygote": "Zygote",
+    "execution": "Captured Display ExceptionInfo ExecutionStatus Location NamespaceDiff",
+    "host": "Host",
+    "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
+    "ports": (
+        "Clock EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec HandleRow Limits "
+        "Model ModelError ModelSignal OutputSink PastExecution PermissionAnswer PermissionQuestion "
+        "Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
+        "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
+    ),
+    "projection.prompt": "user_text",
+    "projection.results": "result_text",
+    "sessions.commands": "COMMANDS",
+    "sessions.policy": "MODES OPTIONS OptionValues",
+    "sessions.projector": "Projection",
+    "sessions.registry": "Sessions",
+    "sessions.session": "Session",
+    "sessions.signals": "Item OutputStreamed ReasoningStreamed Signal TextStreamed",
+    "sessions.subscription": "Subscription",
+    "sessions.tickets": "Ticket TurnEnd",
+    "store": "open_store",
+    "timeline.index": "Cell",
+    "tools": "TOOLS",
+}
+"""The public names by the module that owns them."""
+_OWNERS: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    owner = _OWNERS.get(name)
+    if owner is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{owner}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OWNERS})

@@ -84,6 +84,14 @@ class InvalidRequestError(EngineError):
     """Raised for a request that the caller must change before it can be served."""
 
 
+class StatementWithdrawnError(EngineError):
+    """Raised to whoever waits for a statement from outside a turn that was cancelled before it began."""
+
+    def __init__(self, session_id: SessionId) -> None:
+        super().__init__(f"the statement was withdrawn before it began: session {session_id} was cancelled or closed")
+        self.session_id = session_id
+
+
 class TurnFailedError(EngineError):
     """Raised to whoever waits for a turn that a defect of this program ended; the log of the process says more."""
 

@@ -51,6 +51,9 @@ class _Calls:
             case _:
                 pass
 
+    def has(self, tool_call_id: ToolCallId) -> bool:
+        return tool_call_id in self._known
+
     def open(self) -> tuple[ToolCall, ...]:
         return tuple(self._open.values())
 
@@ -137,6 +140,10 @@ class EventLog:
     def since(self, seq: int) -> Sequence[Event]:
         """The events from position `seq` on."""
         return tuple(self._events[seq:])
+
+    def has_call(self, tool_call_id: ToolCallId) -> bool:
+        """Whether a ToolCall of this id is on the log."""
+        return self._calls.has(tool_call_id)
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:

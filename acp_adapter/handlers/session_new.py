@@ -26,9 +26,9 @@ async def _handle(context: Context[Connection, None], params: NewSessionRequest)
         _log.warning("%d MCP servers were given; this version does not connect to any", len(params.mcp_servers))
     opening = connection.sessions.create(params.cwd, tuple(params.additional_directories))
     session = (await connection.adopt(opening, context)).session
-    policy = session.parts.policy
+    options = session.options
     return NewSessionResponse(
-        session_id=session.session_id, modes=mode_state(policy), config_options=list(config_options(policy))
+        session_id=session.session_id, modes=mode_state(options), config_options=list(config_options(options))
     )
 
 

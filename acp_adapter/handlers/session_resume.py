@@ -19,8 +19,8 @@ async def _handle(context: Context[Connection, None], params: ResumeSessionReque
     from acp_adapter.options import config_options, mode_state  # loads the engine
 
     conversation = await context.connection.reopen(params.session_id, context, is_replayed=False)
-    policy = conversation.session.parts.policy
-    return LoadSessionResponse(modes=mode_state(policy), config_options=list(config_options(policy)))
+    options = conversation.session.options
+    return LoadSessionResponse(modes=mode_state(options), config_options=list(config_options(options)))
 
 
 METHOD: Final = Method("session/resume", ResumeSessionRequest, _accept, _handle)

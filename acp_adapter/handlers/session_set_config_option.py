@@ -29,7 +29,7 @@ async def _handle(
 ) -> SetConfigOptionResponse:
     from acp_adapter.options import config_options
 
-    return SetConfigOptionResponse(config_options=list(config_options(context.accepted.session.parts.policy)))
+    return SetConfigOptionResponse(config_options=list(config_options(context.accepted.session.options)))
 
 
 METHOD: Final = Method("session/set_config_option", SetConfigOptionRequest, _accept, _handle)

@@ -20,7 +20,7 @@ DEFAULT_MODEL: Final = "direct"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """One value per row of OPTIONS. Sizes in tokens, times in seconds."""
+    """One value per row of SETTINGS. Sizes in tokens, times in seconds."""
 
     state_dir: Path
     model: str = DEFAULT_MODEL
@@ -40,7 +40,7 @@ def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse
 
 
-class Option(Struct, frozen=True):
+class Setting(Struct, frozen=True):
     """One thing to configure: its name in the config file, and how its text is read."""
 
     name: str
@@ -52,17 +52,17 @@ class Option(Struct, frozen=True):
         return f"REWINDOW_{self.name.upper()}"
 
 
-OPTIONS: Final = (
-    Option("state_dir", lambda text: Path(text).expanduser(), "where sessions are kept"),
-    Option("model", str, "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
-    Option("python", str, "the project's Python, where its environment is not found by itself"),
-    Option("context_budget", _positive(int), "tokens that a projection may use"),
-    Option("max_rounds", _positive(int), "model calls in one turn before it stops"),
-    Option("statement_seconds", _positive(float), "how long one statement may run"),
+SETTINGS: Final = (
+    Setting("state_dir", lambda text: Path(text).expanduser(), "where sessions are kept"),
+    Setting("model", str, "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
+    Setting("python", str, "the project's Python, where its environment is not found by itself"),
+    Setting("context_budget", _positive(int), "tokens that a projection may use"),
+    Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
+    Setting("statement_seconds", _positive(float), "how long one statement may run"),
 )
 
 
-def load(environ: Mapping[str, str], overrides: Mapping[str, str | None] | None = None) -> Settings:
+def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None] | None = None) -> Settings:
     """The settings in force.
 
     Args:
@@ -74,7 +74,7 @@ def load(environ: Mapping[str, str], overrides: Mapping[str, str | None] | None 
     """
     from_file = _config_file(environ)
     values: dict[str, Any] = {"state_dir": default_state_dir(environ)}
-    for option in OPTIONS:
+    for option in SETTINGS:
         for source, text in (
             (f"--{option.name.replace('_', '-')}", (overrides or {}).get(option.name)),
             (option.variable, environ.get(option.variable)),
@@ -115,7 +115,7 @@ def _config_file(environ: Mapping[str, str]) -> Mapping[str, object]:
         table: dict[str, object] = tomllib.loads(text.decode())
     except ValueError as error:
         raise InvalidRequestError(f"{path} is not valid TOML: {error}") from None
-    unknown = sorted(set(table) - {option.name for option in OPTIONS})
+    unknown = sorted(set(table) - {option.name for option in SETTINGS})
     if unknown:
         raise InvalidRequestError(f"{path} sets {', '.join(unknown)}, which there is no option for")
     return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .fold import CycleFold, cycles_of
 from .model import Cycles, RequestCycle
+from .outline import CycleSummary
 from .plain import to_json, to_plain
 from .rounds import rounds_of
 from .steps import steps_of
@@ -11,6 +12,7 @@ from .summary import summary_lines
 
 __all__ = [
     "CycleFold",
+    "CycleSummary",
     "Cycles",
     "RequestCycle",
     "cycles_of",

@@ -19,6 +19,7 @@ from ..events.session import PromptQueued, PromptWithdrawn
 from ..ids import MessageId, ToolCallId
 from .machine import TRANSITIONS, Action, Input, State
 from .model import Anomaly, AnomalyKind, Cycles, Item, RequestCycle, RootKind, Withdrawn
+from .outline import CycleSummary, summary_of
 from .queue import FollowUps
 
 _MESSAGES: Final[dict[PromptKind, tuple[Input, Input]]] = {
@@ -49,16 +50,25 @@ class CycleFold:
         self._withdrawn: list[Withdrawn] = []
         self._strays: list[Item] = []
         self._anomalies: list[Anomaly] = []
+        self._ends: dict[int, tuple[int, int]] = {}
 
     def apply(self, event: Event) -> None:
         """Takes the next event of the branch. Never raises; kinds without a part in cycles change nothing."""
         seen_as = self._input(event)
         if seen_as is None:
             return
+        closed = len(self._closed)
         self._step(seen_as, event)
         head = self._queue.head
         if head is not None and head.message is not None:
             self._step(Input.PROMOTION, head.message)
+        if len(self._closed) > closed:
+            self._ends[event.seq] = (closed, len(self._queue.waiting))
+
+    def ended_by(self, seq: int) -> CycleSummary | None:
+        """The cycle that the RunStop at `seq` ended, with how many prompts waited then; None where it ended none."""
+        end = self._ends.get(seq)
+        return None if end is None else summary_of(self._closed[end[0]], queued=end[1])
 
     @property
     def active(self) -> RequestCycle | None:

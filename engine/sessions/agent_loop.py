@@ -143,7 +143,8 @@ class AgentLoop:
                     return await self._abortable(self._ask(effect)) or t.Aborted()
                 case t.RunStatement():
                     call = ToolCallId(effect.tool_call_id) if effect.tool_call_id is not None else None
-                    await self._statements.run(effect.source, effect.round_id, call)
+                    kind = "meta" if call is None else "python"
+                    await self._statements.run(effect.source, effect.round_id, call, kind=kind)
                     return t.Ran()
                 case _:
                     raise TypeError(f"{effect} is no effect to perform")

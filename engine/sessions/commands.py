@@ -1,24 +1,38 @@
 """What a user can ask of the session itself, with a slash. All of it works without a model.
 
-One row per command; adapters advertise the table. Commands read the session's parts and answer in Markdown.
+One row per command; adapters advertise the table. Commands work on a `Desk` and answer in Markdown. Called by `turns`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
 from msgspec import Struct
 
+from ..events import Event
 from ..events.nodes import NodeChanged
 from ..projection.results import result_text
-from ..timeline.index import Cell
-
-if TYPE_CHECKING:
-    from .parts import SessionParts
-    from .projector import Projection
+from ..timeline.index import Cell, Timeline
+from ..view.cuts import Cut
+from .projector import Projection
 
 SHOWN_STATEMENTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What commands work on: the timeline, what was projected last, and what may be done to find out more.
+
+    `project`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be started.
+    """
+
+    timeline: Timeline
+    latest: Callable[[], Projection | None]
+    project: Callable[[], Awaitable[Projection]]
+    tick: Callable[[], Awaitable[Sequence[Event]]]
+    compact: Callable[[], Awaitable[Cut | None]]
 
 
 class Command(Struct, frozen=True):
@@ -30,21 +44,21 @@ class Command(Struct, frozen=True):
     name: str
     description: str
     hint: str | None
-    run: Callable[[SessionParts, str], Awaitable[str]]
-    glance: Callable[[SessionParts, str], str] | None = None
+    run: Callable[[Desk, str], Awaitable[str]]
+    glance: Callable[[Desk, str], str] | None = None
 
 
-async def _context(parts: SessionParts, _: str) -> str:
-    return _context_text(await parts.environment.use(parts.projector.project))
+async def _context(desk: Desk, _: str) -> str:
+    return _context_text(await desk.project())
 
 
-def _context_glance(parts: SessionParts, _: str) -> str:
-    latest = parts.projector.latest
-    return f"{_as_of(parts)}\n\n{_context_text(latest)}" if latest else "Nothing has been projected yet."
+def _context_glance(desk: Desk, _: str) -> str:
+    latest = desk.latest()
+    return f"{_as_of(desk)}\n\n{_context_text(latest)}" if latest else "Nothing has been projected yet."
 
 
-def _as_of(parts: SessionParts) -> str:
-    done = [cell.statement.index for cell in parts.timeline.cells if cell.finished is not None]
+def _as_of(desk: Desk) -> str:
+    done = [cell.statement.index for cell in desk.timeline.cells if cell.finished is not None]
     return f"As of statement {done[-1]}." if done else "As of the beginning."
 
 
@@ -56,13 +70,13 @@ def _context_text(projection: Projection) -> str:
     )
 
 
-async def _views(parts: SessionParts, _: str) -> str:
-    return _views_text(await parts.environment.use(parts.projector.project))
+async def _views(desk: Desk, _: str) -> str:
+    return _views_text(await desk.project())
 
 
-def _views_glance(parts: SessionParts, _: str) -> str:
-    latest = parts.projector.latest
-    return f"{_as_of(parts)}\n\n{_views_text(latest)}" if latest else "Nothing has been projected yet."
+def _views_glance(desk: Desk, _: str) -> str:
+    latest = desk.latest()
+    return f"{_as_of(desk)}\n\n{_views_text(latest)}" if latest else "Nothing has been projected yet."
 
 
 def _views_text(projection: Projection) -> str:
@@ -75,12 +89,12 @@ def _views_text(projection: Projection) -> str:
     return "\n".join(["| handle | shows | mode | lod | tokens |", "| --- | --- | --- | --- | --- |", *rows])
 
 
-async def _timeline(parts: SessionParts, argument: str) -> str:
-    return _timeline_glance(parts, argument)
+async def _timeline(desk: Desk, argument: str) -> str:
+    return _timeline_glance(desk, argument)
 
 
-def _timeline_glance(parts: SessionParts, argument: str) -> str:
-    cells = parts.timeline.cells
+def _timeline_glance(desk: Desk, argument: str) -> str:
+    cells = desk.timeline.cells
     if argument:
         return _one_statement(cells, argument)
     if not cells:
@@ -105,25 +119,23 @@ def _cell_line(cell: Cell) -> str:
     return f"{cell.statement.index}. `{first}{' ...' if rest else ''}` ({status})"
 
 
-async def _tick(parts: SessionParts, _: str) -> str:
-    before = len(parts.log)
-    await parts.loop().tick(parts.timeline.rounds)
-    deltas = [event.delta for event in parts.log.since(before) if isinstance(event, NodeChanged)]
+async def _tick(desk: Desk, _: str) -> str:
+    deltas = [event.delta for event in await desk.tick() if isinstance(event, NodeChanged)]
     return "\n\n".join(deltas) if deltas else "Nothing changed."
 
 
-async def _compact(parts: SessionParts, _: str) -> str:
-    cut = await parts.loop().compact()
+async def _compact(desk: Desk, _: str) -> str:
+    cut = await desk.compact()
     if cut is None:
         return "Nothing can be left out."
     return f"{len(cut.positions):,} messages ({cut.tokens:,} tokens) were replaced by a summary."
 
 
-async def _help(parts: SessionParts, argument: str) -> str:
-    return _help_glance(parts, argument)
+async def _help(desk: Desk, argument: str) -> str:
+    return _help_glance(desk, argument)
 
 
-def _help_glance(_parts: SessionParts, _: str) -> str:
+def _help_glance(_desk: Desk, _: str) -> str:
     return "\n".join(f"- `/{command.name}` {command.description}" for command in COMMANDS.values())
 
 
@@ -146,3 +158,9 @@ COMMANDS: Final[dict[str, Command]] = {
         Command("help", "List these commands", None, _help, _help_glance),
     )
 }
+
+
+def command_in(text: str) -> tuple[Command | None, str]:
+    """The command that a prompt names, if it is one, and its argument."""
+    name, _, argument = text.strip().partition(" ")
+    return (COMMANDS.get(name[1:]) if name.startswith("/") else None), argument.strip()

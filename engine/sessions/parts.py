@@ -1,46 +1,42 @@
-"""What a session is made of, as one value: put together by the composition, read by the session and its commands."""
+"""What a session is made of from its beginning, as one value: put together by `assembly`, read by what works on it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from msgspec import Struct
-
+from ..config.settings import Settings
 from ..ids import SessionId
 from ..log import EventLog
 from ..minter import Minter
-from ..ports import Store
+from ..ports import Clock, Environment, EnvironmentSpec, Model, Store
 from ..timeline.index import Timeline
-from ..view import EnforcementWarning, Window
+from ..view import ViewFold
 from .journal import Journal
-from .live_environment import LiveEnvironment
 from .policy import Policy
-from .projector import Projector
-
-if TYPE_CHECKING:
-    from ..cycles import CycleFold
-    from .agent_loop import AgentLoop
 
 
-class SessionParts(Struct, frozen=True, kw_only=True):
-    """What a session is made of; put together by `Sessions`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParts:
+    """The log with its folds, what makes it durable, and what statements and turns will be made with.
+
+    `note` is what the user is told about the project's environment at the first prompt, "" where there is nothing.
+    `environments` and `models` make the session's own, when they are first needed.
+    """
 
     session_id: SessionId
     cwd: str
+    directories: tuple[str, ...]
     store: Store
     log: EventLog
     journal: Journal
     timeline: Timeline
     policy: Policy
-    environment: LiveEnvironment
-    projector: Projector
-    view: Window
-    warning: Callable[[], EnforcementWarning | None]
-    """What is amiss with the log as the View sees it."""
-    cycles: Callable[[], CycleFold]
-    """Made when it is first needed, and kept up to date from then on."""
-    loop: Callable[[], AgentLoop]
-    """Made when it is first needed, which is later than a session is wanted."""
+    view: ViewFold
     minter: Minter
+    clock: Clock
+    settings: Settings
+    spec: EnvironmentSpec
+    environments: Callable[[], Environment]
+    models: Callable[[], Model]
     note: str = ""

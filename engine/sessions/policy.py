@@ -1,12 +1,15 @@
 """What the user has decided for a session: mode, options, remembered permissions, title. A fold over its log.
 
-Owns defaults and which values there are. Must not ask anybody. Read by the loop before it acts and by adapters that
-show it.
+Owns defaults and which values there are. Must not ask anybody. Read by the loop before it acts, and by adapters that
+show it, who may be behind the log and ask how it was at the event that they show.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Final, get_args
+
+from msgspec import Struct
 
 from ..errors import InvalidRequestError
 from ..events import Event
@@ -32,21 +35,28 @@ STATEMENTS: Final = "statements"
 """The scope of a remembered permission for model-written statements."""
 
 
+class OptionValues(Struct, frozen=True, kw_only=True):
+    """The mode, and the value of each row of OPTIONS."""
+
+    mode: Mode = next(iter(MODES))
+    values: dict[str, str]
+
+
 class Policy:
     """The decisions so far. `apply` is for the log alone."""
 
     def __init__(self) -> None:
-        self.mode: Mode = "ask"
         self.title: str | None = None
-        self._options = {name: next(iter(values)) for name, (_, _, values) in OPTIONS.items()}
         self._remembered: dict[str, bool] = {}
+        self._changed_at: list[int] = [-1]
+        self._history = [OptionValues(values={name: next(iter(values)) for name, (_, _, values) in OPTIONS.items()})]
 
     def apply(self, event: Event) -> None:
         match event:
             case ModeChanged(mode=mode):
-                self.mode = mode
+                self._change(event, OptionValues(mode=mode, values=self.options.values))
             case ConfigChanged(option=option, value=value):
-                self._options[option] = value
+                self._change(event, OptionValues(mode=self.mode, values={**self.options.values, option: value}))
             case PermissionAnswered(scope=scope, outcome=outcome, remembered=True):
                 self._remembered[scope] = outcome == "allowed"
             case TitleChanged(title=title):
@@ -54,9 +64,26 @@ class Policy:
             case _:
                 pass
 
+    def _change(self, event: Event, options: OptionValues) -> None:
+        self._changed_at.append(event.seq)
+        self._history.append(options)
+
+    @property
+    def options(self) -> OptionValues:
+        """Mode and options in force."""
+        return self._history[-1]
+
+    def options_at(self, seq: int) -> OptionValues:
+        """Mode and options as they were when the event at `seq` had been taken."""
+        return self._history[bisect_right(self._changed_at, seq) - 1]
+
+    @property
+    def mode(self) -> Mode:
+        return self.options.mode
+
     def option(self, name: str) -> str:
         """The value of an option."""
-        return self._options[name]
+        return self.options.values[name]
 
     def decided(self, scope: str) -> bool | None:
         """What a remembered answer says; None where the user has to be asked."""
@@ -65,15 +92,15 @@ class Policy:
         return self._remembered.get(scope)
 
 
-def checked_mode(mode: str) -> Mode:
-    """Raises InvalidRequestError for a mode that there is not."""
+def known_mode(mode: str) -> Mode:
+    """`mode`, if there is such a one. Raises InvalidRequestError."""
     for known in get_args(Mode):
         if mode == known:
             return known
     raise InvalidRequestError(f"there is no mode {mode!r}; there is {', '.join(MODES)}")
 
 
-def checked_option(name: str, value: str) -> None:
+def check_option(name: str, value: str) -> None:
     """Raises InvalidRequestError for an option or a value that there is not."""
     if name not in OPTIONS:
         raise InvalidRequestError(f"there is no option {name!r}; there is mode, {', '.join(OPTIONS)}")

@@ -1,70 +1,37 @@
 """The sessions of one process: makes them, loads them, finds them, closes them all.
 
-Owns how a session's parts are put together. Created once per process by an adapter or the CLI.
+One writer per session in the whole machine, held by the store. Made by `Host`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ..config.project import ProjectEnvironment, find_project_environment
-from ..config.secrets import Redactor, allowed_variables
+from ..config.project import find_project_environment
+from ..config.secrets import Redactor
 from ..config.settings import Settings
 from ..errors import InvalidRequestError, SessionNotFoundError
-from ..events import Event
-from ..events.codec import decode, encode
 from ..events.session import SessionOpened
-from ..ids import Seq, SessionId
-from ..log import EventLog
+from ..ids import SessionId
 from ..minter import Minter
-from ..models import make_model
-from ..ports import Clock, Entropy, EnvironmentSpec, SessionRow, Store
-from ..ports import Limits as WorkerLimits
-from ..timeline.index import Timeline
-from ..view.fold import ViewFold
+from ..ports import Clock, Entropy, Environment, Model, SessionRow, Store
+from .assembly import Surroundings, assemble
 from .journal import Journal
-from .live_environment import LiveEnvironment
-from .parts import SessionParts
-from .policy import Policy
-from .projector import Projector
 from .session import Session
-
-if TYPE_CHECKING:
-    from ..cycles import CycleFold
-    from ..environment.zygote import Zygote
-    from ..ports import Environment
-    from .agent_loop import AgentLoop
-    from .effects import EffectDesk
 
 
 class Sessions:
-    """Every session that this process has open. One writer per session in the whole machine, held by the store."""
+    """Every session that this process has open."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        zygote: Zygote,
-        settings: Settings,
-        clock: Clock,
-        entropy: Entropy,
-        environ: Mapping[str, str],
-        tasks: TaskGroup,
-    ) -> None:
-        self._store = store
-        self._zygote = zygote
-        self._settings = settings
-        self._clock = clock
-        self._minter = Minter(clock, entropy)
-        self._environ = environ
-        self._redactor = Redactor.of(environ)
+    def __init__(self, surroundings: Surroundings, tasks: TaskGroup) -> None:
+        self._surroundings = surroundings
+        self._store = surroundings.store
         self._tasks = tasks
         self._open: dict[SessionId, Session] = {}
 
@@ -77,22 +44,19 @@ class Sessions:
         """
         for directory in (cwd, *directories):
             _check_directory(directory)
-        session_id = self._minter.session()
-        now = self._clock.now()
+        session_id = self._surroundings.minter.session()
+        now = self._surroundings.clock.now()
         self._store.create(
             SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
         )
-        project = find_project_environment(cwd, self._environ, self._settings.python)
-        journal = Journal(self._store, session_id, self._redactor)
-        self._store.acquire(session_id, journal.committed)
-        session = self._assemble(session_id, cwd, directories, project, journal)
-        opened = session.parts.log.append(
+        project = find_project_environment(cwd, self._surroundings.environ, self._surroundings.settings.python)
+        journal = self._journal(session_id)
+        parts = assemble(self._surroundings, session_id, cwd, directories, project, journal)
+        opened = parts.log.append(
             SessionOpened(cwd=cwd, directories=directories, python=project.python, packages=project.packages)
         )
         await journal.durable(opened)
-        session.start(self._tasks)
-        self._open[session_id] = session
-        return session
+        return self._begin(Session(parts))
 
     async def load(self, session_id: SessionId) -> Session:
         """A session that the store holds, repaired if its last process died.
@@ -100,25 +64,15 @@ class Sessions:
         Raises:
             SessionNotFoundError, SessionInUseError.
         """
-        from .repair import enforce_view, repair  # not needed for a new session, whose client waits
+        from .reopening import reopen  # of the prompt stage
 
-        journal = Journal(self._store, session_id, self._redactor)
-        self._store.acquire(session_id, journal.committed)
+        journal = self._journal(session_id)
         try:
-            row = await anyio.to_thread.run_sync(self._store.row, session_id)
-            history = await anyio.to_thread.run_sync(self._store.load, session_id)
-            project = find_project_environment(row.cwd, self._environ, self._settings.python)
-            session = self._assemble(session_id, row.cwd, row.directories, project, journal, history)
-            parts = session.parts
-            repaired = [*repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.warning())]
+            session = await reopen(self._surroundings, session_id, journal)
         except BaseException:
             self._store.release(session_id)
             raise
-        if repaired:
-            await journal.durable(repaired[-1].seq)
-        session.start(self._tasks)
-        self._open[session_id] = session
-        return session
+        return self._begin(session)
 
     async def rows(self) -> Sequence[SessionRow]:
         """All sessions of the store, the most recently updated first."""
@@ -157,127 +111,41 @@ class Sessions:
         for session_id in list(self._open):
             await self.close(session_id)
 
-    def _redacted(self, event: Event) -> Event:
-        """The event with every known secret value replaced in its texts."""
-        data = encode(event).decode()
-        clean = self._redactor.redact(data)
-        return event if clean == data else decode(clean)
+    def _journal(self, session_id: SessionId) -> Journal:
+        """Acquires the session for writing: commits are reported to the journal from now on."""
+        journal = Journal(self._store, session_id, self._surroundings.redactor)
+        self._store.acquire(session_id, journal.committed)
+        return journal
 
-    def _worker(self) -> Environment:
-        from ..environment.worker_environment import WorkerEnvironment  # not needed before the first statement
+    def _begin(self, session: Session) -> Session:
+        session.start(self._tasks)
+        self._open[session.session_id] = session
+        return session
 
-        return WorkerEnvironment(self._zygote)
 
-    def _assemble(
-        self,
-        session_id: SessionId,
-        cwd: str,
-        directories: tuple[str, ...],
-        project: ProjectEnvironment,
-        journal: Journal,
-        history: Sequence[Event] = (),
-    ) -> Session:
-        timeline, policy, fold = Timeline(), Policy(), ViewFold()
-        log = EventLog(
-            self._clock,
-            journal.write,
-            redact=self._redacted,
-            folds=(timeline.apply, policy.apply, fold.apply),
-            check=fold.refusal,
-        )
-        if history:
-            log.load(history)
-            journal.opened_at(Seq(len(history) - 1))
-
-        @cache
-        def effects() -> EffectDesk:
-            from ..tools import Workspace  # not needed before the first statement
-            from .effects import EffectDesk
-
-            return EffectDesk(log, self._store, self._minter, Workspace(cwd, directories))
-
-        environment = LiveEnvironment(
-            self._worker,
-            EnvironmentSpec(
-                cwd=cwd,
-                directories=directories,
-                import_paths=project.import_paths,
-                variables=allowed_variables(self._environ),
-                limits=WorkerLimits(statement_seconds=self._settings.statement_seconds),
-            ),
-            log,
-            timeline,
-            lambda cell: effects().answers(cell),
-        )
-        projector = Projector(fold.view, cwd, self._settings.context_budget)
-
-        @cache
-        def cycles() -> CycleFold:
-            from ..cycles import CycleFold  # not needed before the first prompt
-
-            made = CycleFold()
-            log.follow(made.apply)
-            return made
-
-        def make_loop() -> AgentLoop:
-            from .agent_loop import AgentLoop  # none of these is needed before the first prompt
-            from .condenser import Condenser
-            from .statements import StatementRunner
-
-            statements = StatementRunner(
-                log=log,
-                journal=journal,
-                timeline=timeline,
-                policy=policy,
-                environment=environment,
-                effects=effects(),
-                minter=self._minter,
-                clock=self._clock,
-                seconds=self._settings.statement_seconds,
-            )
-            model = make_model(self._settings.model)
-            condenser = Condenser(
-                log=log,
-                view=fold.view,
-                projector=projector,
-                timeline=timeline,
-                cycles=cycles,
-                model=model,
-            )
-            return AgentLoop(
-                log=log,
-                journal=journal,
-                timeline=timeline,
-                policy=policy,
-                environment=environment,
-                statements=statements,
-                projector=projector,
-                condenser=condenser,
-                model=model,
-                minter=self._minter,
-                clock=self._clock,
-                max_rounds=self._settings.max_rounds,
-            )
-
-        return Session(
-            SessionParts(
-                session_id=session_id,
-                cwd=cwd,
-                store=self._store,
-                log=log,
-                journal=journal,
-                timeline=timeline,
-                policy=policy,
-                environment=environment,
-                projector=projector,
-                view=fold.view,
-                warning=lambda: fold.warning,
-                cycles=cycles,
-                loop=cache(make_loop),
-                minter=self._minter,
-                note=project.note,
-            )
-        )
+def open_sessions(
+    *,
+    store: Store,
+    settings: Settings,
+    environments: Callable[[], Environment],
+    models: Callable[[], Model],
+    clock: Clock,
+    entropy: Entropy,
+    environ: Mapping[str, str],
+    tasks: TaskGroup,
+) -> Sessions:
+    """The sessions of a process, of which none is open yet; they are served in `tasks`."""
+    surroundings = Surroundings(
+        store=store,
+        settings=settings,
+        environments=environments,
+        models=models,
+        clock=clock,
+        minter=Minter(clock, entropy),
+        environ=environ,
+        redactor=Redactor.of(environ),
+    )
+    return Sessions(surroundings, tasks)
 
 
 def _check_directory(directory: str) -> None:

@@ -22,7 +22,7 @@ def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
     """Appends the end of everything that was under way when the process died; returns what it appended."""
     start = len(log)
     for cell in timeline.cells:
-        if cell.started is None and cell.statement.statement_kind == "meta":
+        if cell.started is None and not log.has_call(cell.statement.tool_call_id):
             # No model's call would say that this statement ended.
             log.append(_never_begun(cell.statement))
         if cell.started is not None and cell.finished is None:

@@ -59,20 +59,35 @@ class StatementRunner:
         self._waiting = self._record_statement(source, call, "python")
         return self._waiting
 
-    async def run(self, source: str, round_id: int, call: ToolCallId | None) -> None:
-        """Runs a cell to its end, whatever that is. `call` is None for an opening, which no model asked for.
+    async def run(
+        self,
+        source: str,
+        round_id: int,
+        call: ToolCallId | None,
+        *,
+        kind: StatementKind = "python",
+        seconds: float | None = None,
+    ) -> ExecutionFinished:
+        """Runs a statement to its end, whatever that is.
+
+        Args:
+            source: Python.
+            round_id: the Round it belongs to.
+            call: the model's call, which gets the result; None where no model asked.
+            kind: `meta` for what the session runs by itself, to open what a prompt had attached.
+            seconds: how long it may run; None for as long as the settings allow.
 
         Raises:
             EnvironmentUnavailableError: there is no worker to run it in; that is recorded too.
         """
         statement, self._waiting = self._waiting, None
         if statement is None or statement.tool_call_id != call:
-            kind: StatementKind = "meta" if call is None else "python"
             statement = self._record_statement(source, call or self._minter.tool_call(), kind)
-        finished = await self._execute(statement, round_id)
+        finished = await self._execute(statement, round_id, self._seconds if seconds is None else seconds)
         if call is not None:
             status = _RESULTS.get(finished.status, "error")
             self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
+        return finished
 
     def interrupt(self) -> None:
         """Ends the statement that is running, or the rebuild that it waits for."""
@@ -93,7 +108,7 @@ class StatementRunner:
         self._log.append(statement)
         return statement
 
-    async def _execute(self, statement: StatementRecorded, round_id: int) -> ExecutionFinished:
+    async def _execute(self, statement: StatementRecorded, round_id: int, seconds: float) -> ExecutionFinished:
         execution_id = self._minter.execution()
         self._log.append(
             ExecutionStarted(
@@ -115,7 +130,7 @@ class StatementRunner:
                         label=statement.label,
                         source=statement.source,
                         round_id=round_id,
-                        time_limit=self._seconds,
+                        time_limit=seconds,
                         plan=self._policy.mode == "plan",
                     ),
                     self._effects.handler(execution_id, statement.tool_call_id),

@@ -1,6 +1,6 @@
-"""A prompt on its way through a session: what the user wants to know of it, and how it ended.
+"""A request on its way through a session's queue: what is wanted, and how it ended.
 
-Knows nothing of queues or turns. Made and settled by `Session`, awaited by the adapters.
+Knows nothing of queues or turns. Made and ended by `Session`, awaited by whoever asked.
 """
 
 from __future__ import annotations
@@ -10,37 +10,57 @@ from msgspec import Struct
 
 from ..errors import EngineError
 from ..events.conversation import Attachment, PromptKind, StopCause
+from ..events.execution import ExecutionFinished
 from ..ids import MessageId, Seq
 
 
 class TurnEnd(Struct, frozen=True):
-    """How a prompt ended.
+    """How a request ended.
 
-    `detail` explains cause `error`; `seq` is the last event that belongs to it; `failure` is why the turn could not be
-    carried out or recorded, if so.
+    `detail` explains cause `error`; `seq` is the last event that belongs to it; `failure` is why it could not be
+    carried out or recorded, if so; `execution` is what came of a cell.
     """
 
     cause: StopCause
     detail: str | None
     seq: Seq
     failure: EngineError | None = None
+    execution: ExecutionFinished | None = None
 
 
 class Ticket:
-    """A prompt that was accepted, from the moment its line was read until its turn has ended."""
+    """A request that was accepted, from that moment until its turn has ended.
+
+    Args:
+        message_id: the id of its UserMessage.
+        text: what the user typed, or a cell's source.
+        attachments: what came with it.
+        prompt_kind: whether it starts a turn or waits for one.
+        cell: it is one statement from outside a turn, and no model is asked.
+        seconds: how long a cell may run; None leaves it to the settings.
+    """
 
     def __init__(
-        self, message_id: MessageId, text: str, attachments: tuple[Attachment, ...], prompt_kind: PromptKind
+        self,
+        message_id: MessageId,
+        text: str,
+        attachments: tuple[Attachment, ...],
+        prompt_kind: PromptKind,
+        *,
+        cell: bool = False,
+        seconds: float | None = None,
     ) -> None:
         self.message_id = message_id
         self.text = text
         self.attachments = attachments
         self.prompt_kind: PromptKind = prompt_kind
+        self.cell = cell
+        self.seconds = seconds
         self._ended = anyio.Event()
         self._end: TurnEnd | None = None
 
-    def settle(self, end: TurnEnd) -> None:
-        """Says how it ended; the first word counts."""
+    def finish(self, end: TurnEnd) -> None:
+        """Says how it ended; only the first call counts."""
         if self._end is None:
             self._end = end
             self._ended.set()

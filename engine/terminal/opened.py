@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ..config.settings import Settings, load
+from ..config.settings import Settings, load_settings
 from ..config.system import SystemClock
 from ..errors import InvalidRequestError, SessionNotFoundError
 from ..ids import SessionId
@@ -16,7 +16,7 @@ from ..store import open_store
 
 def settings() -> Settings:
     """What is configured for this process."""
-    return load(os.environ)
+    return load_settings(os.environ)
 
 
 @contextmanager

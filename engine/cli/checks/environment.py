@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...config.secrets import HIDDEN, Redactor
-from ...config.settings import OPTIONS, config_path
+from ...config.settings import SETTINGS, config_path
 from ...models import make_model
 from ...terminal.opened import settings
 from ...terminal.printing import shown
@@ -27,7 +27,7 @@ def configuration() -> Iterator[Finding]:
     path = config_path(os.environ)
     from_file = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     yield Finding("ok", f"configuration: {shown(str(path))}" if path.exists() else f"no {shown(str(path))}")
-    for option in OPTIONS:
+    for option in SETTINGS:
         if os.environ.get(option.variable):
             origin = f"from {option.variable}"
         elif from_file.get(option.name):

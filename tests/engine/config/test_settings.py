@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.settings import OPTIONS, Option, load
+from engine.config.settings import SETTINGS, Setting, load_settings
 from engine.errors import InvalidRequestError
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -21,7 +21,7 @@ def environ(tmp_path: Path, config: str = "", **variables: str) -> dict[str, str
 
 
 def test_nothing_configured_gives_the_documented_defaults(tmp_path: Path) -> None:
-    settings = load(environ(tmp_path))
+    settings = load_settings(environ(tmp_path))
     assert (settings.model, settings.context_budget, settings.max_rounds) == ("direct", 128_000, 50)
     assert settings.state_dir == Path("/home/x/.local/state/rewindow")
 
@@ -30,7 +30,7 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
     variables = environ(
         tmp_path, "max_rounds = 3\nmodel = 'a'\npython = 'p'", REWINDOW_MAX_ROUNDS="4", REWINDOW_MODEL="b"
     )
-    settings = load(variables, {"max_rounds": "5", "model": None})
+    settings = load_settings(variables, {"max_rounds": "5", "model": None})
     assert (settings.max_rounds, settings.model, settings.python) == (5, "b", "p")
 
 
@@ -50,16 +50,16 @@ def test_a_value_that_cannot_be_used_is_named_with_its_place(
     tmp_path: Path, config: str, variables: dict[str, str], overrides: dict[str, str | None], named: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=re.escape(named)):
-        load(environ(tmp_path, config, **variables), overrides)
+        load_settings(environ(tmp_path, config, **variables), overrides)
 
 
 def test_a_config_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "rewindow" / "config.toml").mkdir(parents=True)
     with pytest.raises(InvalidRequestError, match="cannot be read"):
-        load(environ(tmp_path))
+        load_settings(environ(tmp_path))
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_every_option_is_documented_with_its_variable(option: Option) -> None:
+@pytest.mark.parametrize("option", SETTINGS, ids=lambda option: option.name)
+def test_every_option_is_documented_with_its_variable(option: Setting) -> None:
     text = DOCUMENT.read_text()
     assert f"| `{option.name}` | `{option.variable}` |" in text

@@ -2,68 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
 import pytest
 
-from engine.config.settings import Settings
-from engine.config.system import SystemClock
 from engine.cycles import CycleFold, cycles_of, rounds_of, steps_of
 from engine.cycles.steps import AiBlock
-from engine.environment.zygote import Zygote
 from engine.events import Event
 from engine.events.execution import ExecutionStarted
 from engine.events.session import UsageReported
-from engine.sessions.registry import Sessions
 from engine.sessions.session import Session
-from engine.store.memory import MemoryStore
-from tests.support.fixed import CountingEntropy
+from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
 SECONDS = 30.0
 
 
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    process = Zygote.spawn()
-    yield process
-    process.close()
-
-
 @asynccontextmanager
-async def opened(zygote: Zygote, tmp_path: Path) -> AsyncIterator[Session]:
-    with anyio.fail_after(SECONDS):
-        async with anyio.create_task_group() as tasks:
-            sessions = Sessions(
-                store=MemoryStore(SystemClock()),
-                zygote=zygote,
-                settings=Settings(state_dir=tmp_path),
-                clock=SystemClock(),
-                entropy=CountingEntropy(),
-                environ={},
-                tasks=tasks,
-            )
-            yield await sessions.create(str(tmp_path))
-            await sessions.close_all()
+async def opened(tmp_path: Path) -> AsyncIterator[Session]:
+    async with sessions_of(tmp_path) as sessions:
+        yield await sessions.create(str(tmp_path))
 
 
 async def until_running(session: Session) -> None:
-    subscription = session.parts.journal.subscribe()
-    if any(isinstance(event, ExecutionStarted) for event in session.parts.log.events):
+    subscription = session.subscribe()
+    if any(isinstance(event, ExecutionStarted) for event in session.events):
         return
     async for batch in subscription.batches(pace=0):
         if any(isinstance(item, ExecutionStarted) for item in batch):
             return
 
 
-async def test_queued_prompts_become_cycles_in_order_and_helpers_are_grouped(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as session:
+async def test_queued_prompts_become_cycles_in_order_and_helpers_are_grouped(tmp_path: Path) -> None:
+    async with opened(tmp_path) as session:
         for ticket in [session.accept(text) for text in ("ls('.'); ls('.')", "x = 2", "x")]:
             await ticket.end()
-        log = session.parts.log.events
+        log = session.events
     model = cycles_of(log)
 
     assert [cycle.root_kind for cycle in model.cycles] == ["direct", "followUp", "followUp"]
@@ -77,16 +53,16 @@ async def test_queued_prompts_become_cycles_in_order_and_helpers_are_grouped(zyg
     assert sum(len(loop.rounds) + bool(loop.unread) for loop in prompted) == replies
 
 
-async def test_a_cancelled_run_with_a_queue_and_an_unread_steer(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as session:
+async def test_a_cancelled_run_with_a_queue_and_an_unread_steer(tmp_path: Path) -> None:
+    async with opened(tmp_path) as session:
         running, waiting = session.accept("while True: pass"), session.accept("x = 1")
         await until_running(session)
         steer = session.accept("be brief", wanted="steer")
-        assert cycles_of(session.parts.log.events).active
+        assert cycles_of(session.events).active
         session.cancel()
         for ticket in (running, waiting, steer):
             await ticket.end()
-        log = session.parts.log.events
+        log = session.events
     model = cycles_of(log)
 
     assert [cycle.stop and cycle.stop.reason for cycle in model.cycles] == ["interrupted"]

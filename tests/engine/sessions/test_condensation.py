@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +11,7 @@ from typing import TypeVar
 import anyio
 import pytest
 
-from engine.config.settings import Settings
 from engine.config.system import SystemClock
-from engine.environment.zygote import Zygote
 from engine.events import Event
 from engine.events.conversation import (
     AgentText,
@@ -27,7 +25,6 @@ from engine.events.conversation import (
 )
 from engine.events.session import SessionOpened, UsageReported, ViewEnforced
 from engine.ids import EventId, MessageId, Seq, SessionId, ToolCallId
-from engine.models import MODELS
 from engine.ports import (
     ContextTooLongError,
     Model,
@@ -44,9 +41,9 @@ from engine.projection.prompt import message_text
 from engine.sessions.registry import Sessions
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
-from engine.view import Summary
-from tests.support.fixed import CountingEntropy
+from engine.view import Summary, ViewFold
 from tests.support.models import AnsweringModel, runs, says
+from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
 E = TypeVar("E", bound=Event)
@@ -57,40 +54,16 @@ LONG = "print('word ' * 700)"
 """A statement with a result of about 700 tokens."""
 
 
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    process = Zygote.spawn()
-    yield process
-    process.close()
-
-
 @asynccontextmanager
 async def opened(
-    zygote: Zygote,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    model: Model,
-    store: Store | None = None,
-    budget: int = BUDGET,
+    tmp_path: Path, model: Model, store: Store | None = None, budget: int = BUDGET
 ) -> AsyncIterator[Sessions]:
-    monkeypatch.setitem(MODELS, "test", lambda _: model)
-    with anyio.fail_after(SECONDS):
-        async with anyio.create_task_group() as tasks:
-            sessions = Sessions(
-                store=store or MemoryStore(SystemClock()),
-                zygote=zygote,
-                settings=Settings(state_dir=tmp_path, model="test", context_budget=budget),
-                clock=SystemClock(),
-                entropy=CountingEntropy(),
-                environ={},
-                tasks=tasks,
-            )
-            yield sessions
-            await sessions.close_all()
+    async with sessions_of(tmp_path, store, model=model, settings={"context_budget": budget}) as sessions:
+        yield sessions
 
 
 def found(session: Session, kind: type[E]) -> list[E]:
-    return [event for event in session.parts.log.events if isinstance(event, kind)]
+    return [event for event in session.events if isinstance(event, kind)]
 
 
 async def run(session: Session, text: str) -> str:
@@ -104,16 +77,17 @@ def said(session: Session) -> str:
 
 
 def assert_whole(session: Session) -> None:
-    view = session.parts.view
+    view = session.view
     assert view.ready(open_run=True) == view.events
-    assert session.parts.warning() is None
+    fold = ViewFold()
+    for event in session.events:
+        fold.apply(event)
+    assert fold.warning is None
 
 
-async def test_a_long_run_stays_within_its_budget_and_keeps_its_request(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_long_run_stays_within_its_budget_and_keeps_its_request(tmp_path: Path) -> None:
     model = AnsweringModel(runs(*[f"print('word ' * 250) # {number}" for number in range(40)]))
-    async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
+    async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "count the words") == "end_turn"
         assert said(session) == "Done."
@@ -135,9 +109,7 @@ async def test_a_long_run_stays_within_its_budget_and_keeps_its_request(
         assert_whole(session)
 
 
-async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_than_it_may(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_than_it_may(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("word " * 600)
     answers: list[Sequence[ModelSignal]] = [
         [TextDelta("I look at the notes."), StatementAsked("notes = view('notes.md', tokens=500)", typed=True)],
@@ -145,7 +117,7 @@ async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_t
         [TextDelta("It is about words.")],
     ]
     model = AnsweringModel(lambda _: answers.pop(0) if answers else [TextDelta("Yes. " * 200)])
-    async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
+    async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "what are the notes about?")
         assert await run(session, "/compact") == "end_turn"
@@ -168,21 +140,17 @@ async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_t
         assert_whole(session)
 
 
-async def test_what_is_said_to_the_session_itself_never_reaches_a_model(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_said_to_the_session_itself_never_reaches_a_model(tmp_path: Path) -> None:
     model = AnsweringModel(says("Yes."))
-    async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
+    async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         for text in ("/help", "/timeline", "is it?"):
             await run(session, text)
         assert [message_text(message) for message in model.prompts[-1].messages] == ["is it?"]
 
 
-async def test_nothing_to_compact_is_said_and_recorded(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(zygote, tmp_path, monkeypatch, AnsweringModel(says("Yes."))) as sessions:
+async def test_nothing_to_compact_is_said_and_recorded(tmp_path: Path) -> None:
+    async with opened(tmp_path, AnsweringModel(says("Yes."))) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "/compact") == "end_turn"
         assert said(session) == "Nothing can be left out."
@@ -190,11 +158,9 @@ async def test_nothing_to_compact_is_said_and_recorded(
         assert await run(session, "is it?") == "end_turn"
 
 
-async def test_a_model_that_can_writes_the_summary_of_what_it_is_shown(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_model_that_can_writes_the_summary_of_what_it_is_shown(tmp_path: Path) -> None:
     model = AnsweringModel(runs(LONG), says("The words were counted.\nThere are 700."))
-    async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
+    async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "count the words")
         await run(session, "/compact")
@@ -206,11 +172,9 @@ async def test_a_model_that_can_writes_the_summary_of_what_it_is_shown(
         assert summary == "Summary of what came before:\nThe words were counted.\nThere are 700."
 
 
-async def test_a_summary_that_is_too_long_is_cut_to_its_newest_lines(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_summary_that_is_too_long_is_cut_to_its_newest_lines(tmp_path: Path) -> None:
     model = AnsweringModel(runs(LONG), says("\n".join(f"line {number}" for number in range(500))))
-    async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
+    async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "count the words")
         await run(session, "/compact")
@@ -221,12 +185,12 @@ async def test_a_summary_that_is_too_long_is_cut_to_its_newest_lines(
 
 
 async def test_a_model_that_fails_to_sum_up_is_replaced_by_the_session(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: Prompt) -> Sequence[ModelSignal]:
         raise ModelError("overloaded")
 
-    async with opened(zygote, tmp_path, monkeypatch, AnsweringModel(runs(LONG), fail)) as sessions:
+    async with opened(tmp_path, AnsweringModel(runs(LONG), fail)) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "count the words")
         await run(session, "/compact")
@@ -234,9 +198,7 @@ async def test_a_model_that_fails_to_sum_up_is_replaced_by_the_session(
         assert "overloaded" in caplog.text
 
 
-async def test_a_provider_that_takes_less_than_the_budget_gets_less(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_provider_that_takes_less_than_the_budget_gets_less(tmp_path: Path) -> None:
     sources = [f"{LONG} # {number}" for number in range(8)]
 
     def answer(prompt: Prompt) -> Sequence[ModelSignal]:
@@ -244,35 +206,31 @@ async def test_a_provider_that_takes_less_than_the_budget_gets_less(
             raise ContextTooLongError("too long")
         return [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
 
-    async with opened(zygote, tmp_path, monkeypatch, AnsweringModel(answer), budget=100_000) as sessions:
+    async with opened(tmp_path, AnsweringModel(answer), budget=100_000) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "count the words") == "end_turn"
         assert said(session) == "Done."
         assert {request.reason for request in found(session, CondensationRequest)} <= {"refused", "budget"}
         assert found(session, CondensationRequest)[0].reason == "refused"
         assert found(session, Condensation)
-        assert session.parts.timeline.rounds == 9
+        assert len(found(session, UsageReported)) == 9
         assert found(session, UsageReported)[-1].size < 10_000
         assert_whole(session)
 
 
-async def test_a_provider_that_takes_nothing_ends_the_turn_with_its_reason(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_provider_that_takes_nothing_ends_the_turn_with_its_reason(tmp_path: Path) -> None:
     def refuse(_: Prompt) -> Sequence[ModelSignal]:
         raise ContextTooLongError("at most 10 tokens")
 
     model = AnsweringModel(refuse)
-    async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
+    async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "hello") == "error"
         assert found(session, RunStop)[-1].detail == "at most 10 tokens"
         assert len(model.prompts) <= 4
 
 
-async def test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_shortened(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_shortened(tmp_path: Path) -> None:
     thought = [False]
     statements = runs(*[f"{LONG} # {number}" for number in range(12)])
 
@@ -281,7 +239,7 @@ async def test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_short
         return [*([ReasoningDelta("I think.", "signed")] if first else []), *statements(prompt)]
 
     model = AnsweringModel(answer)
-    async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
+    async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "count the words") == "end_turn"
         assert all(usage.used <= usage.size for usage in found(session, UsageReported))
@@ -296,9 +254,7 @@ async def test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_short
         assert [event for event in found(session, Condensation) if event.forgotten]
 
 
-async def test_a_cancel_while_the_summary_is_written_condenses_nothing_and_the_next_turn_does(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancel_while_the_summary_is_written_condenses_nothing_and_the_next_turn_does(tmp_path: Path) -> None:
     asked = anyio.Event()
 
     class Slow(AnsweringModel):
@@ -310,21 +266,21 @@ async def test_a_cancel_while_the_summary_is_written_condenses_nothing_and_the_n
                 yield signal
 
     model = Slow(runs(*[LONG] * 8), says("All was said."))
-    async with opened(zygote, tmp_path, monkeypatch, model) as sessions:
+    async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         ticket = session.accept("count the words")
         await asked.wait()
         session.cancel()
         assert (await ticket.end()).cause == "cancelled"
         assert not found(session, Condensation)
-        assert session.parts.view.unhandled_condensation_request
+        assert session.view.unhandled_condensation_request
         assert await run(session, "go on") == "end_turn"
         assert found(session, Condensation)[0].summary == "Summary of what came before:\nAll was said."
-        assert not session.parts.view.unhandled_condensation_request
+        assert not session.view.unhandled_condensation_request
 
 
 async def test_a_log_from_elsewhere_is_made_whole_once_with_one_warning(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stamped(seq: int, event: Event) -> Event:
         from msgspec.structs import replace
@@ -349,16 +305,16 @@ async def test_a_log_from_elsewhere_is_made_whole_once_with_one_warning(
         [stamped(seq, event) for seq, event in enumerate(history)],
     )
     model = AnsweringModel(says("Yes."))
-    async with opened(zygote, tmp_path, monkeypatch, model, store) as sessions:
+    async with opened(tmp_path, model, store) as sessions:
         session = await sessions.load(name)
         enforced = found(session, ViewEnforced)
         assert [event.property_name for event in enforced]
         assert caplog.text.count("were left out of the View") == 1
-        assert session.parts.view.ready() == session.parts.view.events
-        length = len(session.parts.log)
+        assert session.view.ready() == session.view.events
+        length = len(session.events)
         await sessions.close(name)
         session = await sessions.load(name)
-        assert len(session.parts.log) == length
+        assert len(session.events) == length
         assert caplog.text.count("were left out of the View") == 1
         assert await run(session, "is it?") == "end_turn"
         kept = [message_text(message) for message in model.prompts[-1].messages]

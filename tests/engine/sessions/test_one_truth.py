@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-import anyio
 import pytest
 from msgspec.structs import replace
 
-from engine.config.settings import Settings
 from engine.config.system import SystemClock
 from engine.errors import InvalidEventError, SessionReadOnlyError
 from engine.events import UNSTAMPED, Event
 from engine.events.conversation import Condensation, ToolCall, ToolResult, UserMessage
 from engine.ids import EventId, MessageId, SessionId, ToolCallId
 from engine.log import EventLog
-from engine.models import MODELS
 from engine.ports import Model, Prompt, StatementAsked, TextDelta
 from engine.sessions.registry import Sessions
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from engine.view import ViewFold, Window
-from tests.support.fixed import CountingEntropy, FixedClock
+from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel
-from tests.support.workers import shared_zygote
+from tests.support.sessions import sessions_of
 
 SECONDS = 60.0
 MESSAGE = UserMessage(message_id=MessageId("m"), text="hello")
@@ -39,10 +37,10 @@ def rebuilt(events: tuple[Event, ...]) -> ViewFold:
     return fold
 
 
-def assert_one(log: EventLog, view: Window, stored: tuple[Event, ...]) -> None:
+def assert_one(events: Sequence[Event], view: Window, stored: tuple[Event, ...]) -> None:
     """Log, store and View say the same, in every reading of the View."""
-    again = rebuilt(tuple(log.events)).view
-    assert stored == tuple(log.events)
+    again = rebuilt(tuple(events)).view
+    assert stored == tuple(events)
     for reading in ("events", "indices", "batches", "tool_loop_ranges", "unhandled_condensation_request"):
         assert getattr(view, reading) == getattr(again, reading)
     assert view.ready(open_run=True) == again.ready(open_run=True)
@@ -70,7 +68,7 @@ def test_what_the_log_refuses_changes_neither(refused: Event) -> None:
     with pytest.raises(InvalidEventError):
         log.append(log.events[0])
     assert len(log) == len(written) == 3
-    assert_one(log, fold.view, tuple(written))
+    assert_one(log.events, fold.view, tuple(written))
 
 
 def test_what_cannot_be_written_changes_neither() -> None:
@@ -119,14 +117,12 @@ def test_the_log_does_not_take_what_the_view_was_told_behind_its_back() -> None:
         fold.apply(log.events[0])
     with pytest.raises(InvalidEventError, match="does not follow"):
         fold.apply(replace(MESSAGE, seq=UNSTAMPED))
-    assert_one(log, fold.view, tuple(log.events))
+    assert_one(log.events, fold.view, tuple(log.events))
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("seed", range(4))
-async def test_whatever_is_done_with_a_session_its_log_view_and_store_stay_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+async def test_whatever_is_done_with_a_session_its_log_view_and_store_stay_one(tmp_path: Path, seed: int) -> None:
     chance = Random(seed)
 
     def answer(prompt: Prompt) -> list[StatementAsked | TextDelta]:
@@ -137,27 +133,16 @@ async def test_whatever_is_done_with_a_session_its_log_view_and_store_stay_one(
         ]
 
     model: Model = AnsweringModel(answer)
-    monkeypatch.setitem(MODELS, "test", lambda _: model)
     store = MemoryStore(SystemClock())
-    with anyio.fail_after(SECONDS):
-        async with anyio.create_task_group() as tasks:
-            sessions = Sessions(
-                store=store,
-                zygote=shared_zygote(),
-                settings=Settings(state_dir=tmp_path, model="test", context_budget=4_000, max_rounds=6),
-                clock=SystemClock(),
-                entropy=CountingEntropy(),
-                environ={},
-                tasks=tasks,
-            )
-            session = await sessions.create(str(tmp_path))
-            for _ in range(25):
-                session = await _act(sessions, session, chance)
-                await session.parts.journal.durable(session.parts.log.events[-1].seq)
-                assert_one(session.parts.log, session.parts.view, tuple(store.load(session.session_id)))
-            kinds = {event.kind for event in session.parts.log.events}
-            assert {"condensation", "tool_call", "user_message", "run_stop"} <= kinds
-            await sessions.close_all()
+    settings: dict[str, object] = {"context_budget": 4_000, "max_rounds": 6}
+    async with sessions_of(tmp_path, store, model=model, settings=settings) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for _ in range(25):
+            session = await _act(sessions, session, chance)
+            await session.durable(session.events[-1].seq)
+            assert_one(session.events, session.view, tuple(store.load(session.session_id)))
+        kinds = {event.kind for event in session.events}
+        assert {"condensation", "tool_call", "user_message", "run_stop"} <= kinds
 
 
 async def _act(sessions: Sessions, session: Session, chance: Random) -> Session:

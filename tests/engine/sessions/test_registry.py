@@ -64,11 +64,11 @@ async def test_a_secret_that_a_statement_prints_in_pieces_is_not_shown_while_it_
     secret = "sk-very-secret"
     async with sessions_of(tmp_path, MemoryStore(SystemClock()), EXAMPLE_TOKEN=secret) as sessions:
         session = await sessions.create(str(tmp_path))
-        shown = session.parts.journal.subscribe()
+        shown = session.subscribe()
         pieces = "for piece in ('a sk-v', 'ery-', 'sec', 'ret b', ' sk-', 'other', ' sk'):"
         ticket = session.accept(f"import time\n{pieces}\n    print(piece, end='', flush=True); time.sleep(0.02)")
         assert (await ticket.end()).cause == "end_turn"
-        session.parts.journal.close()
+        await sessions.close(session.session_id)
         items = [item async for batch in shown.batches(pace=0) for item in batch]
         printed = [item.text for item in items if isinstance(item, OutputStreamed)]
         assert len(printed) > 1

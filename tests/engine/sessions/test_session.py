@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 
-from engine.config.settings import Settings
 from engine.config.system import SystemClock
 from engine.environment.worker_environment import WorkerEnvironment
-from engine.environment.zygote import Zygote
 from engine.errors import SessionBusyError, SessionNotFoundError, SessionReadOnlyError, TurnFailedError
 from engine.events import Event
 from engine.events.conversation import AgentText, Attachment, RunStop, ToolCall, ToolResult, UserMessage
@@ -27,48 +23,24 @@ from engine.events.execution import (
 )
 from engine.events.session import EnvironmentRestored, PromptQueued, PromptWithdrawn, SessionOpened
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports import SessionRow, Store
-from engine.sessions.registry import Sessions
+from engine.ports import CommitListener, ModelSignal, Prompt, SessionRow, Store, TextDelta
 from engine.sessions.session import MAX_QUEUED, Session
 from engine.sessions.signals import OutputStreamed
 from engine.store.memory import MemoryStore
-from tests.support.fixed import CountingEntropy
+from tests.support.models import AnsweringModel
+from tests.support.sessions import LentStore, sessions_of
+from tests.support.workers import shared_zygote
 
 pytestmark = pytest.mark.anyio
 SECONDS = 30.0
 
 
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    process = Zygote.spawn()
-    yield process
-    process.close()
-
-
-@asynccontextmanager
-async def opened(zygote: Zygote, tmp_path: Path, store: Store | None = None, **environ: str) -> AsyncIterator[Sessions]:
-    """Sessions of one process, closed afterwards."""
-    with anyio.fail_after(SECONDS):
-        async with anyio.create_task_group() as tasks:
-            sessions = Sessions(
-                store=store or MemoryStore(SystemClock()),
-                zygote=zygote,
-                settings=Settings(state_dir=tmp_path),
-                clock=SystemClock(),
-                entropy=CountingEntropy(),
-                environ=environ,
-                tasks=tasks,
-            )
-            yield sessions
-            await sessions.close_all()
-
-
 def kinds(session: Session, *wanted: type[Event]) -> list[Event]:
-    return [event for event in session.parts.log.events if isinstance(event, wanted)]
+    return [event for event in session.events if isinstance(event, wanted)]
 
 
 def values(session: Session) -> list[str | None]:
-    return [event.value for event in session.parts.log.events if isinstance(event, ExecutionFinished)]
+    return [event.value for event in session.events if isinstance(event, ExecutionFinished)]
 
 
 async def run(session: Session, text: str) -> str:
@@ -76,7 +48,7 @@ async def run(session: Session, text: str) -> str:
 
 
 async def until_running(session: Session) -> None:
-    subscription = session.parts.journal.subscribe()
+    subscription = session.subscribe()
     if kinds(session, ExecutionStarted):
         return
     async for batch in subscription.batches(pace=0):
@@ -84,33 +56,33 @@ async def until_running(session: Session) -> None:
             return
 
 
-async def test_prompts_are_served_in_turn_and_the_later_ones_are_follow_ups(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_prompts_are_served_in_turn_and_the_later_ones_are_follow_ups(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         tickets = [session.accept(text) for text in ("x = 1", "x += 1", "x")]
         assert [(await ticket.end()).cause for ticket in tickets] == ["end_turn"] * 3
-        messages = [event for event in session.parts.log.events if isinstance(event, UserMessage)]
+        messages = [event for event in session.events if isinstance(event, UserMessage)]
         assert [event.prompt_kind for event in messages] == ["direct", "follow_up", "follow_up"]
         assert len(kinds(session, PromptQueued)) == 2
         assert values(session)[-1] == "2"
 
 
-async def test_a_cancel_withdraws_what_waits_and_ends_what_runs(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_cancel_withdraws_what_waits_and_ends_what_runs(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         running, waiting = session.accept("while True: pass"), session.accept("x = 1")
         await until_running(session)
         session.cancel()
         assert [(await ticket.end()).cause for ticket in (running, waiting)] == ["cancelled", "cancelled"]
         assert len(kinds(session, PromptWithdrawn)) == 1
-        assert [event.source for event in session.parts.log.events if isinstance(event, StatementRecorded)] == [
+        assert [event.source for event in session.events if isinstance(event, StatementRecorded)] == [
             "while True: pass"
         ]
         assert await run(session, "'after'") == "end_turn"
 
 
-async def test_a_cancel_of_an_idle_session_does_not_hit_the_next_turn(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_cancel_of_an_idle_session_does_not_hit_the_next_turn(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         session.cancel()
         assert await run(session, "1") == "end_turn"
@@ -118,8 +90,8 @@ async def test_a_cancel_of_an_idle_session_does_not_hit_the_next_turn(zygote: Zy
         assert await run(session, "2") == "end_turn"
 
 
-async def test_too_many_waiting_prompts_are_refused(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_too_many_waiting_prompts_are_refused(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         for _ in range(MAX_QUEUED):
             session.accept("while True: pass")
@@ -128,8 +100,8 @@ async def test_too_many_waiting_prompts_are_refused(zygote: Zygote, tmp_path: Pa
         session.cancel()
 
 
-async def test_a_closed_session_takes_no_prompt_and_is_found_no_more(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_closed_session_takes_no_prompt_and_is_found_no_more(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         ticket = session.accept("while True: pass")
         await until_running(session)
@@ -141,12 +113,10 @@ async def test_a_closed_session_takes_no_prompt_and_is_found_no_more(zygote: Zyg
             sessions.find(session.session_id)
 
 
-async def test_what_a_statement_asks_of_the_host_is_recorded_and_kept_from_the_model(
-    zygote: Zygote, tmp_path: Path
-) -> None:
+async def test_what_a_statement_asks_of_the_host_is_recorded_and_kept_from_the_model(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("content")
     store = MemoryStore(SystemClock())
-    async with opened(zygote, tmp_path, store) as sessions:
+    async with sessions_of(tmp_path, store) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(
             session, "text = read('a.txt')\ntry:\n    read('/etc/passwd')\nexcept PermissionError as e:\n    print(e)"
@@ -161,18 +131,17 @@ async def test_what_a_statement_asks_of_the_host_is_recorded_and_kept_from_the_m
         assert isinstance(refused, EffectAnswered)
         assert refused.error is not None
         assert refused.error.type == "PermissionError"
-        calls = [event for event in session.parts.log.events if isinstance(event, ToolCall)]
+        calls = [event for event in session.events if isinstance(event, ToolCall)]
         parent = calls[0].tool_call_id
         assert [call.parent_id for call in calls] == [None, parent, parent]
-        projection = session.parts.projector.latest
-        assert projection is not None
+        projection = await session.projection()
         assert [call.tool for call in projection.prompt.messages if isinstance(call, ToolCall)] == ["python"]
 
 
-async def test_a_lost_worker_is_rebuilt_from_the_timeline_with_recorded_answers(zygote: Zygote, tmp_path: Path) -> None:
+async def test_a_lost_worker_is_rebuilt_from_the_timeline_with_recorded_answers(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_text("then")
-    async with opened(zygote, tmp_path) as sessions:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         for text in ("text = read('a.txt')", "count = len(text)", "import os; os._exit(1)"):
             await run(session, text)
@@ -184,8 +153,8 @@ async def test_a_lost_worker_is_rebuilt_from_the_timeline_with_recorded_answers(
         assert restored.executions >= 2
 
 
-async def test_a_rebuild_does_not_touch_the_users_files(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_rebuild_does_not_touch_the_users_files(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "with open('log.txt', 'a') as f: _ = f.write('once')")
         await run(session, "import os; os._exit(1)")
@@ -196,18 +165,18 @@ async def test_a_rebuild_does_not_touch_the_users_files(zygote: Zygote, tmp_path
         assert any("<statement 1>" in divergence for divergence in restored.divergences)
 
 
-async def test_secrets_are_neither_visible_to_statements_nor_recorded(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path, EXAMPLE_API_KEY="sk-very-secret", LANG="C.UTF-8") as sessions:
+async def test_secrets_are_neither_visible_to_statements_nor_recorded(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, EXAMPLE_API_KEY="sk-very-secret", LANG="C.UTF-8") as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "import os\nprint(os.environ.get('LANG'), 'EXAMPLE_API_KEY' in os.environ)")
         await run(session, "print('sk-very-' + 'secret')\n'sk-very-' + 'secret'")
-        outputs = [event.stdout.text for event in session.parts.log.events if isinstance(event, ExecutionFinished)]
+        outputs = [event.stdout.text for event in session.events if isinstance(event, ExecutionFinished)]
         assert outputs == ["C.UTF-8 False\n", "***\n"]
         assert values(session)[-1] == "'***'"
-        assert not [event for event in session.parts.log.events if "sk-very-secret" in str(event)]
+        assert not [event for event in session.events if "sk-very-secret" in str(event)]
 
 
-async def test_a_log_whose_process_died_is_repaired_by_appending_once(zygote: Zygote, tmp_path: Path) -> None:
+async def test_a_log_whose_process_died_is_repaired_by_appending_once(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
     session_id = SessionId("ses_crashed")
     call, statement = ToolCallId("c"), StatementId("st")
@@ -220,22 +189,22 @@ async def test_a_log_whose_process_died_is_repaired_by_appending_once(zygote: Zy
         ToolCall(tool_call_id=ToolCallId("d"), tool="read", parent_id=call),
     ]
     keep(store, session_id, str(tmp_path), crashed)
-    async with opened(zygote, tmp_path, store) as sessions:
+    async with sessions_of(tmp_path, store) as sessions:
         session = await sessions.load(session_id)
-        repaired = session.parts.log.since(len(crashed))
+        repaired = session.events[len(crashed) :]
         assert [event.kind for event in repaired] == ["execution_finished", "tool_result", "tool_result", "run_stop"]
         assert [event.parent_id for event in repaired if isinstance(event, ToolResult)] == [None, call]
         assert await run(session, "'x' in globals()") == "end_turn"
         assert values(session)[-1] == "False"
-        length = len(session.parts.log)
+        length = len(session.events)
         await sessions.close(session_id)
         again = await sessions.load(session_id)
-        assert len(again.parts.log) == length
+        assert len(again.events) == length
 
 
-async def test_a_loaded_session_has_its_names(zygote: Zygote, tmp_path: Path) -> None:
+async def test_a_loaded_session_has_its_names(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
-    async with opened(zygote, tmp_path, store) as sessions:
+    async with sessions_of(tmp_path, store) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "x = 40")
         await sessions.close(session.session_id)
@@ -244,26 +213,29 @@ async def test_a_loaded_session_has_its_names(zygote: Zygote, tmp_path: Path) ->
         assert values(again)[-1] == "42"
 
 
-async def test_a_defect_of_ours_ends_the_turn_and_not_the_session(
-    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_defect_of_ours_ends_the_turn_and_not_the_session(tmp_path: Path) -> None:
+    replies = iter(["defect", "answer"])
+
+    def answer(_: Prompt) -> list[ModelSignal]:
+        if next(replies) == "defect":
+            raise ZeroDivisionError
+        return [TextDelta("Yes.")]
+
+    async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
         session = await sessions.create(str(tmp_path))
-        with monkeypatch.context() as broken:
-            broken.setattr(session.parts.projector, "project", None)
-            end = await session.accept("1").end()
-            assert isinstance(end.failure, TurnFailedError)
+        end = await session.accept("1").end()
+        assert isinstance(end.failure, TurnFailedError)
         assert await run(session, "2") == "end_turn"
-        stops = [event.cause for event in session.parts.log.events if isinstance(event, RunStop)]
+        stops = [event.cause for event in session.events if isinstance(event, RunStop)]
         assert stops == ["error", "end_turn"]
 
 
-async def test_a_script_element_in_prose_is_a_statement(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_script_element_in_prose_is_a_statement(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, 'Look:\n<script type="text/x-python">\n6 * 7\n</script>')
         assert values(session) == ["42"]
-        assert [event.text for event in session.parts.log.events if isinstance(event, AgentText)] == ["42"]
+        assert [event.text for event in session.events if isinstance(event, AgentText)] == ["42"]
 
 
 def keep(store: Store, session_id: SessionId, cwd: str, events: list[Event]) -> None:
@@ -279,36 +251,39 @@ def keep(store: Store, session_id: SessionId, cwd: str, events: list[Event]) -> 
     store.release(session_id)
 
 
-async def test_a_worker_that_was_killed_while_idle_is_replaced_before_the_next_statement(
-    zygote: Zygote, tmp_path: Path
-) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_worker_that_was_killed_while_idle_is_replaced_before_the_next_statement(tmp_path: Path) -> None:
+    made: list[WorkerEnvironment] = []
+
+    def make() -> WorkerEnvironment:
+        made.append(WorkerEnvironment(shared_zygote()))
+        return made[-1]
+
+    async with sessions_of(tmp_path, environments=make) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "x = 41")
-        worker = await session.parts.environment.ready()
-        assert isinstance(worker, WorkerEnvironment)
+        (worker,) = made
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGKILL)
         assert await run(session, "x + 1") == "end_turn"
         assert values(session)[-1] == "42"
 
 
-async def test_a_secret_is_recorded_nowhere_whoever_says_it(zygote: Zygote, tmp_path: Path) -> None:
+async def test_a_secret_is_recorded_nowhere_whoever_says_it(tmp_path: Path) -> None:
     secret = 'quo"ted-secret'
     (tmp_path / "a.txt").write_text(secret)
-    async with opened(zygote, tmp_path, EXAMPLE_TOKEN=secret) as sessions:
+    async with sessions_of(tmp_path, EXAMPLE_TOKEN=secret) as sessions:
         session = await sessions.create(str(tmp_path))
-        published = session.parts.journal.subscribe()
+        published = session.subscribe()
         await run(session, f"text = read('a.txt'); handle = view('a.txt'); print(text)\n# {secret}")
-        session.parts.journal.close()
+        await sessions.close(session.session_id)
         seen = [item async for batch in published.batches(pace=0) for item in batch]
         assert len(seen) > 10
-        assert not [item for item in (*seen, *session.parts.log.events) if "ted-secret" in str(item)]
+        assert not [item for item in (*seen, *session.events) if "ted-secret" in str(item)]
 
 
-async def test_a_pipe_is_not_read(zygote: Zygote, tmp_path: Path) -> None:
+async def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    async with opened(zygote, tmp_path) as sessions:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "read('pipe')") == "end_turn"
         (finished,) = kinds(session, ExecutionFinished)
@@ -317,38 +292,44 @@ async def test_a_pipe_is_not_read(zygote: Zygote, tmp_path: Path) -> None:
         assert "no regular file" in finished.exception.message
 
 
-async def test_a_prompt_withdrawn_when_nothing_can_be_recorded_any_more_still_ends(
-    zygote: Zygote, tmp_path: Path
-) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_prompt_withdrawn_when_nothing_can_be_recorded_any_more_still_ends(tmp_path: Path) -> None:
+    listeners: list[CommitListener] = []
+
+    class FullStore(LentStore):
+        def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
+            listeners.append(committed)
+            store.acquire(session_id, committed)
+
+    store = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path, FullStore(store)) as sessions:
         session = await sessions.create(str(tmp_path))
         running, waiting = session.accept("while True: pass"), session.accept("1")
         await until_running(session)
-        session.parts.journal.committed(Seq(-1), OSError("disk full"))
+        listeners[0](Seq(-1), OSError("disk full"))
         await anyio.sleep(0.01)
         session.cancel()
         for ticket in (running, waiting):
             assert isinstance((await ticket.end()).failure, SessionReadOnlyError)
 
 
-async def test_an_attachment_does_not_take_a_name_that_a_statement_bound(zygote: Zygote, tmp_path: Path) -> None:
+async def test_an_attachment_does_not_take_a_name_that_a_statement_bound(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("content\n")
     attached = Attachment(uri=(tmp_path / "data").as_uri(), name="data")
-    async with opened(zygote, tmp_path) as sessions:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "data = [1, 2]")
         await session.accept("data", [attached]).end()
         assert values(session)[-1] == "[1, 2]"
-        sources = [event.source for event in session.parts.log.events if isinstance(event, StatementRecorded)]
+        sources = [event.source for event in session.events if isinstance(event, StatementRecorded)]
         assert sources[1].startswith("data_2 = view(")
 
 
-async def test_what_can_be_answered_while_a_statement_runs_is(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_what_can_be_answered_while_a_statement_runs_is(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "x = 1")
         ticket = session.accept("while True: pass")
-        subscription = session.parts.journal.subscribe()
+        subscription = session.subscribe()
         async for batch in subscription.batches(pace=0):
             if any(isinstance(item, ExecutionStarted) for item in batch):
                 break
@@ -361,8 +342,8 @@ async def test_what_can_be_answered_while_a_statement_runs_is(zygote: Zygote, tm
         assert (await ticket.end()).cause == "cancelled"
 
 
-async def test_plan_mode_refuses_what_would_change_something_outside(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_plan_mode_refuses_what_would_change_something_outside(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         session.set_mode("plan")
         await run(session, "open('new.txt', 'w')")
@@ -375,25 +356,23 @@ async def test_plan_mode_refuses_what_would_change_something_outside(zygote: Zyg
         assert (tmp_path / "new.txt").exists()
 
 
-async def test_prompts_that_waited_when_the_process_died_are_withdrawn_when_it_is_loaded(
-    zygote: Zygote, tmp_path: Path
-) -> None:
+async def test_prompts_that_waited_when_the_process_died_are_withdrawn_when_it_is_loaded(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
     session_id = SessionId("ses_waiting")
     waiting = MessageId("m2")
     keep(
         store, session_id, str(tmp_path), [SessionOpened(cwd=str(tmp_path)), PromptQueued(message_id=waiting, text="x")]
     )
-    async with opened(zygote, tmp_path, store) as sessions:
+    async with sessions_of(tmp_path, store) as sessions:
         session = await sessions.load(session_id)
-        assert [event.kind for event in session.parts.log.since(2)] == ["prompt_withdrawn"]
+        assert [event.kind for event in session.events[2:]] == ["prompt_withdrawn"]
 
 
-async def test_a_rebuild_says_which_half_run_statement_it_could_not_bring_back(zygote: Zygote, tmp_path: Path) -> None:
-    async with opened(zygote, tmp_path) as sessions:
+async def test_a_rebuild_says_which_half_run_statement_it_could_not_bring_back(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "x = 1")
-        subscription = session.parts.journal.subscribe()
+        subscription = session.subscribe()
         ticket = session.accept("x = 2\nprint('set', flush=True)\nwhile True: pass")
         async for batch in subscription.batches(pace=0):
             if any(isinstance(item, OutputStreamed) for item in batch):

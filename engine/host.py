@@ -1,0 +1,148 @@
+"""The engine of one process: opens the store, the zygote and the sessions that the settings ask for, and closes them.
+
+What adapters and embedding programs begin with. Owns what is shared by all sessions, and which of it is loaded when
+(`config.stages`). Must not know any protocol.
+
+    host = Host(load_settings(os.environ), os.environ)
+    async with host:
+        session = await host.sessions.create("/home/me/project")
+        end = await session.accept("1 + 1").end()
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from .config import stages
+from .config.settings import DEFAULT_MODEL, Settings
+from .config.system import SystemClock, SystemEntropy
+from .environment.zygote import Zygote
+from .errors import StoreError
+from .ports import Clock, Entropy, Environment, Model, Store
+from .store import open_store
+
+if TYPE_CHECKING:  # of the session stage
+    from .sessions.registry import Sessions
+
+
+class Host:
+    """The engine of one process. Made early and cheaply; `async with` it to use its sessions.
+
+    Args:
+        settings: see `load_settings`.
+        environ: the process's environment: what statements may see of it, and which secrets to take out of texts.
+        zygote: the parent of worker processes, where it was spawned already: best before anything else is imported.
+        environments: makes the environment of a session; worker processes where None.
+        models: makes the model of a session; what the settings name where None.
+        store: where sessions are kept; the default kind in the settings' directory where None. Closed by the host.
+        clock: the system's where None.
+        entropy: the system's where None.
+
+    Raises:
+        InvalidRequestError: there is no such model, or its argument cannot be used.
+        EnvironmentUnavailableError: the worker processes' parent could not be started.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str] | None = None,
+        *,
+        zygote: Zygote | None = None,
+        environments: Callable[[], Environment] | None = None,
+        models: Callable[[], Model] | None = None,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        self._settings = settings
+        self._environ = os.environ if environ is None else environ
+        self._models = models or self._model_of_settings
+        if models is None and settings.model != DEFAULT_MODEL:
+            self._models()  # so that one that cannot be used is said at once
+        self._zygote = Zygote.spawn() if environments is None and zygote is None else zygote
+        self._environments = environments or self._worker
+        self._clock = clock or SystemClock()
+        self._entropy = entropy or SystemEntropy()
+        self._store = store or open_store(settings.state_dir, self._clock)
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup | None = None
+        self._sessions: Sessions | None = None
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Begins to open the store, on a thread, because that waits for the disk."""
+        if self._zygote is not None:
+            self._stack.callback(self._zygote.close)
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._tasks.start_soon(anyio.to_thread.run_sync, self._open_store)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancels what runs, closes every session, and frees the store and all processes."""
+        assert self._tasks is not None
+        try:
+            with anyio.CancelScope(shield=True):
+                if self._sessions is not None:
+                    await self._sessions.close_all()
+                await anyio.to_thread.run_sync(self._store.close)
+        finally:
+            self._tasks.cancel_scope.cancel()
+            await self._stack.__aexit__(kind, error, trace)
+
+    def prepare(self, stage: stages.Stage) -> None:
+        """Loads what a later stage needs, ahead of need; blocks for as long as the imports take."""
+        if stage == "prompt" and self._zygote is not None:
+            self._zygote.warm_up()
+        stages.load(stage)
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of this process; inside `async with` only."""
+        if self._sessions is None:
+            self._sessions = self._make_sessions()
+        return self._sessions
+
+    def _make_sessions(self) -> Sessions:
+        from .sessions.registry import open_sessions  # of the session stage
+
+        assert self._tasks is not None
+        return open_sessions(
+            store=self._store,
+            settings=self._settings,
+            environments=self._environments,
+            models=self._models,
+            clock=self._clock,
+            entropy=self._entropy,
+            environ=self._environ,
+            tasks=self._tasks,
+        )
+
+    def _open_store(self) -> None:
+        # A store that cannot be opened is told to whoever asks for a session.
+        with suppress(StoreError):
+            self._store.rows()
+
+    def _worker(self) -> Environment:
+        from .environment.worker_environment import WorkerEnvironment  # of the prompt stage
+
+        assert self._zygote is not None
+        return WorkerEnvironment(self._zygote)
+
+    def _model_of_settings(self) -> Model:
+        from .models import make_model  # of the prompt stage
+
+        return make_model(self._settings.model)

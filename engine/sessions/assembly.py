@@ -1,0 +1,93 @@
+"""How a session is put together, from top to bottom: the log over its folds, and the journal behind it.
+
+The only place that knows how the parts are connected before a first prompt; what serves prompts is put together in
+`turns`, which is loaded later, because an editor waits for the answer that a new session is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..config.project import ProjectEnvironment
+from ..config.secrets import Redactor, allowed_variables
+from ..config.settings import Settings
+from ..events import Event
+from ..events.codec import decode, encode
+from ..ids import Seq, SessionId
+from ..log import EventLog
+from ..minter import Minter
+from ..ports import Clock, Environment, EnvironmentSpec, Limits, Model, Store
+from ..timeline.index import Timeline
+from ..view import ViewFold
+from .journal import Journal
+from .parts import SessionParts
+from .policy import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all sessions of a process share."""
+
+    store: Store
+    settings: Settings
+    environments: Callable[[], Environment]
+    models: Callable[[], Model]
+    clock: Clock
+    minter: Minter
+    environ: Mapping[str, str]
+    redactor: Redactor
+
+
+def assemble(
+    surroundings: Surroundings,
+    session_id: SessionId,
+    cwd: str,
+    directories: tuple[str, ...],
+    project: ProjectEnvironment,
+    journal: Journal,
+    history: Sequence[Event] = (),
+) -> SessionParts:
+    """The parts of a session. `history` is what the store holds of it, durable and stamped."""
+
+    def redact(event: Event) -> Event:
+        data = encode(event).decode()
+        clean = surroundings.redactor.redact(data)
+        return event if clean == data else decode(clean)
+
+    timeline, policy, view = Timeline(), Policy(), ViewFold()
+    log = EventLog(
+        surroundings.clock,
+        journal.write,
+        redact=redact,
+        folds=(timeline.apply, policy.apply, view.apply),
+        check=view.refusal,
+    )
+    if history:
+        log.load(history)
+        journal.opened_at(Seq(len(history) - 1))
+    spec = EnvironmentSpec(
+        cwd=cwd,
+        directories=directories,
+        import_paths=project.import_paths,
+        variables=allowed_variables(surroundings.environ),
+        limits=Limits(statement_seconds=surroundings.settings.statement_seconds),
+    )
+    return SessionParts(
+        session_id=session_id,
+        cwd=cwd,
+        directories=directories,
+        store=surroundings.store,
+        log=log,
+        journal=journal,
+        timeline=timeline,
+        policy=policy,
+        view=view,
+        minter=surroundings.minter,
+        clock=surroundings.clock,
+        settings=surroundings.settings,
+        spec=spec,
+        environments=surroundings.environments,
+        models=surroundings.models,
+        note=project.note,
+    )

@@ -1,0 +1,186 @@
+"""What serves the requests of one session, put together from top to bottom: environment, projection, model, loop.
+
+The second half of the composition that `assembly` begins, loaded with the first request. Owns how a prompt, a command
+and a cell are carried out between their UserMessage and the end of their run. Called by `Session`, one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+
+from ..cycles import CycleFold
+from ..errors import EnvironmentUnavailableError
+from ..events import Event
+from ..events.conversation import AgentText, Attachment, RunStop, StopCause, UserMessage
+from ..events.execution import ExecutionFinished
+from ..ids import MessageId
+from ..ports import Permissions
+from ..tools import Workspace
+from ..turn import Stop
+from .agent_loop import AgentLoop
+from .commands import Desk, command_in
+from .condenser import Condenser
+from .effects import EffectDesk
+from .live_environment import LiveEnvironment
+from .openings import openings
+from .parts import SessionParts
+from .projector import Projection, Projector
+from .signals import TextStreamed
+from .statements import StatementRunner
+
+
+class Turns:
+    """Everything a session needs from its first request on."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        log, journal, timeline = parts.log, parts.journal, parts.timeline
+        effects = EffectDesk(log, parts.store, parts.minter, Workspace(parts.cwd, parts.directories))
+
+        self._environment = LiveEnvironment(parts.environments, parts.spec, log, timeline, effects.answers)
+        self._projector = Projector(parts.view.view, parts.cwd, parts.settings.context_budget)
+        self.cycles = CycleFold()
+        log.follow(self.cycles.apply)
+        model = parts.models()
+        condenser = Condenser(
+            log=log,
+            view=parts.view.view,
+            projector=self._projector,
+            timeline=timeline,
+            cycles=lambda: self.cycles,
+            model=model,
+        )
+        self._statements = StatementRunner(
+            log=log,
+            journal=journal,
+            timeline=timeline,
+            policy=parts.policy,
+            environment=self._environment,
+            effects=effects,
+            minter=parts.minter,
+            clock=parts.clock,
+            seconds=parts.settings.statement_seconds,
+        )
+        self._loop = AgentLoop(
+            log=log,
+            journal=journal,
+            timeline=timeline,
+            policy=parts.policy,
+            environment=self._environment,
+            statements=self._statements,
+            projector=self._projector,
+            condenser=condenser,
+            model=model,
+            minter=parts.minter,
+            clock=parts.clock,
+            max_rounds=parts.settings.max_rounds,
+        )
+        self._desk = Desk(
+            timeline=timeline,
+            latest=lambda: self._projector.latest,
+            project=self.project,
+            tick=self.tick,
+            compact=self._loop.compact,
+        )
+        self._answering: anyio.CancelScope | None = None
+        self._is_in_cell = False
+
+    def attach(self, permissions: Permissions | None) -> None:
+        """Says whom to ask from now on."""
+        self._loop.permissions = permissions
+
+    # --- one request --------------------------------------------------------------------------------------------------
+
+    async def run(self, attachments: Sequence[Attachment]) -> Stop:
+        """Carries out the prompt whose message is on the log, to its RunStop."""
+        return await self._loop.run(openings(attachments, self._parts.timeline.names))
+
+    def steer(self, message: UserMessage) -> bool:
+        """Has the running turn's next model call read `message`; False where no turn is running or it is ending."""
+        return self._loop.steer(message)
+
+    def is_command(self, text: str) -> bool:
+        """Whether a prompt is a slash command."""
+        return command_in(text)[0] is not None
+
+    def answer_at_once(self, text: str, message_id: MessageId) -> bool:
+        """Answers a command that can be answered while a turn is running; False for any other text."""
+        command, argument = command_in(text)
+        if command is None or command.glance is None:
+            return False
+        shown = TextStreamed(message_id, command.glance(self._desk, argument))
+        self._parts.journal.signal(shown, is_whole=True)
+        return True
+
+    async def answer(self, text: str) -> StopCause:
+        """Carries out the command whose message is on the log, to its RunStop."""
+        command, argument = command_in(text)
+        assert command is not None
+        answer: str | None = None
+        with anyio.CancelScope() as self._answering:
+            try:
+                answer = await command.run(self._desk, argument)
+            except EnvironmentUnavailableError as error:
+                answer = str(error)
+        self._answering = None
+        if answer is None:
+            self._parts.log.append(RunStop(reason="interrupted", cause="cancelled"))
+            return "cancelled"
+        self.say(answer)
+        self._parts.log.append(RunStop(reason="completed", cause="end_turn"))
+        return "end_turn"
+
+    async def run_cell(self, source: str, seconds: float | None) -> ExecutionFinished:
+        """Runs the statement whose message is on the log, to its RunStop.
+
+        Raises:
+            EnvironmentUnavailableError: there is no worker to run it in.
+        """
+        stop = RunStop(reason="error", cause="error", detail="internal error")
+        self._is_in_cell = True
+        try:
+            finished = await self._statements.run(source, self._parts.timeline.rounds, None, seconds=seconds)
+            is_cancelled = finished.status == "cancelled"
+            stop = RunStop(reason="interrupted", cause="cancelled") if is_cancelled else _COMPLETED
+        except EnvironmentUnavailableError as error:
+            stop = RunStop(reason="error", cause="error", detail=str(error))
+            raise
+        finally:
+            self._is_in_cell = False
+            self._parts.log.append(stop)
+        return finished
+
+    def cancel(self) -> None:
+        """Ends what is running, whatever it is; what is under way is given up at once."""
+        self._loop.cancel()
+        if self._is_in_cell:
+            self._statements.interrupt()
+        if self._answering is not None:
+            self._answering.cancel()
+
+    def say(self, text: str) -> None:
+        """Tells the user something that no model reads."""
+        message_id = self._parts.minter.message()
+        self._parts.journal.signal(TextStreamed(message_id, text), is_whole=True)
+        self._parts.log.append(AgentText(message_id=message_id, text=text, aside=True))
+
+    # --- looking, and the end -----------------------------------------------------------------------------------------
+
+    async def project(self) -> Projection:
+        """What a model would read now. Raises EnvironmentUnavailableError."""
+        return await self._environment.use(self._projector.project)
+
+    async def tick(self) -> Sequence[Event]:
+        """Lets running handles catch up with their files now; the events. Raises EnvironmentUnavailableError."""
+        before = len(self._parts.log)
+        await self._loop.tick(self._parts.timeline.rounds)
+        return self._parts.log.since(before)
+
+    async def close(self) -> None:
+        """Frees the worker."""
+        await self._environment.close()
+
+
+_COMPLETED = RunStop(reason="completed", cause="end_turn")
