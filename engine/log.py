@@ -141,6 +141,10 @@ class EventLog:
         """The events from position `seq` on."""
         return tuple(self._events[seq:])
 
+    def at(self, seq: Seq) -> Event:
+        """The event at position `seq`, as it was taken."""
+        return self._events[seq]
+
     def has_call(self, tool_call_id: ToolCallId) -> bool:
         """Whether a ToolCall of this id is on the log."""
         return self._calls.has(tool_call_id)

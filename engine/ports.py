@@ -22,6 +22,8 @@ from .ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 
 
 class Clock(Protocol):
+    """Where time comes from."""
+
     def now(self) -> float:
         """Seconds since the Unix epoch."""
         ...
@@ -32,7 +34,11 @@ class Clock(Protocol):
 
 
 class Entropy(Protocol):
-    def bytes(self, count: int) -> bytes: ...
+    """Where randomness comes from."""
+
+    def bytes(self, count: int) -> bytes:
+        """So many random bytes."""
+        ...
 
 
 # --- files, as nodes see them ----------------------------------------------------------------------------------------
@@ -118,7 +124,9 @@ class Store(Protocol):
         """
         ...
 
-    def row(self, session_id: SessionId) -> SessionRow: ...
+    def row(self, session_id: SessionId) -> SessionRow:
+        """One session. Raises SessionNotFoundError."""
+        ...
 
     def rows(self) -> Sequence[SessionRow]:
         """All sessions, the most recently updated first."""
@@ -161,7 +169,9 @@ class Store(Protocol):
         """Raises KeyError for a digest that was never put."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Commits what was submitted and frees everything; nothing else may be called afterwards."""
+        ...
 
 
 # --- the environment -------------------------------------------------------------------------------------------------
@@ -232,7 +242,9 @@ class EffectAnswer(Struct, frozen=True, kw_only=True):
 
 
 EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
+"""Performs what a statement asks of the host; what it raises is the statement's exception."""
 OutputSink = Callable[[Literal["stdout", "stderr"], str], None]
+"""Is given the name of the stream and what was printed, while the statement runs."""
 
 
 class TickOutcome(Struct, frozen=True, kw_only=True):
@@ -293,9 +305,13 @@ class Environment(Protocol):
         """Whether there is a namespace to run in; after a kill there is none until `restore`."""
         ...
 
-    async def start(self, spec: EnvironmentSpec) -> None: ...
+    async def start(self, spec: EnvironmentSpec) -> None:
+        """Makes a fresh namespace, in place of one that may be there."""
+        ...
 
-    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome: ...
+    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+        """Runs one statement to its end, whatever that is."""
+        ...
 
     def interrupt(self) -> None:
         """Ends the statement that is running: SIGINT, after the grace SIGKILL. Its outcome is `cancelled`.
@@ -304,7 +320,9 @@ class Environment(Protocol):
         """
         ...
 
-    async def tick(self, round_id: int, now: float) -> TickOutcome: ...
+    async def tick(self, round_id: int, now: float) -> TickOutcome:
+        """Lets running nodes catch up; `now` in seconds since the Unix epoch."""
+        ...
 
     async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
         """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts, and has no other effect."""
@@ -318,7 +336,9 @@ class Environment(Protocol):
         """Keeps the present state so that `restore` can be fast; False where this environment cannot."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Ends it with all that it started; may be repeated."""
+        ...
 
 
 # --- permissions -----------------------------------------------------------------------------------------------------
@@ -343,7 +363,9 @@ class PermissionAnswer(Struct, frozen=True, kw_only=True):
 class Permissions(Protocol):
     """Somebody to ask. Cancelled by cancelling the wait."""
 
-    async def ask(self, question: PermissionQuestion) -> PermissionAnswer: ...
+    async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
+        """The user's answer, whenever it comes."""
+        ...
 
 
 # --- the model -------------------------------------------------------------------------------------------------------
@@ -362,6 +384,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 class TextDelta(Struct, frozen=True):
+    """A piece of the reply's text."""
+
     text: str
 
 
@@ -382,6 +406,8 @@ class StatementAsked(Struct, frozen=True):
 
 
 class ReplyEnded(Struct, frozen=True):
+    """The reply is complete, was cut for its length, or was refused."""
+
     cause: Literal["end", "length", "refusal"] = "end"
 
 
@@ -406,7 +432,9 @@ class Model(Protocol):
         """Whether it can be asked to sum up a conversation; where it cannot, the host does."""
         ...
 
-    def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]: ...
+    def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        """One reply, as it comes. Raises ModelError, ContextTooLongError."""
+        ...
 
 
 class ModelError(Exception):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.execution import StatementRecorded
 from ..events.session import PromptQueued, PromptWithdrawn
 from ..ids import MessageId, ToolCallId
 from .machine import TRANSITIONS, Action, Input, State
@@ -47,6 +48,7 @@ class CycleFold:
         self._spent: set[MessageId] = set()
         self._messages: set[MessageId] = set()
         self._calls: dict[ToolCallId, _Call] = {}
+        self._statements: dict[ToolCallId, int] = {}
         self._withdrawn: list[Withdrawn] = []
         self._strays: list[Item] = []
         self._anomalies: list[Anomaly] = []
@@ -56,6 +58,9 @@ class CycleFold:
         """Takes the next event of the branch. Never raises; kinds without a part in cycles change nothing."""
         seen_as = self._input(event)
         if seen_as is None:
+            if isinstance(event, StatementRecorded) and self._open is not None:
+                # One that no model called, such as a cell from outside a turn, is the parent of its calls all the same.
+                self._statements[event.tool_call_id] = len(self._closed)
             return
         closed = len(self._closed)
         self._step(seen_as, event)
@@ -166,12 +171,15 @@ class CycleFold:
         self._strays.append(event)
 
     def _register(self, call: ToolCall, cycle: int | None) -> None:
-        parent = self._calls.get(call.parent_id) if call.parent_id is not None else None
-        if call.parent_id is not None and (parent is None or parent.cycle != cycle):
+        if call.parent_id is not None and cycle not in self._cycles_of_parent(call.parent_id):
             self._note("unknown-parent", call)
         if call.tool_call_id in self._calls:
             self._note("duplicate-call", call)
         self._calls[call.tool_call_id] = _Call(cycle)
+
+    def _cycles_of_parent(self, parent_id: ToolCallId) -> tuple[int | None, ...]:
+        called = (self._calls[parent_id].cycle,) if parent_id in self._calls else ()
+        return (*called, self._statements[parent_id]) if parent_id in self._statements else called
 
     def _steer(self, event: Event) -> None:
         assert isinstance(event, UserMessage)

@@ -172,5 +172,6 @@ class StatementRunner:
             diff=outcome.diff,
             artifacts=outcome.artifacts,
         )
-        self._log.append(finished)
-        return finished
+        taken = self._log.at(self._log.append(finished))
+        assert isinstance(taken, ExecutionFinished)
+        return taken

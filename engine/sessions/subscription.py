@@ -34,6 +34,7 @@ class Subscription:
         self._closed = False
 
     def put(self, item: Item) -> None:
+        """Adds what was published; called by the journal."""
         self._items.append(item)
         self.published += 1
         self._arrival.set()
@@ -41,11 +42,13 @@ class Subscription:
             self._pressing.set()
 
     def close(self) -> None:
+        """Ends it after what it was sent so far."""
         self._closed = True
         for event in (self._arrival, self._pressing, self._taken):
             event.set()
 
     async def room(self) -> None:
+        """Waits while the reader lags more than HIGH_WATER items behind."""
         while len(self._items) > HIGH_WATER and not self._closed:
             self._taken = anyio.Event()
             await self._taken.wait()

@@ -10,10 +10,12 @@ import select
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from msgspec import structs
 
 from engine.events import Event
 from engine.events.conversation import UserMessage
@@ -163,3 +165,12 @@ def line(pipe: IO[bytes] | None) -> str:
         assert byte, f"it ended after {found!r}"
         found += byte
     return found.decode().rstrip("\n")
+
+
+def kept_log(store: Store, session_id: SessionId, cwd: str, events: Sequence[Event]) -> None:
+    """Puts a log into the store as a process that was killed left it."""
+    store.create(SessionRow(session_id=session_id, cwd=cwd))
+    store.acquire(session_id, lambda _seq, _error: None)
+    for seq, event in enumerate(events):
+        store.submit(session_id, structs.replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"), at=1.0))
+    store.release(session_id)

@@ -23,12 +23,13 @@ from engine.events.execution import (
 )
 from engine.events.session import EnvironmentRestored, PromptQueued, PromptWithdrawn, SessionOpened
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports import CommitListener, ModelSignal, Prompt, SessionRow, Store, TextDelta
+from engine.ports import CommitListener, ModelSignal, Prompt, TextDelta
 from engine.sessions.session import MAX_QUEUED, Session
 from engine.sessions.signals import OutputStreamed
 from engine.store.memory import MemoryStore
 from tests.support.models import AnsweringModel
 from tests.support.sessions import LentStore, sessions_of
+from tests.support.stores import kept_log
 from tests.support.workers import shared_zygote
 
 pytestmark = pytest.mark.anyio
@@ -188,7 +189,7 @@ async def test_a_log_whose_process_died_is_repaired_by_appending_once(tmp_path: 
         ExecutionStarted(execution_id=ExecutionId("ex"), statement_id=statement),
         ToolCall(tool_call_id=ToolCallId("d"), tool="read", parent_id=call),
     ]
-    keep(store, session_id, str(tmp_path), crashed)
+    kept_log(store, session_id, str(tmp_path), crashed)
     async with sessions_of(tmp_path, store) as sessions:
         session = await sessions.load(session_id)
         repaired = session.events[len(crashed) :]
@@ -236,19 +237,6 @@ async def test_a_script_element_in_prose_is_a_statement(tmp_path: Path) -> None:
         await run(session, 'Look:\n<script type="text/x-python">\n6 * 7\n</script>')
         assert values(session) == ["42"]
         assert [event.text for event in session.events if isinstance(event, AgentText)] == ["42"]
-
-
-def keep(store: Store, session_id: SessionId, cwd: str, events: list[Event]) -> None:
-    """Puts a log into the store as a process that was killed left it."""
-    from msgspec.structs import replace
-
-    from engine.ids import EventId
-
-    store.create(SessionRow(session_id=session_id, cwd=cwd))
-    store.acquire(session_id, lambda _seq, _error: None)
-    for seq, event in enumerate(events):
-        store.submit(session_id, replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"), at=1.0))
-    store.release(session_id)
 
 
 async def test_a_worker_that_was_killed_while_idle_is_replaced_before_the_next_statement(tmp_path: Path) -> None:
@@ -360,7 +348,7 @@ async def test_prompts_that_waited_when_the_process_died_are_withdrawn_when_it_i
     store = MemoryStore(SystemClock())
     session_id = SessionId("ses_waiting")
     waiting = MessageId("m2")
-    keep(
+    kept_log(
         store, session_id, str(tmp_path), [SessionOpened(cwd=str(tmp_path)), PromptQueued(message_id=waiting, text="x")]
     )
     async with sessions_of(tmp_path, store) as sessions:

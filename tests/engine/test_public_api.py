@@ -1,0 +1,217 @@
+"""The engine's face: which names it has, that each loads alone, and that a program outside can bring its own parts."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+import engine
+from engine import (
+    EffectHandler,
+    EnvironmentSpec,
+    ExceptionInfo,
+    Host,
+    OutputSink,
+    PastExecution,
+    ProjectionPart,
+    Restored,
+    RunOutcome,
+    RunRequest,
+    Settings,
+    TickOutcome,
+    result_text,
+)
+from engine.events.conversation import AgentText, ToolResult
+from engine.events.execution import ExecutionFinished
+
+SECONDS = 20.0
+
+
+class Abacus:
+    """A fake Environment from outside: its statements are sums, such as `1 + 2`."""
+
+    def __init__(self) -> None:
+        self.alive = False
+        self.ran: list[str] = []
+
+    async def start(self, spec: EnvironmentSpec) -> None:
+        self.alive = True
+
+    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+        self.ran.append(request.source)
+        output("stdout", "counting\n")
+        try:
+            return RunOutcome(status="ok", value=str(sum(int(part) for part in request.source.split("+"))))
+        except ValueError as error:
+            return RunOutcome(status="error", exception=ExceptionInfo(type="ValueError", message=str(error)))
+
+    def interrupt(self) -> None:
+        pass
+
+    async def tick(self, round_id: int, now: float) -> TickOutcome:
+        return TickOutcome()
+
+    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
+        return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(map(len, texts)))
+
+    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+        for past in history:
+            self.ran.append(past.request.source)
+        return Restored(executions=len(history))
+
+    async def snapshot(self, execution_id: str) -> bool:
+        return False
+
+    async def close(self) -> None:
+        self.alive = False
+
+
+@pytest.mark.anyio
+async def test_a_program_outside_runs_prompts_on_an_environment_of_its_own(tmp_path: Path) -> None:
+    abacus = Abacus()
+    with anyio.fail_after(SECONDS):
+        async with Host(Settings(state_dir=tmp_path), {}, environments=lambda: abacus) as host:
+            session = await host.sessions.create(str(tmp_path))
+            for text in ("20 + 22", "20 + x"):
+                assert (await session.accept(text).end()).cause == "end_turn"
+            assert (await session.cell("3 + 4")).value == "7"
+            await host.sessions.close(session.session_id)
+            assert not abacus.alive
+            again = await host.sessions.load(session.session_id)
+            assert (await again.accept("1 + 1").end()).cause == "end_turn"
+    assert abacus.ran == ["20 + 22", "20 + x", "3 + 4", "20 + 22", "20 + x", "3 + 4", "1 + 1"]
+    finished = [event for event in again.events if isinstance(event, ExecutionFinished)]
+    assert [(each.value, each.status) for each in finished] == [
+        ("42", "ok"),
+        (None, "error"),
+        ("7", "ok"),
+        ("2", "ok"),
+    ]
+    assert "ValueError" in result_text(finished[1])
+    assert next(event.text for event in again.events if isinstance(event, ToolResult)) == "42"
+    assert next(event.text for event in again.events if isinstance(event, AgentText)) == "42"
+
+
+def test_the_fake_environment_is_as_short_as_promised() -> None:
+    tree = ast.parse(Path(__file__).read_text())
+    (fake,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Abacus"]
+    assert fake.end_lineno is not None
+    assert fake.end_lineno - fake.lineno < 60
+
+
+def test_every_public_name_is_there_and_no_other() -> None:
+    assert sorted(engine.__all__) == sorted(PUBLIC)
+    for name in engine.__all__:
+        getattr(engine, name)
+    with pytest.raises(AttributeError, match="has no attribute 'parts'"):
+        _ = engine.parts  # type: ignore[attr-defined]
+
+
+def test_every_public_class_and_method_is_documented() -> None:
+    bare = [
+        f"{name}.{method}"
+        for name in engine.__all__
+        if inspect.isclass(kind := getattr(engine, name))
+        for method, value in {"": kind, **vars(kind)}.items()
+        if not method.startswith("_") and callable(value) and not value.__doc__
+    ]
+    assert bare == []
+
+
+def test_type_checkers_see_the_names_that_there_are() -> None:
+    tree = ast.parse(Path(engine.__file__).read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert {name: getattr(engine, name) for name in seen} == {name: getattr(engine, name) for name in engine.__all__}
+    for name, module in seen.items():
+        owner = __import__(f"engine.{module}", fromlist=["*"])
+        assert getattr(owner, str(name)) is getattr(engine, str(name))
+
+
+def test_asking_for_one_name_loads_its_module_and_not_the_program() -> None:
+    script = "import sys; from engine import Settings\nprint(sorted(m for m in sys.modules if m.startswith('engine.')))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=SECONDS)
+    assert done.stdout.strip() == "['engine.config', 'engine.config.settings', 'engine.errors', 'engine.ids']"
+
+
+PUBLIC = [
+    "COMMANDS",
+    "MODES",
+    "OPTIONS",
+    "SETTINGS",
+    "TOOLS",
+    "Captured",
+    "Cell",
+    "Clock",
+    "CycleSummary",
+    "Display",
+    "EffectAnswer",
+    "EffectHandler",
+    "EffectRequest",
+    "Entropy",
+    "Environment",
+    "EnvironmentSpec",
+    "EventId",
+    "ExceptionInfo",
+    "ExecutionId",
+    "ExecutionStatus",
+    "HandleRow",
+    "Host",
+    "Item",
+    "Limits",
+    "Location",
+    "MessageId",
+    "Model",
+    "ModelError",
+    "ModelSignal",
+    "NamespaceDiff",
+    "ObjId",
+    "OptionValues",
+    "OutputSink",
+    "OutputStreamed",
+    "PastExecution",
+    "PermissionAnswer",
+    "PermissionQuestion",
+    "Permissions",
+    "Projection",
+    "ProjectionPart",
+    "Prompt",
+    "ReasoningDelta",
+    "ReasoningStreamed",
+    "ReplyEnded",
+    "Restored",
+    "RunOutcome",
+    "RunRequest",
+    "Seq",
+    "Session",
+    "SessionId",
+    "SessionRow",
+    "Sessions",
+    "Settings",
+    "Signal",
+    "StatementAsked",
+    "StatementId",
+    "Store",
+    "Subscription",
+    "TextDelta",
+    "TextStreamed",
+    "TickOutcome",
+    "Ticket",
+    "TokensUsed",
+    "ToolCallId",
+    "TurnEnd",
+    "Zygote",
+    "load_settings",
+    "open_store",
+    "result_text",
+    "user_text",
+]
