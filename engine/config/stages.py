@@ -14,8 +14,8 @@ Stage = Literal["answering", "session", "prompt"]
 
 STAGES: Final[dict[Stage, tuple[str, ...]]] = {
     "answering": ("log", "view"),
-    "session": ("sessions.registry", "store.sqlite"),
-    "prompt": ("sessions.turns", "sessions.reopening", "environment.worker_environment"),
+    "session": ("sessions.registry", "store.sqlite", "store.writer", "store.locks"),
+    "prompt": ("sessions.turns", "sessions.reopening", "environment.worker_environment", "models.direct"),
 }
 """By stage, in the order of a process's life: what is loaded before a first request is read, while its answer is on
 its way, and while a new session is being shown. A provider's library comes last, with its first reply (`models`)."""
