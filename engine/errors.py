@@ -85,7 +85,7 @@ class InvalidRequestError(EngineError):
 
 
 class StatementWithdrawnError(EngineError):
-    """Raised to whoever waits for a statement from outside a turn that was cancelled before it began."""
+    """Raised by `Session.cell` when the statement was cancelled before it began."""
 
     def __init__(self, session_id: SessionId) -> None:
         super().__init__(f"the statement was withdrawn before it began: session {session_id} was cancelled or closed")
@@ -93,7 +93,7 @@ class StatementWithdrawnError(EngineError):
 
 
 class TurnFailedError(EngineError):
-    """Raised to whoever waits for a turn that a defect of this program ended; the log of the process says more."""
+    """Raised where a turn was ended by a defect of this program; the log of the process says more."""
 
     def __init__(self, session_id: SessionId) -> None:
         super().__init__(f"the turn in session {session_id} failed with an internal error; see the agent's stderr")

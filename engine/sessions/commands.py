@@ -1,6 +1,7 @@
 """What a user can ask of the session itself, with a slash. All of it works without a model.
 
-One row per command; adapters advertise the table. Commands work on a `Desk` and answer in Markdown. Called by `turns`.
+One row per command; adapters advertise the table. A command works on its context alone and answers in Markdown. Called
+by `turns`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SHOWN_STATEMENTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class CommandContext:
     """What commands work on: the timeline, what was projected last, and what may be done to find out more.
 
     `project`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be started.
@@ -44,21 +45,21 @@ class Command(Struct, frozen=True):
     name: str
     description: str
     hint: str | None
-    run: Callable[[Desk, str], Awaitable[str]]
-    glance: Callable[[Desk, str], str] | None = None
+    run: Callable[[CommandContext, str], Awaitable[str]]
+    glance: Callable[[CommandContext, str], str] | None = None
 
 
-async def _context(desk: Desk, _: str) -> str:
-    return _context_text(await desk.project())
+async def _context(context: CommandContext, _: str) -> str:
+    return _context_text(await context.project())
 
 
-def _context_glance(desk: Desk, _: str) -> str:
-    latest = desk.latest()
-    return f"{_as_of(desk)}\n\n{_context_text(latest)}" if latest else "Nothing has been projected yet."
+def _context_glance(context: CommandContext, _: str) -> str:
+    latest = context.latest()
+    return f"{_as_of(context)}\n\n{_context_text(latest)}" if latest else "Nothing has been projected yet."
 
 
-def _as_of(desk: Desk) -> str:
-    done = [cell.statement.index for cell in desk.timeline.cells if cell.finished is not None]
+def _as_of(context: CommandContext) -> str:
+    done = [cell.statement.index for cell in context.timeline.cells if cell.finished is not None]
     return f"As of statement {done[-1]}." if done else "As of the beginning."
 
 
@@ -70,13 +71,13 @@ def _context_text(projection: Projection) -> str:
     )
 
 
-async def _views(desk: Desk, _: str) -> str:
-    return _views_text(await desk.project())
+async def _views(context: CommandContext, _: str) -> str:
+    return _views_text(await context.project())
 
 
-def _views_glance(desk: Desk, _: str) -> str:
-    latest = desk.latest()
-    return f"{_as_of(desk)}\n\n{_views_text(latest)}" if latest else "Nothing has been projected yet."
+def _views_glance(context: CommandContext, _: str) -> str:
+    latest = context.latest()
+    return f"{_as_of(context)}\n\n{_views_text(latest)}" if latest else "Nothing has been projected yet."
 
 
 def _views_text(projection: Projection) -> str:
@@ -89,12 +90,12 @@ def _views_text(projection: Projection) -> str:
     return "\n".join(["| handle | shows | mode | lod | tokens |", "| --- | --- | --- | --- | --- |", *rows])
 
 
-async def _timeline(desk: Desk, argument: str) -> str:
-    return _timeline_glance(desk, argument)
+async def _timeline(context: CommandContext, argument: str) -> str:
+    return _timeline_glance(context, argument)
 
 
-def _timeline_glance(desk: Desk, argument: str) -> str:
-    cells = desk.timeline.cells
+def _timeline_glance(context: CommandContext, argument: str) -> str:
+    cells = context.timeline.cells
     if argument:
         return _one_statement(cells, argument)
     if not cells:
@@ -119,23 +120,23 @@ def _cell_line(cell: Cell) -> str:
     return f"{cell.statement.index}. `{first}{' ...' if rest else ''}` ({status})"
 
 
-async def _tick(desk: Desk, _: str) -> str:
-    deltas = [event.delta for event in await desk.tick() if isinstance(event, NodeChanged)]
+async def _tick(context: CommandContext, _: str) -> str:
+    deltas = [event.delta for event in await context.tick() if isinstance(event, NodeChanged)]
     return "\n\n".join(deltas) if deltas else "Nothing changed."
 
 
-async def _compact(desk: Desk, _: str) -> str:
-    cut = await desk.compact()
+async def _compact(context: CommandContext, _: str) -> str:
+    cut = await context.compact()
     if cut is None:
         return "Nothing can be left out."
     return f"{len(cut.positions):,} messages ({cut.tokens:,} tokens) were replaced by a summary."
 
 
-async def _help(desk: Desk, argument: str) -> str:
-    return _help_glance(desk, argument)
+async def _help(context: CommandContext, argument: str) -> str:
+    return _help_glance(context, argument)
 
 
-def _help_glance(_desk: Desk, _: str) -> str:
+def _help_glance(_desk: CommandContext, _: str) -> str:
     return "\n".join(f"- `/{command.name}` {command.description}" for command in COMMANDS.values())
 
 

@@ -147,7 +147,7 @@ class Session:
 
         Raises:
             SessionBusyError, SessionReadOnlyError: as from `accept`.
-            StatementWithdrawnError: somebody cancelled it before it began.
+            StatementWithdrawnError: it was cancelled before it began.
             EnvironmentUnavailableError: there is no worker to run it in.
         """
         ticket = Ticket(self._parts.minter.message(), source, (), self._kind(), cell=True, seconds=seconds)

@@ -1,6 +1,6 @@
 """A request on its way through a session's queue: what is wanted, and how it ended.
 
-Knows nothing of queues or turns. Made and ended by `Session`, awaited by whoever asked.
+Knows nothing of queues or turns. Made and ended by `Session`, awaited by the caller that made the request.
 """
 
 from __future__ import annotations

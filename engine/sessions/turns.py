@@ -20,7 +20,7 @@ from ..ports import Permissions
 from ..tools import Workspace
 from ..turn import Stop
 from .agent_loop import AgentLoop
-from .commands import Desk, command_in
+from .commands import CommandContext, command_in
 from .condenser import Condenser
 from .effects import EffectDesk
 from .live_environment import LiveEnvironment
@@ -77,7 +77,7 @@ class Turns:
             clock=parts.clock,
             max_rounds=parts.settings.max_rounds,
         )
-        self._desk = Desk(
+        self._context = CommandContext(
             timeline=timeline,
             latest=lambda: self._projector.latest,
             project=self.project,
@@ -110,7 +110,7 @@ class Turns:
         command, argument = command_in(text)
         if command is None or command.glance is None:
             return False
-        shown = TextStreamed(message_id, command.glance(self._desk, argument))
+        shown = TextStreamed(message_id, command.glance(self._context, argument))
         self._parts.journal.signal(shown, is_whole=True)
         return True
 
@@ -121,7 +121,7 @@ class Turns:
         answer: str | None = None
         with anyio.CancelScope() as self._answering:
             try:
-                answer = await command.run(self._desk, argument)
+                answer = await command.run(self._context, argument)
             except EnvironmentUnavailableError as error:
                 answer = str(error)
         self._answering = None
