@@ -1,7 +1,7 @@
 """What one run of a statement left behind, as plain values that travel from the worker to the log unchanged.
 
 Owns the shapes of an Execution's parts (`statement-timeline` section 3: status, bounded streams, exception, namespace
-diff, artifacts). Must not know how statements are run. Written by the worker, kept on `ExecutionFinished`.
+diff). Must not know how statements are run. Written by the worker, kept on `ExecutionFinished`.
 """
 
 from __future__ import annotations
@@ -87,12 +87,3 @@ class Location(Struct, frozen=True, kw_only=True):
 
     path: str
     line: int | None = None
-
-
-class Artifact(Struct, frozen=True, kw_only=True):
-    """A file that a statement made: absolute path, media type, size in bytes, content digest."""
-
-    path: str
-    media_type: str
-    size: int
-    digest: str

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from .events import Event
 from .events.session import PermissionOutcome
-from .execution import Artifact, Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
+from .execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 from .ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 
 # --- time and chance -------------------------------------------------------------------------------------------------
@@ -26,10 +26,6 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Seconds since the Unix epoch."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds that only ever grow."""
         ...
 
 
@@ -222,7 +218,6 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     displays: tuple[Display, ...] = ()
     locations: tuple[Location, ...] = ()
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
-    artifacts: tuple[Artifact, ...] = ()
     events: tuple[Event, ...] = ()
 
 

@@ -7,13 +7,10 @@ import time
 
 
 class SystemClock:
-    """Wall time and monotonic time of this machine."""
+    """Wall time of this machine."""
 
     def now(self) -> float:
         return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 class SystemEntropy:

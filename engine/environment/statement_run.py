@@ -170,7 +170,6 @@ class StatementRun:
             displays=ran.displays,
             locations=ran.locations,
             diff=ran.diff,
-            artifacts=ran.artifacts,
             events=events,
         )
 

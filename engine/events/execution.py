@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 from msgspec import field
 
 from ..execution import (
-    Artifact,
     Captured,
     Display,
     ExceptionInfo,
@@ -38,7 +37,6 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
     statement_kind: StatementKind = "python"
     parent: StatementId | None = None
     fingerprint: str = ""
-    tags: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def label(self) -> str:
@@ -79,7 +77,6 @@ class ExecutionFinished(Event, frozen=True, kw_only=True):
     displays: tuple[Display, ...] = ()
     locations: tuple[Location, ...] = ()
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
-    artifacts: tuple[Artifact, ...] = ()
 
 
 class EffectRequested(Event, frozen=True, kw_only=True):

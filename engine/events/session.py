@@ -20,7 +20,6 @@ class SessionOpened(Event, frozen=True, kw_only=True):
     directories: tuple[str, ...] = ()
     python: str = ""
     packages: tuple[str, ...] = ()
-    hash_seed: int = 0
 
 
 class PromptQueued(Event, frozen=True, kw_only=True):

@@ -170,7 +170,6 @@ class StatementRunner:
             displays=outcome.displays,
             locations=outcome.locations,
             diff=outcome.diff,
-            artifacts=outcome.artifacts,
         )
         taken = self._log.at(self._log.append(finished))
         assert isinstance(taken, ExecutionFinished)

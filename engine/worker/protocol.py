@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..execution import Artifact, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
+from ..execution import Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 from ..ports import HandleRow
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
@@ -121,7 +121,6 @@ class Ran(msgspec.Struct, tag=True, kw_only=True):
     displays: tuple[Display, ...] = ()
     locations: tuple[Location, ...] = ()
     diff: NamespaceDiff = msgspec.field(default_factory=NamespaceDiff)
-    artifacts: tuple[Artifact, ...] = ()
     events: tuple[bytes, ...] = ()
     stops: tuple[str, ...] = ()
 

@@ -10,9 +10,6 @@ class FixedClock:
     def now(self) -> float:
         return self.time
 
-    def monotonic(self) -> float:
-        return self.time
-
 
 class CountingEntropy:
     def __init__(self) -> None:

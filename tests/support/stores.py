@@ -39,9 +39,6 @@ class CountingClock:
         self._now += 1.0
         return self._now
 
-    def monotonic(self) -> float:
-        return self.now()
-
 
 class Recorder:
     """A commit listener that keeps what it was told, and by which thread."""

@@ -23,9 +23,6 @@ class _Clock:
     def now(self) -> float:
         return 0.0
 
-    def monotonic(self) -> float:
-        return 0.0
-
 
 def _session() -> tuple[EventLog, ViewFold, list[Event]]:
     fold, written = ViewFold(), list[Event]()
