@@ -1,4 +1,7 @@
-"""How a worker ended, in words that a user reads in the record of an execution. Used by `worker_connection`."""
+"""How a worker ended, in words that a user reads in the record of an execution.
+
+Used by all modules of this package that can find the worker gone.
+"""
 
 from __future__ import annotations
 

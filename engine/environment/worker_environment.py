@@ -1,7 +1,8 @@
-"""The Environment whose namespace lives in a worker process: `ports.Environment` over `worker_connection`.
+"""The Environment whose namespace lives in a worker process: `ports.Environment` over `connection`.
 
-Owns which worker is the present one and that there is one request at a time. Restores by running a history again.
-Must not know the log, the View or any transport. Used by `session`.
+Owns which worker is the present one and that there is one request at a time. Restores by running a history again. Must
+not know the log, the View or any transport. Made for each session by `sessions.registry`, and by `doctor` for one
+statement.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The host's handle on its zygote: started before anything else is, asked for forks, ended with the host.
 
 Imports the standard library alone and never `subprocess`, because `Zygote.spawn` belongs at the very start of the
-program, in parallel with its imports. Must not know what workers do. Used by `worker_connection`.
+program, in parallel with its imports. Must not know what workers do. Spawned by whoever starts a host, and by `doctor`;
+`connection` asks it for workers.
 """
 
 from __future__ import annotations

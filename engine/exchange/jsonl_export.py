@@ -1,7 +1,7 @@
 """A session as JSON Lines: a header object, then each event as the codec writes it, contents before who names them.
 
 `{"blob": <digest>, "data": <base64>}` stands before the first event that holds the digest. The same session always
-gives the same bytes. Must not know where the bytes go. Called by the CLI; read back by `jsonl_import`.
+gives the same bytes. Must not know where the bytes go. Called by `rewindow export`; read back by `jsonl_import`.
 """
 
 from __future__ import annotations

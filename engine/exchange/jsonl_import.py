@@ -1,7 +1,7 @@
 """Reads a session back from the JSON Lines of `jsonl_export`, and refuses whatever they could not have been.
 
 Must not know which store it fills. The lines are read twice: once to check all of them, because they may come slowly
-and the store's transaction keeps other writers waiting, and once to write. Called by the CLI.
+and the store's transaction keeps other writers waiting, and once to write. Called by `rewindow import`.
 """
 
 from __future__ import annotations

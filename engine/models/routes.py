@@ -1,6 +1,6 @@
 """How each provider is reached: the names that users write, and what is particular to each API, as data.
 
-Must not know pydantic-ai beyond the spelling of its model strings. Called by `provider`.
+Must not know pydantic-ai beyond the spelling of its model strings. Used by `provider` and `provider_stream`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The handle table: one line per handle, names to digests, cut to a budget when it must be.
 
 What changed comes first in the cut, then what runs, then what is newest; what is kept stands in the order of creation.
-Called by `tail`.
+Called by `tail`; the Board shows a single row by the same `line`.
 """
 
 from __future__ import annotations

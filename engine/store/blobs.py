@@ -1,4 +1,7 @@
-"""Content by its digest: how it is named, packed and unpacked. Must not know where it is kept. Used by the stores."""
+"""Content by its digest: how it is named, packed and unpacked.
+
+Must not know where it is kept. Used by the stores, by export and by import.
+"""
 
 from __future__ import annotations
 

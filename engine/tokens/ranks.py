@@ -1,7 +1,7 @@
 """The packaged o200k_base ranks: one length byte per token, then all token bytes, zlib-compressed.
 
 Owns the packed form, both ways, and the `tiktoken.Encoding` built from it. tiktoken alone would download its ranks at
-run time. Called by `counter`, and by `make_ranks` when the package data is rebuilt.
+run time. Called by `counter`, by `doctor`, and by `make_ranks` when the package data is rebuilt.
 """
 
 from __future__ import annotations

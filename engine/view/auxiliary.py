@@ -1,7 +1,7 @@
 """Facts about a sequence of entries that the published document names: batches, loops and the ids of calls.
 
-Computed when asked, in one pass, and kept nowhere, so they cannot be out of date. Called by the View's properties of
-the same names.
+Computed when asked, in one pass, and kept nowhere, so they cannot be out of date. Called by `window`, whose attributes
+have the same names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a View is made of: the conversation events a model gets to see, and the summaries that stand for forgotten ones.
 
-Owns the decision which events enter. Must not know of positions, gaps or properties. Called by the View, its
-properties and its condensations.
+Owns the decision which events enter. Must not know of positions, gaps or properties. Used all over this package, and by
+whatever shows or shortens what a model reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The worker's end of its socket: whole frames in and out, blocking, and never spoken by a forked child.
 
-Owns the socket. Must not know what the messages mean. Used by `main` and `effects`.
+Owns the socket. Must not know what the messages mean. Used by `main` and `effects`; the host knows its exit status.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
 
-Owns the numbering of effects within a run. Must not know which operations there are. Used by `names`; opened and
+Owns the numbering of effects within a run. Must not know which operations there are. `names` is given `ask`; opened and
 closed around each statement by `main`.
 """
 

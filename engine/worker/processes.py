@@ -2,7 +2,7 @@
 
 A brand is an odd number in RLIMIT_RTTIME, which means nothing to processes without real-time scheduling, is inherited
 by every descendant and survives exec, setsid and reparenting: the one way to find what a killed zygote left behind.
-Must not know why processes are ended. Used by `zygote`, `child` and, for the brand, by the host.
+Must not know why processes are ended. Used by the zygote, by all of a worker and, for the brand, by the host.
 """
 
 from __future__ import annotations

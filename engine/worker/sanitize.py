@@ -1,7 +1,8 @@
 """The one place where values are made fit for the outside: valid Unicode, 64-bit integers, finite floats.
 
 Encoders refuse lone surrogates and larger integers and turn NaN into null; user code produces all three. Called by
-`framing` for whatever it could not encode, and by `effects` for arguments. Must not know what the values mean.
+`framing` for whatever it could not encode, by `effects` for arguments, and by `summaries`. Must not know what the
+values mean.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the message lists of all providers have in common: roles, thinking blocks, fields that nobody reads.
 
-Must not know which provider it is. Used by the formats that are lists of messages.
+Must not know which provider it is. Used by every format.
 """
 
 from __future__ import annotations
