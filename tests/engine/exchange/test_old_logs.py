@@ -1,0 +1,79 @@
+"""Logs that an earlier program wrote, before fields that nothing read were dropped (`artifacts`, `tags`, `hash_seed`).
+
+`tests/data/sessions` holds its exports of two sessions, and its database with the first of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.exchange.jsonl_export import export_lines
+from engine.exchange.jsonl_import import import_lines
+from engine.execution import WORKER_DIED
+from engine.ports import SessionRow, Store
+from engine.store.memory import MemoryStore
+from engine.store.sqlite import SqliteStore
+from engine.timeline.index import Timeline
+from tests.support.stores import ROOT, CountingClock
+
+SESSIONS = ROOT / "tests" / "data" / "sessions"
+DROPPED = {"session_opened": "hash_seed", "statement_recorded": "tags", "execution_finished": "artifacts"}
+NAMES = ("direct", "scripted")
+
+
+def exported(store: Store, row: SessionRow) -> bytes:
+    return b"".join(export_lines(store, row.session_id))
+
+
+def imported(store: Store, data: bytes) -> SessionRow:
+    return import_lines(store, io.BytesIO(data), "it")
+
+
+def without_what_was_dropped(line: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(line)
+    dropped = DROPPED.get(fields.get("kind", ""))
+    if dropped is not None:
+        del fields[dropped]
+    return fields
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_old_log_is_exported_as_it_was_but_for_the_fields_that_were_dropped(store: Store, name: str) -> None:
+    data = (SESSIONS / f"{name}.jsonl").read_bytes()
+    found = exported(store, imported(store, data))
+    assert [json.loads(line) for line in found.splitlines()] == [
+        without_what_was_dropped(line) for line in data.splitlines()
+    ]
+    again = MemoryStore(CountingClock())
+    assert exported(again, imported(again, found)) == found
+    store.close()
+
+
+def test_an_old_database_holds_what_its_old_export_holds(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    path.write_bytes(gzip.decompress((SESSIONS / "direct.db.gz").read_bytes()))
+    old, fresh = SqliteStore(path, CountingClock()), MemoryStore(CountingClock())
+    row = imported(fresh, (SESSIONS / "direct.jsonl").read_bytes())
+    assert [replace(kept, size=row.size) for kept in old.rows()] == [row]
+    assert old.load(row.session_id) == fresh.load(row.session_id)
+    assert exported(old, row) == exported(fresh, row)
+    old.close()
+
+
+def test_the_timeline_of_an_old_log_has_what_came_of_each_statement() -> None:
+    store = MemoryStore(CountingClock())
+    timeline = Timeline()
+    for event in store.load(imported(store, (SESSIONS / "direct.jsonl").read_bytes()).session_id):
+        timeline.apply(event)
+    ends = [cell.finished for cell in timeline.cells if cell.finished is not None]
+    assert [end.value for end in ends if end.exception is None][:2] == ["[1, 2]", "3"]
+    assert [end.exception.type for end in ends if end.exception is not None] == [WORKER_DIED]
+    assert (len(ends), ends[-1].value) == (7, "6")
+    store.close()
