@@ -62,7 +62,7 @@ def test_text_that_is_not_unicode_is_refused_before_anything_is_kept(store: Stor
 def test_an_event_that_could_not_be_read_again_is_refused(store: Store) -> None:
     begun(store)
     nested: dict[str, object] = {}
-    for _ in range(5000):
+    for _ in range(100_000):
         nested = {"deeper": nested}
     stamp = {"seq": Seq(0), "event_id": EventId("e0")}
     finished = ExecutionFinished(

@@ -105,7 +105,9 @@ def test_a_new_store_gets_every_version_and_no_copy(tmp_path: Path) -> None:
 
 
 def test_a_newer_store_is_refused_and_left_alone(old: Path) -> None:
-    opened(old, (*MIGRATIONS, _next)).rows()
+    later = opened(old, (*MIGRATIONS, _next))
+    later.rows()
+    later.close()
     before = old.read_bytes()
     store = opened(old, MIGRATIONS)
     with pytest.raises(StoreTooNewError, match="upgrade rewindow") as caught:
