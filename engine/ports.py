@@ -8,7 +8,6 @@ length, because whoever implements a port reads its neighbours.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
@@ -60,8 +59,7 @@ class Files(Protocol):
 # --- the store -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
+class SessionRow(Struct, frozen=True, kw_only=True):
     """A session as a listing shows it. Times are seconds since the epoch.
 
     `size` is in bytes: its events as JSON, and the contents they name as the store packs them.
@@ -77,8 +75,7 @@ class SessionRow:
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class Collected(Struct, frozen=True, kw_only=True):
     """What `Store.collect` did: which sessions it deleted, which it left because they are in use, bytes given back."""
 
     deleted: tuple[SessionId, ...] = ()

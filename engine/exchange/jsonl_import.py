@@ -12,8 +12,9 @@ import tempfile
 from base64 import b64decode
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import IO, Any, Final, NoReturn, cast
+
+from msgspec.structs import replace
 
 from ..errors import InvalidEventError, InvalidRequestError
 from ..events import Event
@@ -22,8 +23,7 @@ from ..events.execution import EffectAnswered
 from ..ids import BlobDigest, SessionId
 from ..ports import SessionRow, Store
 from ..store.blobs import MAX_BLOB, digest_of, names_in
-from ..store.whole_session import encoded_items
-from ..store.writable import check_row
+from ..store.writable import check_row, encoded_items
 from .jsonl_export import FORMAT, VERSION
 
 MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000

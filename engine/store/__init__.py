@@ -1,41 +1,50 @@
-"""The implementations of `ports.Store`, in one declared order; the first is the default.
+"""The implementations of `ports.Store`, one row each; the first is the default.
 
-Must import nothing that costs time: a process that only asks for the list pays for no database. Called by whoever
-assembles a process, and by the contract tests, which run over every entry.
+A backend is a module and a row in STORES. Whoever makes a host chooses by name; there is no setting for it, because the
+only other backend today forgets its sessions at the end of the process, which no user can want of an agent that
+promises to resume them. Must import nothing that costs time: a maker imports its backend when it is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from ..errors import InvalidRequestError
+from ..ports import Clock, Store
 
-    from ..ports import Clock, Store
+DATABASE: Final = "sessions.db"
+"""The file of the default backend in the state directory."""
 
 
 def _sqlite(path: Path, clock: Clock) -> Store:
-    from .sqlite import SqliteStore
+    from .sqlite import SqliteStore  # for start-up: paid by whoever opens it
 
     return SqliteStore(path, clock)
 
 
 def _memory(_path: Path, clock: Clock) -> Store:
-    from .memory import MemoryStore
+    from .memory import MemoryStore  # for start-up, as above
 
     return MemoryStore(clock)
 
 
-STORES: tuple[tuple[str, Callable[[Path, Clock], Store]], ...] = (("sqlite", _sqlite), ("memory", _memory))
-"""Name and maker of each kind. A maker takes the database's path (unused by `memory`) and performs no I/O."""
+Maker = Callable[[Path, Clock], Store]
+
+STORES: Final[tuple[tuple[str, Maker], ...]] = (("sqlite", _sqlite), ("memory", _memory))
+"""Name and maker of each backend. A maker takes the database's path (unused by `memory`) and performs no I/O."""
+DEFAULT: Final = STORES[0][0]
 
 
-DATABASE: Final = "sessions.db"
-"""What the default kind is called in the state directory."""
+def open_store(state_dir: Path, clock: Clock, kind: str = DEFAULT) -> Store:
+    """The backend called `kind`, whose database is DATABASE in the user's state directory; performs no I/O.
 
-
-def open_store(state_dir: Path, clock: Clock) -> Store:
-    """The default kind, as DATABASE in the user's state directory; performs no I/O."""
-    _, make = STORES[0]
+    Raises:
+        InvalidRequestError: no row of STORES has that name.
+    """
+    makers: dict[str, Maker] = dict(STORES)
+    make = makers.get(kind)
+    if make is None:
+        raise InvalidRequestError(f"no store is called {kind!r}; there is {', '.join(makers)}")
     return make(state_dir / DATABASE, clock)

@@ -1,7 +1,7 @@
 """One SQLite file: made privately, recognised, migrated, and connections to it with the settings that durability needs.
 
 WAL with synchronous=FULL: a commit that returned survives power loss, and readers never wait for the writer. Must not
-know what an event is. Used by `sqlite` for reading and by `writer` for writing.
+know what an event is. Used by `sqlite` for reading, by `writer` and `removal` for writing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_busy(error: BaseException) -> bool:
     return _code(error) == sqlite3.SQLITE_BUSY
 
 
-def patiently(action: Callable[[], _Result]) -> _Result:
+def retry_while_busy(action: Callable[[], _Result]) -> _Result:
     """Performs the action, again where other processes kept it from happening, a bounded number of times."""
     for attempt in range(1, _ATTEMPTS):
         try:
@@ -98,7 +98,7 @@ class Database:
                 f"cannot make {printable(path)}: {error.strerror}; make its directory writable or choose another path"
             ) from error
         with self._explained():
-            self._idle.append(patiently(self._first_connection))
+            self._idle.append(retry_while_busy(self._first_connection))
 
     def connect(self) -> sqlite3.Connection:
         """A connection in autocommit mode; transactions are begun and ended by statements. Raises sqlite3.Error."""
@@ -142,7 +142,7 @@ class Database:
         For what is done once and waited for; sessions that are written to have the writer.
         """
         with self.reading() as connection:  # which closes the connection after an error, and so rolls back
-            patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
             self.check_version(connection)
             yield connection
             connection.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""`ports.Store` in memory: for tests, and for a host that finds no disk to write to and says so.
+"""`ports.Store` in memory: for tests, and for programs that embed the engine and keep nothing.
 
 Keeps the JSON that the durable store would keep, so that the two can be told apart by nothing but a restart. Commits
 are immediate: the listener is called by `submit` itself, on the caller's thread. Must not know what events mean.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from ..events import Event
@@ -17,8 +18,7 @@ from ..events.codec import decode
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, Collected, CommitListener, SessionRow
 from .blobs import digest_of, names_in, pack, unpack
-from .whole_session import encoded_items
-from .writable import WritableSession, check_title, stamped_row
+from .writable import WritableSession, check_title, encoded_items, stamped_row
 
 
 class MemoryStore:
@@ -27,7 +27,7 @@ class MemoryStore:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._mutex = threading.RLock()
-        self._held: dict[SessionId, WritableSession] = {}
+        self._acquired: dict[SessionId, WritableSession] = {}
         self._rows: dict[SessionId, SessionRow] = {}
         self._events: dict[SessionId, list[str]] = {}
         self._blobs: dict[BlobDigest, bytes] = {}
@@ -41,30 +41,30 @@ class MemoryStore:
         Raises:
             InvalidRequestError: the id is taken or could not name a file, or a text of the row is not Unicode.
         """
-        fresh = stamped_row(row, self._clock)
+        unstored = stamped_row(row, self._clock)
         with self._mutex:
             self._check_open()
-            if row.session_id in self._held or row.session_id in self._rows:
+            if row.session_id in self._acquired or row.session_id in self._rows:
                 raise InvalidRequestError(f"there is a session {row.session_id} already; choose another id")
-            self._held[row.session_id] = WritableSession(row.session_id, fresh=fresh)
+            self._acquired[row.session_id] = WritableSession(row.session_id, unstored=unstored)
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
         with self._mutex:
             self._check_open()
-            held = self._held.get(session_id)
-            if held is not None:
-                held.attach(committed)
-                held.report()
+            session = self._acquired.get(session_id)
+            if session is not None:
+                session.attach(committed)
+                session.report()
                 return
             row = self._rows.get(session_id)
             if row is None:
                 raise SessionNotFoundError(session_id)
             last = Seq(row.events - 1)
-            self._held[session_id] = WritableSession(session_id, row.events, last, last, committed)
+            self._acquired[session_id] = WritableSession(session_id, row.events, last, last, committed)
 
     def release(self, session_id: SessionId) -> None:
         with self._mutex:
-            self._held.pop(session_id, None)
+            self._acquired.pop(session_id, None)
 
     def submit(self, session_id: SessionId, event: Event) -> None:
         """As in the port.
@@ -74,25 +74,25 @@ class MemoryStore:
             StoreError: this store does not hold the session.
         """
         with self._mutex:
-            held = self._holding(session_id)
-            json = held.encoded(event)
-            row = held.fresh or self._rows[session_id]
-            held.fresh = None
-            held.next_seq += 1
-            held.committed = event.seq
+            session = self._writable(session_id)
+            json = session.encoded(event)
+            row = session.unstored or self._rows[session_id]
+            session.unstored = None
+            session.next_seq += 1
+            session.committed = event.seq
             names = names_in(json)
             size = row.size + self._keep(session_id, json, names)
             self._unnamed.difference_update(names)
-            self._rows[session_id] = replace(row, events=held.next_seq, updated_at=self._clock.now(), size=size)
-        held.report()
+            self._rows[session_id] = replace(row, events=session.next_seq, updated_at=self._clock.now(), size=size)
+        session.report()
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
-        """As in the port. Raises StoreError for a session that is not held, InvalidRequestError for bad text."""
+        """As in the port. Raises StoreError for a session that is not acquired, InvalidRequestError for bad text."""
         check_title(title)
         with self._mutex:
-            held = self._holding(session_id)
-            if held.fresh is not None:
-                held.fresh = replace(held.fresh, title=title)
+            session = self._writable(session_id)
+            if session.unstored is not None:
+                session.unstored = replace(session.unstored, title=title)
             else:
                 self._rows[session_id] = replace(self._rows[session_id], title=title)
 
@@ -106,8 +106,8 @@ class MemoryStore:
         """As in the port. Raises SessionNotFoundError."""
         with self._mutex:
             self._check_open()
-            held = self._held.get(session_id)
-            row = self._rows.get(session_id) or (held.fresh if held is not None else None)
+            session = self._acquired.get(session_id)
+            row = self._rows.get(session_id) or (session.unstored if session is not None else None)
         if row is None:
             raise SessionNotFoundError(session_id)
         return row
@@ -115,8 +115,8 @@ class MemoryStore:
     def rows(self) -> Sequence[SessionRow]:
         with self._mutex:
             self._check_open()
-            fresh = [held.fresh for held in self._held.values() if held.fresh is not None]
-            rows = [*self._rows.values(), *fresh]
+            unstored = [session.unstored for session in self._acquired.values() if session.unstored is not None]
+            rows = [*self._rows.values(), *unstored]
         return sorted(rows, key=lambda row: (row.updated_at, row.session_id), reverse=True)
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
@@ -140,7 +140,7 @@ class MemoryStore:
     def delete(self, session_id: SessionId) -> None:
         with self._mutex:
             self._check_open()
-            if session_id in self._held:
+            if session_id in self._acquired:
                 raise SessionInUseError(session_id, os.getpid())
             if self._rows.pop(session_id, None) is None:
                 raise SessionNotFoundError(session_id)
@@ -154,7 +154,7 @@ class MemoryStore:
         with self._mutex:
             self._check_open()
             old = [row for row in self._rows.values() if row.updated_at < older_than]
-            gone = [row for row in old if row.session_id not in self._held]
+            gone = [row for row in old if row.session_id not in self._acquired]
             for row in gone:
                 self.delete(row.session_id)
         in_use = tuple(row.session_id for row in old if row not in gone)
@@ -178,7 +178,7 @@ class MemoryStore:
     def close(self) -> None:
         with self._mutex:
             self._closed = True
-            self._held.clear()
+            self._acquired.clear()
 
     def _keep(self, session_id: SessionId, json: str, names: Iterable[BlobDigest]) -> int:
         # Returns the bytes by which the session has grown.
@@ -188,12 +188,12 @@ class MemoryStore:
         refs |= new
         return len(json.encode()) + sum(len(self._blobs[digest]) for digest in new)
 
-    def _holding(self, session_id: SessionId) -> WritableSession:
+    def _writable(self, session_id: SessionId) -> WritableSession:
         self._check_open()
-        held = self._held.get(session_id)
-        if held is None:
+        session = self._acquired.get(session_id)
+        if session is None:
             raise StoreError(f"session {session_id} is not open for writing here; acquire it first")
-        return held
+        return session
 
     def _check_open(self) -> None:
         if self._closed:

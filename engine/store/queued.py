@@ -1,6 +1,7 @@
 """What the writer's queue holds: each change as a value that knows its statements, and the barrier to wait behind.
 
-Must not decide anything, nor import SQLite. Made by `sqlite`, applied by `writer` inside one transaction.
+Must not decide anything, nor import SQLite. Made by `sqlite`, written by `writer` inside one transaction;
+`whole_session` uses the same statements.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .blobs import pack
 from .rows import INSERT_SESSION, row_values
 from .writable import WritableSession
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # for start-up: `sqlite` imports this module before the first call that needs a database
     from sqlite3 import Connection
 
 INSERT_EVENT: Final = "INSERT INTO events (session, seq, branch, kind, json) VALUES (?, ?, ?, ?, ?)"
@@ -52,7 +53,7 @@ def refer(connection: Connection, session_id: SessionId, names: Iterable[BlobDig
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    held: WritableSession
+    session: WritableSession
     row: SessionRow
 
     def write(self, connection: Connection) -> None:
@@ -67,7 +68,7 @@ class Append:
     `names` are the digests in it, `contents` those of them that are not known to be stored.
     """
 
-    held: WritableSession
+    session: WritableSession
     values: tuple[SessionId, Seq, str, str, str]
     at: float
     names: tuple[BlobDigest, ...] = ()
@@ -80,18 +81,18 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Retitle:
-    held: WritableSession
+    session: WritableSession
     title: str | None
 
     def write(self, connection: Connection) -> None:
-        connection.execute(_UPDATE_TITLE, (self.title, self.held.session_id))
+        connection.execute(_UPDATE_TITLE, (self.title, self.session.session_id))
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
     """Somebody listens from now on who may have missed a position."""
 
-    held: WritableSession
+    session: WritableSession
 
     def write(self, connection: Connection) -> None:
         pass

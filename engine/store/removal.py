@@ -1,6 +1,6 @@
 """Taking sessions out of a database, with the contents that nothing names any more, and giving the space back.
 
-Must not know who holds a session: `sqlite` has its lock before it calls. A new database is made with incremental
+Must not know who has acquired a session: `sqlite` has its lock before it calls. A new database is made with incremental
 vacuum, so that space is given back in steps between which others write (1 GB in 70 s). A whole VACUUM copies what is
 left, which is faster where that is little, but keeps writers waiting; it is done only where nobody has a session. One
 of the first version needs it once, because it was made without incremental vacuum.
@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from .database import patiently
-
-if TYPE_CHECKING:
-    from ..ids import SessionId
-    from .database import Database
+from ..ids import SessionId
+from .database import Database, retry_while_busy
 
 _STEP_PAGES: Final = 500
 """Pages that one transaction gives back: 2 MB in some 80 ms. Larger steps are no faster on the whole."""
@@ -58,7 +55,7 @@ def give_back(database: Database, alone: bool) -> None:
         stepwise = bool(_number(connection, "auto_vacuum"))
         if alone and (used < min(free, _FEW_PAGES) or not stepwise):
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            patiently(lambda: connection.execute("VACUUM"))
+            retry_while_busy(lambda: connection.execute("VACUUM"))
         elif stepwise:
             _step_by_step(connection)
         with contextlib.suppress(sqlite3.Error):  # because a reader may need the WAL; the next checkpoint cuts it
@@ -68,7 +65,7 @@ def give_back(database: Database, alone: bool) -> None:
 def _step_by_step(connection: sqlite3.Connection) -> None:
     free = _number(connection, "freelist_count")
     while free:
-        patiently(lambda: connection.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall())
+        retry_while_busy(lambda: connection.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall())
         left = _number(connection, "freelist_count")
         if left >= free:  # because somebody else frees pages meanwhile; they are for the next time
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from .blobs import names_in
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # for start-up, as in `queued`
     from sqlite3 import Connection
 
 APPLICATION_ID: Final = 0x52574E44

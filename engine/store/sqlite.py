@@ -11,8 +11,11 @@ import contextlib
 import os
 import threading
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from ..events import Event
@@ -24,9 +27,7 @@ from .rows import SELECT_ROWS, decoded, row_of
 from .schema import MIGRATIONS, Migration
 from .writable import WritableSession, check_title, stamped_row
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+if TYPE_CHECKING:  # for start-up, as in `_open`
     from .database import Database
     from .locks import SessionLocks
     from .writer import Writer
@@ -58,7 +59,7 @@ class SqliteStore:
         self._busy_seconds = busy_seconds
         self._migrations = migrations
         self._mutex = threading.RLock()
-        self._held: dict[SessionId, WritableSession] = {}
+        self._acquired: dict[SessionId, WritableSession] = {}
         self._opened: _Parts | None = None
         self._closed = False
 
@@ -69,15 +70,15 @@ class SqliteStore:
             InvalidRequestError: the id is taken or could not name a file, or a text of the row is not Unicode.
             SessionInUseError: another process is creating a session of that id.
         """
-        fresh = stamped_row(row, self._clock)
+        unstored = stamped_row(row, self._clock)
         with self._mutex:
             parts = self._parts()
-            if row.session_id in self._held or self._stored(row.session_id) is not None:
+            if row.session_id in self._acquired or self._stored(row.session_id) is not None:
                 raise _taken(row.session_id)
             with self._locked(parts, row.session_id) as found:
                 if found is not None:
                     raise _taken(row.session_id)
-            self._held[row.session_id] = WritableSession(row.session_id, fresh=fresh)
+            self._acquired[row.session_id] = WritableSession(row.session_id, unstored=unstored)
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
         """As in the port; after `create` it only brings the listener.
@@ -88,10 +89,10 @@ class SqliteStore:
         """
         with self._mutex:
             parts = self._parts()
-            held = self._held.get(session_id)
-            if held is not None:
-                held.attach(committed)
-                parts.writer.put(Listen(held))
+            session = self._acquired.get(session_id)
+            if session is not None:
+                session.attach(committed)
+                parts.writer.put(Listen(session))
                 return
             if self._stored(session_id) is None:
                 raise SessionNotFoundError(session_id)
@@ -99,13 +100,13 @@ class SqliteStore:
                 if row is None:
                     raise SessionNotFoundError(session_id)
             last = Seq(row.events - 1)
-            self._held[session_id] = WritableSession(session_id, row.events, last, last, committed)
+            self._acquired[session_id] = WritableSession(session_id, row.events, last, last, committed)
 
     def release(self, session_id: SessionId) -> None:
-        """As in the port; does nothing for a session that is not held. Not to be called by a commit listener."""
+        """As in the port; does nothing for a session that is not acquired. Not to be called by a commit listener."""
         with self._mutex:
-            held = self._held.pop(session_id, None)
-        if held is not None and self._opened is not None:
+            session = self._acquired.pop(session_id, None)
+        if session is not None and self._opened is not None:
             self._opened.writer.drain()
             self._opened.locks.release(session_id)
 
@@ -118,34 +119,34 @@ class SqliteStore:
             StoreError: this store does not hold the session.
         """
         with self._mutex:
-            held = self._holding(session_id)
-            json = held.encoded(event)
+            session = self._writable(session_id)
+            json = session.encoded(event)
             writer = self._parts().writer
-            if held.next_seq == 0 and held.fresh is not None:
-                writer.put(Create(held, held.fresh))
+            if session.next_seq == 0 and session.unstored is not None:
+                writer.put(Create(session, session.unstored))
             values = (session_id, event.seq, event.branch_id, event.kind, json)
             names = names_in(json)
             contents = tuple(content for content in map(writer.unsaved, names) if content is not None)
-            writer.put(Append(held, values, self._clock.now(), names, contents))
-            held.next_seq += 1
+            writer.put(Append(session, values, self._clock.now(), names, contents))
+            session.next_seq += 1
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
         """As in the port. Raises what `submit` raises, and InvalidRequestError for a title that is not Unicode."""
         check_title(title)
         with self._mutex:
-            held = self._holding(session_id)
-            held.check_writable()
-            fresh = held.fresh  # read once, because the writer takes it away when it is stored
-            if fresh is not None:
-                held.fresh = replace(fresh, title=title)
-            if held.next_seq:
-                self._parts().writer.put(Retitle(held, title))
+            session = self._writable(session_id)
+            session.check_writable()
+            unstored = session.unstored  # read once, because the writer takes it away when it is stored
+            if unstored is not None:
+                session.unstored = replace(unstored, title=title)
+            if session.next_seq:
+                self._parts().writer.put(Retitle(session, title))
 
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         """As in the port. Waits for what this process has submitted to the session; shows what is committed."""
         parts = self._parts()
-        held = self._held.get(session_id)
-        if held is not None and held.failure is None and held.committed < held.next_seq - 1:
+        session = self._acquired.get(session_id)
+        if session is not None and session.failure is None and session.committed < session.next_seq - 1:
             parts.writer.drain()
         with parts.database.reading() as connection:
             values = (session_id, since, -1 if limit is None else limit)
@@ -156,18 +157,22 @@ class SqliteStore:
 
     def row(self, session_id: SessionId) -> SessionRow:
         """As in the port: what is committed, or what `create` was given. Raises SessionNotFoundError."""
-        held = self._held.get(session_id)
-        fresh = held.fresh if held is not None else None
-        row = self._stored(session_id) or fresh
+        session = self._acquired.get(session_id)
+        unstored = session.unstored if session is not None else None
+        row = self._stored(session_id) or unstored
         if row is None:
             raise SessionNotFoundError(session_id)
         return row
 
     def rows(self) -> Sequence[SessionRow]:
-        fresh = {held.session_id: held.fresh for held in tuple(self._held.values()) if held.fresh is not None}
+        unstored = {
+            session.session_id: session.unstored
+            for session in tuple(self._acquired.values())
+            if session.unstored is not None
+        }
         with self._parts().database.reading() as connection:
             stored = [row_of(values) for values in connection.execute(SELECT_ROWS).fetchall()]
-        rows = {**fresh, **{row.session_id: row for row in stored}}
+        rows = {**unstored, **{row.session_id: row for row in stored}}
         return sorted(rows.values(), key=lambda row: (row.updated_at, row.session_id), reverse=True)
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
@@ -234,13 +239,13 @@ class SqliteStore:
         """Commits what was submitted and gives all sessions back. Not to be called by a commit listener."""
         with self._mutex:
             self._closed = True
-            held = tuple(self._held)
-            self._held.clear()
+            acquired = tuple(self._acquired)
+            self._acquired.clear()
             parts, self._opened = self._opened, None
         if parts is not None:
             parts.writer.close()
             parts.database.close()
-            for session_id in held:
+            for session_id in acquired:
                 parts.locks.release(session_id)
 
     def _delete(self, session_id: SessionId, older_than: float | None) -> bool:
@@ -249,7 +254,7 @@ class SqliteStore:
 
         with self._mutex:
             parts = self._parts()
-            if session_id in self._held:
+            if session_id in self._acquired:
                 raise SessionInUseError(session_id, os.getpid())
             if self._stored(session_id) is None:
                 raise SessionNotFoundError(session_id)
@@ -285,11 +290,11 @@ class SqliteStore:
         database = Database(path, self._busy_seconds, self._migrations)
         return _Parts(database, Writer(database), SessionLocks(path))
 
-    def _holding(self, session_id: SessionId) -> WritableSession:
-        held = self._held.get(session_id)
-        if held is None:
+    def _writable(self, session_id: SessionId) -> WritableSession:
+        session = self._acquired.get(session_id)
+        if session is None:
             raise StoreError(f"session {session_id} is not open for writing here; acquire it first")
-        return held
+        return session
 
     @contextlib.contextmanager
     def _locked(self, parts: _Parts, session_id: SessionId) -> Generator[SessionRow | None]:

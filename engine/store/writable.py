@@ -1,7 +1,8 @@
 """A session that this process may write to, from `create` or `acquire` until `release`, and what it may be given.
 
 Owns the rules that every store applies before it takes anything: ids that can name a file, positions without gaps,
-text that can be encoded. Must not know where things are kept. Used by each store of the registry.
+text that can be encoded. Must not know where things are kept. Used by each store of the registry, and by imports, which
+check before they write.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import replace
 
 from ..errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionReadOnlyError
 from ..events import UNSTAMPED, Event
 from ..events.codec import decode, encode
-from ..ids import Seq, SessionId
+from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, CommitListener, SessionRow
+from .blobs import digest_of, names_in
 
 _ID_LIMIT: Final = 128
 
 
 @dataclass(slots=True, eq=False)
 class WritableSession:
-    """`fresh` is the row of a session that is not stored yet; `committed` and `reported` are positions on its log."""
+    """`unstored` is the row of a session that is not in the store yet; `committed` and `reported` are positions."""
 
     session_id: SessionId
     next_seq: int = 0
@@ -31,7 +36,7 @@ class WritableSession:
     reported: Seq = UNSTAMPED
     listener: CommitListener | None = None
     failure: str | None = None
-    fresh: SessionRow | None = None
+    unstored: SessionRow | None = None
 
     def attach(self, listener: CommitListener) -> None:
         """Gives a session that was just created its listener.
@@ -85,6 +90,28 @@ class WritableSession:
             self.listener(self.committed, error)
         except Exception:  # because a listener's mistake must not stop the writer, which all sessions share
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+
+def encoded_items(
+    row: SessionRow, items: Iterable[Event | bytes]
+) -> Iterator[tuple[Event, str, dict[BlobDigest, bytes]]]:
+    """Each event with its JSON and the contents it names first; content that no event names is left out.
+
+    Raises:
+        InvalidEventError: another position is due, or the event cannot be kept as JSON.
+        InvalidRequestError: there is no event at all.
+    """
+    due = WritableSession(row.session_id)
+    waiting: dict[BlobDigest, bytes] = {}
+    for item in items:
+        if isinstance(item, bytes):
+            waiting[digest_of(item)] = item
+            continue
+        json = due.encoded(item)
+        due.next_seq += 1
+        yield item, json, {name: waiting.pop(name) for name in names_in(json) if name in waiting}
+    if not due.next_seq:
+        raise InvalidRequestError(f"session {row.session_id} has no events; there is nothing to keep")
 
 
 def stamped_row(row: SessionRow, clock: Clock) -> SessionRow:

@@ -1,7 +1,8 @@
 """The one thread that writes to a database: whatever was queued while it was busy goes into its next transaction.
 
-A session whose commit fails becomes read-only, and the others' changes are tried again without it. Listeners hear of
-positions only after COMMIT returned. Must not decide what may be written; `sqlite` did, and takes turns calling `put`.
+A session whose commit fails becomes read-only, and the others' changes are tried again without it. Listeners are told
+positions only after COMMIT returned. Must not decide what may be written; `sqlite` did, and calls `put` from one thread
+at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from .database import Database, explain, is_busy, patiently
+from .database import Database, explain, is_busy, retry_while_busy
 from .queued import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content
 from .writable import WritableSession
 
@@ -94,26 +95,26 @@ class Writer:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _commit(self, batch: Sequence[Change]) -> None:
-        changes = [change for change in batch if change.held.failure is None]
+        changes = [change for change in batch if change.session.failure is None]
         if not changes:
             return
         error = self._attempt(changes)
         if error is not None:
-            self._salvage(changes, error if is_busy(error) else None)
+            self._commit_separately(changes, error if is_busy(error) else None)
 
     def _attempt(self, changes: Sequence[Change]) -> Exception | None:
         try:
             self._transact(changes)
-        except Exception as error:  # because whatever stopped a commit, its sessions must hear of it
+        except Exception as error:  # because whatever stopped a commit, its sessions must be told
             return error
-        self._settle(changes)
+        self._note_committed(changes)
         return None
 
     def _transact(self, changes: Sequence[Change]) -> None:
         if self._connection is None:
             self._connection = self._database.connect()
         connection = self._connection
-        patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+        retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
         try:
             self._database.check_version(connection)
             self._write(connection, changes)
@@ -134,32 +135,32 @@ class Writer:
         connection.executemany(INSERT_EVENT, [change.values for change in appends])
         grown: dict[WritableSession, int] = {}
         for change in appends:
-            grown[change.held] = grown.get(change.held, 0) + change.refer(connection)
-        for held, change in {change.held: change for change in appends}.items():
-            values = (change.values[1] + 1, change.at, grown[held], held.session_id)
+            grown[change.session] = grown.get(change.session, 0) + change.refer(connection)
+        for session, change in {change.session: change for change in appends}.items():
+            values = (change.values[1] + 1, change.at, grown[session], session.session_id)
             connection.execute(UPDATE_SESSION, values)
 
-    def _salvage(self, changes: Sequence[Change], blocked: Exception | None) -> None:
+    def _commit_separately(self, changes: Sequence[Change], blocked: Exception | None) -> None:
         # Session by session, so that one session's failure stops nobody else. Where the whole database is `blocked`,
         # trying again would only make everybody wait that long once more.
         sessions: dict[WritableSession, list[Change]] = {}
         for change in changes:
-            sessions.setdefault(change.held, []).append(change)
-        for held, own in sessions.items():
+            sessions.setdefault(change.session, []).append(change)
+        for session, own in sessions.items():
             error = blocked or self._attempt(own)
             if error is not None:
-                self._fail(held, error)
+                self._fail(session, error)
 
-    def _settle(self, changes: Iterable[Change]) -> None:
+    def _note_committed(self, changes: Iterable[Change]) -> None:
         touched: dict[WritableSession, None] = {}
         for change in changes:
-            touched[change.held] = None
+            touched[change.session] = None
             if isinstance(change, Append):
                 self._forget(change.contents)
-                change.held.committed = change.values[1]
-                change.held.fresh = None
-        for held in touched:
-            held.report()
+                change.session.committed = change.values[1]
+                change.session.unstored = None
+        for session in touched:
+            session.report()
 
     def _forget(self, contents: Iterable[Content]) -> None:
         # Only what is the same object: the same content put again waits for an event that is still to come, which
@@ -169,9 +170,9 @@ class Writer:
                 if self._unsaved.get(content.digest) is content:
                     del self._unsaved[content.digest]
 
-    def _fail(self, held: WritableSession, error: Exception) -> None:
+    def _fail(self, session: WritableSession, error: Exception) -> None:
         failure = explain(self._database.path, error)
         reported = error if isinstance(error, StoreError) else StoreError(failure)
         if reported is not error:
             reported.__cause__ = error
-        held.fail(failure, reported)
+        session.fail(failure, reported)

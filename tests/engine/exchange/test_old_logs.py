@@ -8,11 +8,11 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.exchange.jsonl_export import export_lines
 from engine.exchange.jsonl_import import import_lines

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import InvalidEventError, SessionNotFoundError, StoreError
+from engine.errors import InvalidEventError, InvalidRequestError, SessionNotFoundError, StoreError
 from engine.ids import BlobDigest, Seq, SessionId
 from engine.ports import Clock, SessionRow, Store
 from engine.store import STORES, open_store
@@ -205,6 +205,21 @@ def test_any_interleaving_equals_a_plain_model(
             assert store.row(session_id).title == titles[session_id]
             assert heard[session_id].seqs in ([], sorted(set(heard[session_id].seqs)))
     store.close()
+
+
+@pytest.mark.parametrize("kind", [name for name, _ in STORES])
+def test_a_store_is_opened_by_the_name_of_its_kind(tmp_path: Path, kind: str) -> None:
+    store = open_store(tmp_path, CountingClock(), kind)
+    begun(store, events=1)
+    store.close()
+    again = open_store(tmp_path, CountingClock(), kind)
+    assert len(again.rows()) == (0 if kind == "memory" else 1)
+    again.close()
+
+
+def test_a_kind_of_store_that_is_none_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="'postgres'; there is sqlite, memory"):
+        open_store(tmp_path, CountingClock(), "postgres")
 
 
 def test_the_default_is_the_first_of_the_registry(tmp_path: Path) -> None:

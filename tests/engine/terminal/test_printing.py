@@ -7,9 +7,9 @@ import os
 import pty
 import re
 import subprocess
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from engine.events import Event
 from engine.events.conversation import RunStop, ToolCall, ToolResult
