@@ -1,28 +1,23 @@
-"""The command for people: `rewindow`. One file per command, one row each in COMMANDS.
+"""The command for people: `rewindow`. One file per command, one row each in `commands`.
 
-Owns exit codes and how errors are shown. May be slow to import (typer, rich); nothing on the protocols' start-up path
-comes here.
+Owns exit codes and how errors are shown. Must not know what a command does. Called by `rewindow_startup`; nothing on
+the way to a protocol's first answer comes here.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Final
 
 import typer
 
+from .. import __version__
 from ..errors import EngineError
-from ..exchange.commands.export_session import export_session
-from ..exchange.commands.import_session import IMPORT_EXAMPLES, import_session
 from ..terminal.printing import visible
-from .delete import delete
-from .doctor import doctor
-from .gc import gc
-from .sessions import sessions
-from .show import SHOW_EXAMPLES, show
+from .commands import COMMANDS
 
 EXAMPLES: Final = """\b
 Examples:
@@ -40,19 +35,8 @@ Editors start the agent themselves: configure the command `rewindow-acp`.
 Where sessions are kept, and everything else that can be set: docs/configuration.md.
 """
 
-COMMANDS: Final[tuple[tuple[str, Callable[..., None], str | None], ...]] = (
-    ("sessions", sessions, None),
-    ("show", show, SHOW_EXAMPLES),
-    ("export", export_session, None),
-    ("import", import_session, IMPORT_EXAMPLES),
-    ("delete", delete, None),
-    ("gc", gc, None),
-    ("doctor", doctor, None),
-)
-"""Name, function, and what stands below its help."""
 
-
-def _app() -> typer.Typer:
+def _app(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         help="See and examine the sessions of the Rewindow agent.",
         epilog=EXAMPLES,
@@ -62,16 +46,19 @@ def _app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    for name, command, examples in COMMANDS:
-        app.command(name, epilog=examples)(command)
+    for command in COMMANDS:
+        function = command.load() if command.name in arguments else _not_named
+        app.command(command.name, help=command.help, epilog=command.examples)(function)
     return app
+
+
+def _not_named() -> None:
+    raise AssertionError("a command runs only where the command line names it, and then it was loaded")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # slow, and only for --version
-
-        typer.echo(f"rewindow {version('rewindow')}")
+        typer.echo(f"rewindow {__version__}")
         raise typer.Exit
 
 
@@ -87,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         if isinstance(stream, TextIOWrapper):  # a test may have put something else there
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _app()(list(arguments), prog_name="rewindow", standalone_mode=False)
+        code = _app(arguments)(list(arguments), prog_name="rewindow", standalone_mode=False)
     except typer.Exit as leave:
         return leave.exit_code
     except typer.Abort:

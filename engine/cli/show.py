@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import typer
 
@@ -21,14 +20,6 @@ from ..terminal.printing import shown, visible, visible_json
 from ..timeline.index import Timeline
 from .calls import call_line
 from .cycles_text import cycles_text
-
-SHOW_EXAMPLES: Final = """\b
-Examples:
-  rewindow show ses_0193f2a1                   what was said and what ran, oldest first
-  rewindow show ses_0193 --cycles              each request with its steps and how it ended
-  rewindow show ses_0193 --cycles --json | jq .cycles[0].rounds
-  rewindow show ses_0193 --events | grep tool_result
-"""
 
 
 def show(
@@ -106,8 +97,8 @@ def _foreign(event: Event, ours: set[ToolCallId]) -> str | None:
 
 
 def _execution(event: ExecutionFinished, timeline: Timeline) -> str:
-    cell = next(cell for cell in timeline.cells if cell.statement.statement_id == event.statement_id)
-    head = _indented(f"{cell.statement.index}> ", cell.statement.source)
+    cell = timeline.cell(event.statement_id)
+    head = "?>" if cell is None else _indented(f"{cell.statement.index}> ", cell.statement.source)
     output = result_text(event)
     return head + (f"\n{_indented('    ', output)}" if output else "")
 

@@ -65,6 +65,10 @@ class Timeline:
         """Every statement of the branch, oldest first."""
         return tuple(self._cells.values())
 
+    def cell(self, statement_id: StatementId) -> Cell | None:
+        """The statement of that id, None where the log has none."""
+        return self._cells.get(statement_id)
+
     @property
     def names(self) -> Collection[str]:
         """Every name that a statement of the user's or a model's has bound so far."""

@@ -22,16 +22,6 @@ from ..jsonl_export import FORMAT
 from ..jsonl_import import import_lines
 from .import_foreign import Wanted, import_foreign
 
-IMPORT_EXAMPLES: Final = """\b
-Examples:
-  rewindow import kept.jsonl                   what `rewindow export` wrote, exactly as it was
-  rewindow import chat.json --cwd ~/project    messages of OpenAI or Anthropic, as JSON or JSON Lines
-  cat events/*.json | rewindow import -        a conversation of OpenHands
-
-\b
-Another program's conversation becomes an ordinary session, which an editor can load and go on with.
-What is no text becomes a note in the text; what was noted and what was left out is counted.
-"""
 OWN: Final = "rewindow"
 _NAMES: Final = (OWN, *(each.name for each in FORMATS))
 _HEADER: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())

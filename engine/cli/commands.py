@@ -1,0 +1,67 @@
+"""The commands there are, in the order of the help: a command is a file and a row here.
+
+A row holds all that the list of commands shows, so that a help text waits for no command's module. A module is imported
+where the command line names its command. Must not know what a command does. Called by `cli` and its tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final, NamedTuple, cast
+
+_SHOW_EXAMPLES: Final = """\b
+Examples:
+  rewindow show ses_0193f2a1                   what was said and what ran, oldest first
+  rewindow show ses_0193 --cycles              each request with its steps and how it ended
+  rewindow show ses_0193 --cycles --json | jq .cycles[0].rounds
+  rewindow show ses_0193 --events | grep tool_result
+"""
+_IMPORT_EXAMPLES: Final = """\b
+Examples:
+  rewindow import kept.jsonl                   what `rewindow export` wrote, exactly as it was
+  rewindow import chat.json --cwd ~/project    messages of OpenAI or Anthropic, as JSON or JSON Lines
+  cat events/*.json | rewindow import -        a conversation of OpenHands
+
+\b
+Another program's conversation becomes an ordinary session, which an editor can load and go on with.
+What is no text becomes a note in the text; what was noted and what was left out is counted.
+"""
+
+
+class Command(NamedTuple):
+    """One row. `module` is relative to this package; `help` is the function's docstring; `examples` stand below it."""
+
+    name: str
+    module: str
+    function: str
+    help: str
+    examples: str | None = None
+
+    def load(self) -> Callable[..., None]:
+        """The function that performs the command."""
+        return cast("Callable[..., None]", getattr(import_module(self.module, __package__), self.function))
+
+
+COMMANDS: Final = (
+    Command("sessions", ".sessions", "sessions", "List the sessions, the most recently used first."),
+    Command("show", ".show", "show", "Show a session's timeline, oldest first.", _SHOW_EXAMPLES),
+    Command(
+        "export",
+        "..exchange.commands.export_session",
+        "export_session",
+        "Write a session with everything it refers to as JSON lines, which `rewindow import` reads.",
+    ),
+    Command(
+        "import",
+        "..exchange.commands.import_session",
+        "import_session",
+        "Add an exported session or another program's conversation; nothing is added where anything is wrong with it.",
+        _IMPORT_EXAMPLES,
+    ),
+    Command(
+        "delete", ".delete", "delete", "Delete sessions with all they refer to; `rewindow gc` gives the space back."
+    ),
+    Command("gc", ".gc", "gc", "Delete the sessions that nobody has used for a while; those in use stay."),
+    Command("doctor", ".doctor", "doctor", "Check that sessions can be kept and statements can run here."),
+)
