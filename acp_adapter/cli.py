@@ -31,8 +31,7 @@ Sessions are listed by `rewindow sessions`.
 def main(arguments: Sequence[str]) -> int:
     """Runs the agent until its client leaves; returns the exit code: 0, or 2 for what cannot be used."""
     overrides = _parse(arguments) if arguments else {}
-    # Imports make much that lives on and no garbage; the server turns collection on when it has started.
-    gc.disable()
+    gc.disable()  # because imports make much that lives on and no garbage; see `_collect_garbage`
     # Because looking for pydantic's plugins reads the metadata of every package there is, and none is wanted here.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     read_fd, write_fd = divert()
@@ -48,18 +47,24 @@ def main(arguments: Sequence[str]) -> int:
 
     import anyio
 
-    from acp_adapter.connection import serve
+    from acp_adapter.serving import serve_descriptors
     from engine import Host
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
     try:
-        anyio.run(serve, read_fd, write_fd, Host(settings, os.environ, zygote=zygote))
+        anyio.run(serve_descriptors, read_fd, write_fd, Host(settings, os.environ, zygote=zygote), _collect_garbage)
     except InvalidRequestError as error:
         zygote.close()
         return _refused(error)
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _collect_garbage() -> None:
+    """Once everything is loaded: what is there now lives on, and is not looked at again."""
+    gc.freeze()
+    gc.enable()
 
 
 def _refused(error: Exception) -> int:
@@ -70,8 +75,7 @@ def _refused(error: Exception) -> int:
 def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     import argparse  # editors usually give no arguments
 
-    from engine import __version__
-    from engine.config.settings import SETTINGS
+    from engine import SETTINGS, __version__
 
     parser = argparse.ArgumentParser(
         "rewindow-acp",

@@ -1,95 +1,84 @@
-"""An open session as the editor sees it: the engine's session, the pump that shows it, its unanswered prompts."""
+"""An open session as the editor sees it: the engine's session, the pump that shows it, its unanswered prompts.
+
+Must not know the protocol's shapes, which are the codec's, nor other sessions, which are the connection's.
+
+What waits for what. A client must not get an update for a session whose id it has not been told, and whatever happens
+after a session is open must be shown to it. So the subscription begins at once, when the session is opened, and the
+pump begins to send when the response that names the session is out (`start`). In between, which is long where a load
+shows the whole history, prompts may come already, because a client that loads knows the id: they run, and what they
+publish waits in the subscription. A prompt is answered when its turn has ended, its last event is durable, and the pump
+has sent everything up to it; a question for permission is asked when everything before it was sent. Both therefore wait
+for `start`. If it will not come, because the request failed or the client left, `give_up` ends these waits.
+
+Whether anything is shown is the state of the pump (waiting, sending, over). Whether the session can be used is the
+state here: open, closing from when somebody asks for it, closed when its prompts are answered and it is free to be
+opened again. The two are independent: a session may be closed while the response that opens it is on its way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from enum import Enum, auto
 
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_adapter.rpc.peer import Peer
-from acp_adapter.wire.model import to_wire
+from acp_adapter.permissions import EditorPermissions
+from acp_adapter.pump import Pump
+from acp_adapter.rpc.methods import Remote
+from acp_adapter.wire.codec import Codec, Json
+from engine import Session, Ticket, TurnEnd
 from engine.errors import SessionReadOnlyError
 from engine.events import UNSTAMPED
 from engine.events.conversation import Attachment, PromptKind
-from engine.ids import Seq
-from engine.sessions.session import Session
-from engine.sessions.tickets import Ticket, TurnEnd
 
-if TYPE_CHECKING:
-    from acp_adapter.pump import Pump
+
+class State(Enum):
+    """Whether a session can be used; it only ever moves on."""
+
+    OPEN = auto()
+    CLOSING = auto()
+    CLOSED = auto()
 
 
 class Conversation:
-    """Binds a session to the connection that opened it.
+    """Binds a session to the connection that opened it."""
 
-    What shows it is loaded when it starts to be shown, because an editor waits for the answer to session/new.
-    """
-
-    def __init__(self, session: Session, peer: Peer[Any]) -> None:
+    def __init__(self, session: Session, peer: Remote, codec: Codec) -> None:
         self.session = session
         self._peer = peer
-        self._subscription = session.subscribe()
-        self._history = session.events
-        self._pump: Pump | None = None
-        self._started = anyio.Event()
-        self._is_shown = False
+        self._codec = codec
+        self._state = State.OPEN
         self._unanswered: set[Ticket] = set()
-        self.closed: anyio.Event | None = None
-        """Set when it is closed; there as soon as somebody closes it."""
-        self._answered = anyio.Event()
+        self._changed = anyio.Event()
+        self._pump = Pump(session.subscribe(), codec, session, self._send)
+        session.attach(EditorPermissions(session.session_id, peer, codec, self._pump.sent))
+
+    # --- what is shown ------------------------------------------------------------------------------------------------
 
     async def start(self, tasks: TaskGroup) -> None:
         """Begins to show what happens in the session; only after the response that names it. Not to be repeated."""
-        from acp_adapter.updates import available_commands
-
-        pump = self._prepare()
-        tasks.start_soon(pump.run)
-        self._is_shown = True
-        self._started.set()
-        await self.send(to_wire(available_commands()))
-
-    def _prepare(self) -> Pump:
-        from acp_adapter.client_ports import EditorPermissions
-        from acp_adapter.pump import Pump
-        from acp_adapter.updates import Updates
-
-        if self._pump is None:
-            updates = Updates(self.session.cwd)
-            updates.skip(self._history)
-            self._pump = Pump(self._subscription, updates, self.send)
-            self.session.attach(EditorPermissions(self.session.session_id, self._peer, self._shown))
-        return self._pump
-
-    async def _shown(self, seq: Seq) -> None:
-        await self._started.wait()
-        if self._is_shown:
-            assert self._pump is not None
-            await self._pump.sent(seq)
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether `start` was called."""
-        return self._is_shown
+        if self._state is State.CLOSED:
+            return
+        tasks.start_soon(self._pump.run)
+        await self._send(self._codec.updates.commands_update())
 
     def give_up(self) -> None:
         """Has nobody wait for `start`, which may not come: the request that opened this failed, or the client left."""
-        self._started.set()
-
-    async def send(self, update: dict[str, Any]) -> None:
-        """Sends one update of this session."""
-        await self._peer.notify("session/update", {"sessionId": self.session.session_id, "update": update})
+        self._pump.give_up()
 
     async def replay(self) -> None:
         """Shows again everything that was shown, once each, whatever happens meanwhile."""
-        from acp_adapter.updates import Updates
+        await self._pump.replay(self.session.events)
 
-        await self._prepare().replay(self.session, Updates(self.session.cwd))
+    async def _send(self, update: Json) -> None:
+        await self._peer.notify("session/update", {"sessionId": self.session.session_id, "update": update})
+
+    # --- prompts ------------------------------------------------------------------------------------------------------
 
     def accept(self, text: str, attachments: Sequence[Attachment], wanted: PromptKind | None) -> Ticket:
-        """Takes a prompt the moment its line is read."""
+        """Takes a prompt the moment its line is read. Raises SessionBusyError, SessionReadOnlyError."""
         ticket = self.session.accept(text, attachments, wanted)
         self._unanswered.add(ticket)
         return ticket
@@ -111,8 +100,7 @@ class Conversation:
                 end = await self._end(ticket)
         finally:
             self._unanswered.discard(ticket)
-            answered, self._answered = self._answered, anyio.Event()
-            answered.set()
+            self._notify()
         if end.failure is not None:
             raise end.failure
         return end
@@ -122,13 +110,47 @@ class Conversation:
         # A session that has become read-only will never publish what it could not commit.
         with suppress(SessionReadOnlyError):
             await self.session.durable(end.seq)
-            await self._shown(end.seq)
-            if self._is_shown:
-                assert self._pump is not None
-                await self._pump.caught_up()
+            await self._pump.sent(end.seq)
+            await self._pump.caught_up()
         return end
 
-    async def settled(self) -> None:
-        """Waits until every prompt has been answered."""
-        while self._unanswered:
-            await self._answered.wait()
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has begun to close it."""
+        return self._state is State.OPEN
+
+    async def close(self, release: Callable[[], Awaitable[None]]) -> None:
+        """Cancels what runs, waits until its prompts are answered, and has `release` free the session.
+
+        May be called twice; both return when it is closed.
+        """
+        if self._state is not State.OPEN:
+            await self.closed()
+            return
+        self._move(State.CLOSING)
+        self.session.begin_close()
+        try:
+            # A client that gives up waiting must not leave a session that can neither be used nor opened again.
+            with anyio.CancelScope(shield=True):
+                await self._until(lambda: not self._unanswered)
+                await release()
+        finally:
+            self._move(State.CLOSED)
+
+    async def closed(self) -> None:
+        """Waits until it is closed."""
+        await self._until(lambda: self._state is State.CLOSED)
+
+    def _move(self, state: State) -> None:
+        self._state = state
+        self._notify()
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await self._changed.wait()

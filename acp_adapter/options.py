@@ -1,39 +1,38 @@
-"""Modes and configuration options of a session in the wire's shape, always as complete lists."""
+"""The options of a session as a client is offered them, its mode first; and what the ids of these options mean.
+
+Ids of options that the protocol does not define start with an underscore, in every version of it. Must not know how an
+option looks on the wire. Used by handlers, and by the translation of events that change an option.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from acp_adapter.wire.v1.shapes.options import SelectConfigOption, SelectOption, SessionMode, SessionModeState
+from acp_adapter.replies import Choice, Option, Options
+from engine import MODES, OPTIONS, OptionValues
 from engine.errors import InvalidRequestError
-from engine.sessions.policy import MODES, OPTIONS, OptionValues
 
 MODE: Final = "mode"
-"""The option that mirrors the session's mode, for clients that know options and not modes."""
+"""The option that is the session's mode; the one id that the protocol defines."""
 
 
-def mode_state(options: OptionValues) -> SessionModeState:
-    """The modes there are, and the one in force."""
-    modes = [SessionMode(id=mode, name=name, description=text) for mode, (name, text) in MODES.items()]
-    return SessionModeState(current_mode_id=options.mode, available_modes=modes)
+def options_of(values: OptionValues) -> Options:
+    """Every option with its value."""
+    modes = tuple(Choice(mode, name, text) for mode, (name, text) in MODES.items())
+    mode = Option(MODE, "Mode", values.mode, modes, category=MODE)
+    others = (
+        Option(f"_{option}", name, values.values[option], _choices(meanings), text)
+        for option, (name, text, meanings) in OPTIONS.items()
+    )
+    return Options((mode, *others))
 
 
-def config_options(options: OptionValues) -> list[SelectConfigOption]:
-    """Every option with its value. Ids of options that the protocol does not define start with an underscore."""
-    modes = [SelectOption(value=mode, name=name, description=text) for mode, (name, text) in MODES.items()]
-    found = [SelectConfigOption(id=MODE, name="Mode", category="mode", current_value=options.mode, options=modes)]
-    for option, (name, text, values) in OPTIONS.items():
-        choices = [SelectOption(value=value, name=meaning) for value, meaning in values.items()]
-        found.append(
-            SelectConfigOption(
-                id=f"_{option}", name=name, description=text, current_value=options.values[option], options=choices
-            )
-        )
-    return found
+def _choices(meanings: dict[str, str]) -> tuple[Choice, ...]:
+    return tuple(Choice(value, name) for value, name in meanings.items())
 
 
-def option_named(config_id: str) -> str:
+def option_named(option_id: str) -> str:
     """The engine's name of an option. Raises InvalidRequestError for an id that was never offered."""
-    if config_id == MODE or (config_id.startswith("_") and config_id[1:] in OPTIONS):
-        return config_id.removeprefix("_")
-    raise InvalidRequestError(f"there is no option {config_id!r}")
+    if option_id == MODE or (option_id.startswith("_") and option_id[1:] in OPTIONS):
+        return option_id.removeprefix("_")
+    raise InvalidRequestError(f"there is no option {option_id!r}")

@@ -1,80 +1,121 @@
 """Carries what a session publishes to the editor: in order, merged, and never faster than an editor can draw.
 
 The first piece of a stream goes out at once; pieces that follow within a frame are joined. Knows when everything up to
-an event was handed to the peer, which is what a prompt's response has to wait for, and what a replay goes up to. One
-per open session.
+an event was sent, which is what a prompt's response has to wait for, and what a replay goes up to. One per open
+session. Must not know the protocol: what is sent for an event is written by the connection's codec.
+
+The pump owns what has been shown (`wire.shown`) and what is being streamed (`streams`). `run` and `replay` share one
+lock, so that a replay begins and ends between two batches: it translates the log from its start up to the last event
+that was sent, adds what is being streamed, and leaves what has been shown at the state it ends with. Whatever is on
+the log and not sent yet comes through `run` afterwards, so nothing is missing and nothing comes twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from enum import Enum, auto
+from typing import Final, cast
 
 import anyio
 
-from acp_adapter.updates import Updates
-from acp_adapter.wire.model import to_wire
-from engine.events import Event
-from engine.ids import Seq
-from engine.sessions.session import Session
-from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
-from engine.sessions.subscription import Subscription
+from acp_adapter.facts import Facts
+from acp_adapter.streams import Streams
+from acp_adapter.wire.codec import Codec, Json
+from acp_adapter.wire.shown import NOTHING_SHOWN
+from engine import Item, OutputStreamed, ReasoningStreamed, Seq, Subscription, TextStreamed
+from engine.events import AnyEvent, Event
 
 FRAME_SECONDS: Final = 1 / 60
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-"""Hands one update, as JSON, to the peer; waits while the editor does not read."""
+Send = Callable[[Json], Awaitable[None]]
+"""Sends one update; waits while the editor does not read."""
+
+
+class State(Enum):
+    """Whether anything is sent. Who waits for something to be sent goes on when it is over."""
+
+    WAITING = auto()
+    """Not yet: the client has not been told of the session."""
+    SENDING = auto()
+    OVER = auto()
+    """The subscription has ended; or nothing was sent so far, and perhaps never will be."""
 
 
 class Pump:
-    """Moves items from a subscription to the peer until the subscription ends."""
+    """Moves items from a subscription to the editor until the subscription ends."""
 
-    def __init__(self, subscription: Subscription, updates: Updates, send: Send) -> None:
+    def __init__(self, subscription: Subscription, codec: Codec, facts: Facts, send: Send) -> None:
         self._subscription = subscription
-        self._updates = updates
+        self._codec = codec
+        self._facts = facts
         self._send = send
+        self._shown = NOTHING_SHOWN
+        self._streams = Streams()
         self._sent = subscription.after
         self._handled = 0
         self._progress = anyio.Event()
-        self._ended = False
+        self._state = State.WAITING
         self._turn = anyio.Lock()
 
     async def run(self) -> None:
+        """Sends what is published until the subscription ends."""
+        self._state = State.SENDING
         try:
             async for batch in self._subscription.batches(FRAME_SECONDS):
                 async with self._turn:
                     for item in merged(batch):
-                        for update in self._updates.live(item):
-                            await self._send(to_wire(update))
+                        for update in self._live_updates(item):
+                            await self._send(update)
                         if isinstance(item, Event):
                             self._advance(item.seq)
                 self._handled += len(batch)
                 self._advance(self._sent)
         finally:
-            self._ended = True
+            self._state = State.OVER
             self._advance(self._sent)
 
-    async def replay(self, session: Session, updates: Updates) -> None:
-        """Shows again, through the fresh `updates`, what was shown so far; `run` pauses and then goes on after it.
+    def give_up(self) -> None:
+        """Has nobody wait for `run`, where it was not called."""
+        if self._state is State.WAITING:
+            self._state = State.OVER
+            self._advance(self._sent)
 
-        What is on the log and not shown yet is left to `run`, so that nothing is missing and nothing comes twice.
-        """
+    def _live_updates(self, item: Item) -> Sequence[Json]:
+        match item:
+            case TextStreamed() | ReasoningStreamed():
+                self._streams.add(item)
+                return [self._codec.updates.message_update(item)]
+            case OutputStreamed():
+                return [self._codec.updates.output_update(item.tool_call_id, self._streams.printed(item))]
+            case _:
+                event = cast("AnyEvent", item)
+                self._streams.end(event)
+                self._shown, updates = self._codec.updates.event_updates(event, self._shown, self._facts, is_live=True)
+                return updates
+
+    async def replay(self, events: Sequence[AnyEvent]) -> None:
+        """Shows again what was sent so far; `events` is the log."""
         async with self._turn:
-            for event in session.events[: self._sent + 1]:
-                for update in updates.replayed(event):
-                    await self._send(to_wire(update))
-            for update in self._updates.unfinished():
-                await self._send(to_wire(update))
+            shown = NOTHING_SHOWN
+            for event in events[: self._sent + 1]:
+                shown, updates = self._codec.updates.event_updates(event, shown, self._facts, is_live=False)
+                for update in updates:
+                    await self._send(update)
+            self._shown = shown
+            for piece in self._streams.messages:
+                await self._send(self._codec.updates.message_update(piece))
+            for call, text in self._streams.output:
+                await self._send(self._codec.updates.output_update(call, text))
 
     async def sent(self, seq: Seq) -> None:
-        """Waits until everything up to the event at `seq` was handed to the peer, or nothing more will be."""
-        while self._sent < seq and not self._ended:
+        """Waits until everything up to the event at `seq` was sent, or nothing more will be."""
+        while self._state is State.WAITING or (self._state is State.SENDING and self._sent < seq):
             await self._progress.wait()
 
     async def caught_up(self) -> None:
-        """Waits until everything that was published so far, signals included, was handed to the peer."""
+        """Waits until everything that was published so far, signals included, was sent, or nothing more will be."""
         published = self._subscription.published
-        while self._handled < published and not self._ended:
+        while self._state is State.SENDING and self._handled < published:
             await self._progress.wait()
 
     def _advance(self, seq: Seq) -> None:

@@ -1,7 +1,8 @@
 """The methods this agent serves: one file each, one line each.
 
-A handler's module, with the wire models it needs, is loaded when its method is first called: an editor that starts us
-waits for `initialize` alone.
+A handler's module is loaded when its method is first called, or ahead of time (`stages`): an editor that starts us
+waits for `initialize` alone. Handlers know the connection and the plain values of `requests` and `replies`; how these
+look on the wire is the codec's.
 """
 
 from __future__ import annotations

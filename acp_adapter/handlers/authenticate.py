@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from acp_adapter.errors import Code, ProtocolError
+from acp_adapter.connection import Connection
+from acp_adapter.requests import Authenticate
+from acp_adapter.rpc.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.shapes.initialize import AuthenticateRequest
-
-if TYPE_CHECKING:
-    from acp_adapter.connection import Connection
 
 
-async def _handle(context: Context[Connection, None], params: AuthenticateRequest) -> None:
+async def _handle(context: Context[Connection, None], params: Authenticate) -> None:
     raise ProtocolError(Code.INVALID_PARAMS, "methodId: this agent has no authentication methods and needs none")
 
 
-METHOD: Final = Method("authenticate", AuthenticateRequest, None, _handle)
+METHOD: Final = Method("authenticate", None, _handle, needs_initialization=False)

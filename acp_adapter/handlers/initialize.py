@@ -1,49 +1,24 @@
-"""`initialize`: which version is spoken and what this agent can do.
-
-Every requested version is answered with the one we speak: a client that asks for a newer one gets our latest, as
-version 1 of the protocol wants it. What is advertised here is served, and a test holds the two together.
-"""
+"""`initialize`: which version is spoken, and who we are. What this agent can do is said by the version's codec."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
+from acp_adapter.connection import Connection
+from acp_adapter.replies import Initialized
+from acp_adapter.requests import Initialize
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.model import Empty
-from acp_adapter.wire.v1.shapes.initialize import (
-    AgentCapabilities,
-    Implementation,
-    InitializeRequest,
-    InitializeResponse,
-    PromptCapabilities,
-    SessionCapabilities,
-)
 from engine import __version__
 
-if TYPE_CHECKING:
-    from acp_adapter.connection import Connection
 
-PROTOCOL_VERSION: Final = 1
-
-
-def _accept(connection: Connection, params: InitializeRequest) -> None:
-    connection.initialized(params.client_capabilities)
+def _accept(connection: Connection, params: Initialize) -> None:
+    connection.initialize(params.version)
 
 
-async def _handle(context: Context[Connection, None], params: InitializeRequest) -> InitializeResponse:
-    context.after_response(context.connection.load_engine)
-    return InitializeResponse(
-        protocol_version=PROTOCOL_VERSION,
-        agent_capabilities=AgentCapabilities(
-            load_session=True,
-            prompt_capabilities=PromptCapabilities(image=False, audio=False, embedded_context=True),
-            session_capabilities=SessionCapabilities(
-                list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=Empty()
-            ),
-        ),
-        auth_methods=[],
-        agent_info=Implementation(name="rewindow", title="Rewindow", version=__version__),
-    )
+async def _handle(context: Context[Connection, None], params: Initialize) -> Initialized:
+    context.after_response(partial(context.connection.prepare, "session"))
+    return Initialized(context.connection.codec.codec.version, __version__)
 
 
-METHOD: Final = Method("initialize", InitializeRequest, _accept, _handle, is_exclusive=True)
+METHOD: Final = Method("initialize", _accept, _handle, is_exclusive=True, needs_initialization=False)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from acp_adapter.connection import Connection
+from acp_adapter.conversation import Conversation
+from acp_adapter.requests import SessionRef
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.shapes.sessions import SessionRequest
-
-if TYPE_CHECKING:
-    from acp_adapter.connection import Connection
-    from acp_adapter.conversation import Conversation
 
 
-def _accept(connection: Connection, params: SessionRequest) -> Conversation:
-    connection.require_initialized()
+def _accept(connection: Connection, params: SessionRef) -> Conversation:
     conversation = connection.conversation(params.session_id)
     conversation.session.begin_close()
     return conversation
 
 
-async def _handle(context: Context[Connection, Conversation], params: SessionRequest) -> None:
+async def _handle(context: Context[Connection, Conversation], params: SessionRef) -> None:
     await context.connection.close(context.accepted)
 
 
-METHOD: Final = Method("session/close", SessionRequest, _accept, _handle)
+METHOD: Final = Method("session/close", _accept, _handle)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from acp_adapter.errors import Code, ProtocolError
+from acp_adapter.connection import Connection
+from acp_adapter.replies import SessionPage
+from acp_adapter.requests import ListSessions
+from acp_adapter.rpc.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.shapes.sessions import ListSessionsRequest, ListSessionsResponse, SessionInfo
-
-if TYPE_CHECKING:
-    from acp_adapter.connection import Connection
-    from engine.ports import SessionRow
+from engine import SessionRow
 
 PAGE: Final = 50
 
@@ -28,18 +26,11 @@ Place = tuple[float, str]
 _PLACE: Final = msgspec.json.Decoder(Place)
 
 
-def _accept(connection: Connection, params: ListSessionsRequest) -> None:
-    connection.require_initialized()
-
-
-async def _handle(context: Context[Connection, None], params: ListSessionsRequest) -> ListSessionsResponse:
+async def _handle(context: Context[Connection, None], params: ListSessions) -> SessionPage:
     after = _place_in(params.cursor) if params.cursor is not None else None
     rows = sorted(await context.connection.sessions.rows(), key=_place)
     rows = [row for row in rows if params.cwd in (None, row.cwd) and (after is None or _place(row) > after)]
-    page = [_info(row) for row in rows[:PAGE]]
-    if len(rows) <= PAGE:
-        return ListSessionsResponse(sessions=page)
-    return ListSessionsResponse(sessions=page, next_cursor=_cursor(_place(rows[PAGE - 1])))
+    return SessionPage(tuple(rows[:PAGE]), _cursor(_place(rows[PAGE - 1])) if len(rows) > PAGE else None)
 
 
 def _place(row: SessionRow) -> Place:
@@ -58,15 +49,4 @@ def _place_in(cursor: str) -> Place:
     return place
 
 
-def _info(row: SessionRow) -> SessionInfo:
-    updated = datetime.fromtimestamp(row.updated_at, UTC).isoformat()
-    return SessionInfo(
-        session_id=row.session_id,
-        cwd=row.cwd,
-        additional_directories=list(row.directories),
-        title=row.title,
-        updated_at=updated,
-    )
-
-
-METHOD: Final = Method("session/list", ListSessionsRequest, _accept, _handle)
+METHOD: Final = Method("session/list", None, _handle)

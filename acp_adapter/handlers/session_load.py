@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from acp_adapter.connection import Connection
+from acp_adapter.options import options_of
+from acp_adapter.replies import OpenedSession
+from acp_adapter.requests import SessionRef
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.shapes.sessions import LoadSessionRequest, LoadSessionResponse
-
-if TYPE_CHECKING:
-    from acp_adapter.connection import Connection
 
 
-def _accept(connection: Connection, params: LoadSessionRequest) -> None:
-    connection.require_initialized()
-
-
-async def _handle(context: Context[Connection, None], params: LoadSessionRequest) -> LoadSessionResponse:
-    from acp_adapter.options import config_options, mode_state  # loads the engine
-
+async def _handle(context: Context[Connection, None], params: SessionRef) -> OpenedSession:
     conversation = await context.connection.reopen(params.session_id, context, is_replayed=True)
-    options = conversation.session.options
-    return LoadSessionResponse(modes=mode_state(options), config_options=list(config_options(options)))
+    return OpenedSession(params.session_id, options_of(conversation.session.options))
 
 
-METHOD: Final = Method("session/load", LoadSessionRequest, _accept, _handle)
+METHOD: Final = Method("session/load", None, _handle)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from acp_adapter.connection import Connection
+from acp_adapter.requests import SetMode
 from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.v1.shapes.options import SetModeRequest
-
-if TYPE_CHECKING:
-    from acp_adapter.connection import Connection
 
 
-def _accept(connection: Connection, params: SetModeRequest) -> None:
-    connection.require_initialized()
-    connection.conversation(params.session_id).session.set_mode(params.mode_id)
+def _accept(connection: Connection, params: SetMode) -> None:
+    connection.conversation(params.session_id).session.set_mode(params.mode)
 
 
-async def _handle(context: Context[Connection, None], params: SetModeRequest) -> None:
+async def _handle(context: Context[Connection, None], params: SetMode) -> None:
     return None
 
 
-METHOD: Final = Method("session/set_mode", SetModeRequest, _accept, _handle)
+METHOD: Final = Method("session/set_mode", _accept, _handle)

@@ -1,7 +1,7 @@
 """Runs handlers through jsonrpcserver and turns whatever they do into one response.
 
 The one module that knows jsonrpcserver, and around its traps: it splats params into arguments (so they travel as a
-list of one model), puts exception text into `data` (so nothing but its own error type ever reaches it), and runs a
+list of one value), puts exception text into `data` (so nothing but its own error type ever reaches it), and runs a
 handler in a task outside of anyio's tree (so each handler has a cancel scope of its own there).
 """
 
@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import anyio
 
-from acp_adapter.errors import INTERNAL_ERROR, Code, WireError
+from acp_adapter.rpc.errors import INTERNAL_ERROR, Code, ToError, WireError
 from acp_adapter.rpc.messages import error_response
-from acp_adapter.rpc.methods import Incoming, Method
-from acp_adapter.wire.model import to_wire
+from acp_adapter.rpc.methods import Codec, Incoming, Method
 
 if TYPE_CHECKING:
     from jsonrpcserver.result import Result
 
 C = TypeVar("C")
-ToError = Callable[[Exception], WireError]
 _log = logging.getLogger(__name__)
 
 
@@ -59,7 +57,8 @@ def _as_it_is(message: Any) -> Any:
 class Dispatcher(Generic[C]):
     """The methods of one connection, as jsonrpcserver wants them."""
 
-    def __init__(self, methods: Mapping[str, Method[C, Any, Any]], to_error: ToError) -> None:
+    def __init__(self, methods: Mapping[str, Method[C, Any, Any]], codec: Codec, to_error: ToError) -> None:
+        self._codec = codec
         self._to_error = to_error
         self._methods: dict[str, Callable[..., Awaitable[Result]]] = dict.fromkeys(methods, self._run)
 
@@ -88,7 +87,7 @@ class Dispatcher(Generic[C]):
                 if incoming.failure is not None:
                     raise incoming.failure
                 result = await incoming.method.handler(incoming.context, params)
-                return Success({} if result is None else to_wire(result))
+                return Success(self._codec.write_result(incoming.method.name, result))
         except Exception as exc:
             error = self.error_of(exc, incoming.method.name)
         except anyio.get_cancelled_exc_class():

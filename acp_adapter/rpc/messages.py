@@ -10,7 +10,7 @@ from typing import Any, TypeGuard, cast
 
 from msgspec import Struct
 
-from acp_adapter.errors import WireError
+from acp_adapter.rpc.errors import WireError
 
 RequestId = int | str | None
 

@@ -1,7 +1,7 @@
 """Requests to the client: their ids, and which answer belongs to which.
 
-Must not know how messages travel. The peer puts a request on the wire under the id it gets here, and hands every
-response in; nothing that a client answers can do more than end one wait.
+Must not know how messages travel. The peer puts a request on the wire under the id it gets here, and passes every
+response on; nothing that a client answers can do more than end one wait.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import anyio
 
-from acp_adapter.errors import ConnectionClosedError, InvalidResultError, RemoteError, one_sentence
+from acp_adapter.rpc.errors import ConnectionClosedError, InvalidResultError, RemoteError, one_sentence
 from acp_adapter.rpc.messages import Response
 
 _log = logging.getLogger(__name__)

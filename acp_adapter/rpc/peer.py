@@ -1,7 +1,7 @@
 """One end of a JSON-RPC connection: reads, judges, dispatches and answers, and asks the other side in turn.
 
-Owns ordering, correlation, cancellation and the end of the connection. Must not know any method or the engine. The
-server builds one with its METHODS and awaits `run`; handlers reach it through their context.
+Owns ordering, correlation, cancellation and the end of the connection. Must not know any method, any shape of the wire
+or the engine. The server builds one with its methods and awaits `run`; handlers reach it through their context.
 
 Incoming lines are taken one at a time: what a row's `accept` does is done before the next line is looked at, so that
 a cancel in the same read finds its turn. Handlers then run side by side, begun in the order of their lines. All that
@@ -18,8 +18,8 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from acp_adapter.errors import Code, InvalidResultError, WireError
-from acp_adapter.rpc.dispatch import Dispatcher, ToError, unanswerable
+from acp_adapter.rpc.dispatch import Dispatcher, unanswerable
+from acp_adapter.rpc.errors import Code, InvalidResultError, ToError, WireError, WireShapeError
 from acp_adapter.rpc.framing import Broken, Frame, LineDecoder
 from acp_adapter.rpc.inflight import InFlight
 from acp_adapter.rpc.jsonline import ParseError, decode, encode
@@ -34,13 +34,12 @@ from acp_adapter.rpc.messages import (
     notification,
     request,
 )
-from acp_adapter.rpc.methods import Context, Incoming, Method
+from acp_adapter.rpc.methods import Admit, Codec, Context, Incoming, Method
 from acp_adapter.rpc.outbox import HIGH_WATER, Outbox
 from acp_adapter.rpc.outgoing import OutgoingRequests
-from acp_adapter.wire.model import WireModel, WireShapeError, from_wire, to_wire
 
 C = TypeVar("C")
-R = TypeVar("R", bound=WireModel)
+R = TypeVar("R")
 CANCEL_REQUEST: Final = "$/cancel_request"
 DEFAULT_GRACE: Final = 2.0
 _READ_LIMIT: Final = 4 * HIGH_WATER
@@ -59,6 +58,10 @@ async def _nothing() -> None:
     pass
 
 
+def _always(_: Method[Any, Any, Any]) -> None:
+    pass
+
+
 class Peer(Generic[C]):
     """A connection whose handlers get `connection` through their context."""
 
@@ -68,20 +71,25 @@ class Peer(Generic[C]):
         methods: Mapping[str, Method[C, Any, Any]],
         connection: C,
         *,
+        codec: Codec,
         to_error: ToError,
+        admit: Admit = _always,
         on_eof: Callable[[], Awaitable[None]] = _nothing,
         grace: float = DEFAULT_GRACE,
     ) -> None:
         """Serves `methods`, rows by name.
 
-        `on_eof` is awaited once no more can come in; then what is in flight has `grace` seconds to be answered.
+        `admit` is asked before a row's `accept` is run. `on_eof` is awaited once no more can come in; then what is in
+        flight has `grace` seconds to be answered.
         """
         self._transport = transport
         self._methods = methods
         self._connection = connection
+        self._codec = codec
+        self._admit = admit
         self._on_eof = on_eof
         self._grace = grace
-        self._dispatcher = Dispatcher[C](self._methods, to_error)
+        self._dispatcher = Dispatcher[C](self._methods, codec, to_error)
         self._decoder = LineDecoder()
         self._outbox = Outbox()
         self._outgoing = OutgoingRequests()
@@ -109,23 +117,26 @@ class Peer(Generic[C]):
         """Stops reading, as if the client had closed its end."""
         self._reading.cancel()
 
-    async def notify(self, method: str, params: WireModel | Mapping[str, Any]) -> None:
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Sends a notification. Its place in the order is that of the call; waits while too much is queued.
 
         Cancelling the wait does not take the notification back. A client that is gone is not reported here.
         """
-        self._outbox.put(encode(notification(method, _plain(params))))
+        self._outbox.put(encode(notification(method, params)))
         await self._outbox.room()
 
     async def request(
-        self, method: str, params: WireModel | Mapping[str, Any], result_model: type[R], deadline: float | None = None
+        self, method: str, params: Mapping[str, Any], read: Callable[[object], R], deadline: float | None = None
     ) -> R:
-        """Asks the client and waits for its answer, for `deadline` seconds or for ever.
+        """Asks the client and waits for its answer, for `deadline` seconds or for ever; `read` makes a value of it.
 
-        Raises RemoteError, InvalidResultError, ConnectionClosedError or TimeoutError. When the wait is cancelled or
-        times out, the client is sent `$/cancel_request` and a late answer is dropped.
+        `read` raises WireShapeError for an answer that has not the right shape. When the wait is cancelled or times
+        out, the client is sent `$/cancel_request` and a late answer is dropped.
+
+        Raises:
+            RemoteError, InvalidResultError, ConnectionClosedError, TimeoutError.
         """
-        line = encode(request(self._outgoing.next_id, method, _plain(params)))
+        line = encode(request(self._outgoing.next_id, method, params))
         request_id, pending = self._outgoing.open(method)
         try:
             self._outbox.put(line)
@@ -135,7 +146,7 @@ class Peer(Generic[C]):
             if self._outgoing.abandon(request_id):
                 self._outbox.put(encode(notification(CANCEL_REQUEST, {"requestId": request_id})))
         try:
-            return from_wire(result_model, result)
+            return read(result)
         except WireShapeError as error:
             raise InvalidResultError(method, str(error)) from None
 
@@ -207,7 +218,7 @@ class Peer(Generic[C]):
             return None
         context = Context[C, Any](self, self._connection, call.id)
         incoming = Incoming[C](method, context, call.is_notification)
-        incoming.accept(call.params)
+        incoming.accept(call.params, self._codec, self._admit)
         if call.is_notification and incoming.failure is not None:
             error = self._dispatcher.error_of(incoming.failure, method.name)
             _log.warning("Ignored %s: %s", method.name, error.message)
@@ -295,7 +306,3 @@ class Peer(Generic[C]):
             await anyio.sleep_forever()
         finally:
             self._inflight.cancel_all()
-
-
-def _plain(params: WireModel | Mapping[str, Any]) -> Mapping[str, Any]:
-    return to_wire(params) if isinstance(params, WireModel) else params

@@ -24,19 +24,12 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from acp_adapter.rpc.errors import WireShapeError
+
 T = TypeVar("T")
 M = TypeVar("M", bound="WireModel")
 _READING: object = object()
 _INVALID: object = object()
-
-
-class WireShapeError(ValueError):
-    """Raised by `from_wire` for a value that has not the shape of its model; says where, never what was there."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}" if path else reason)
-        self.path = path
-        self.reason = reason
 
 
 class WireModel(BaseModel):
@@ -154,6 +147,11 @@ def from_wire(model: type[M], value: object) -> M:
 def to_wire(model: WireModel) -> dict[str, Any]:
     """The JSON object of a model: exactly the fields that were given, so that null stays apart from left out."""
     return model.model_dump(by_alias=True, exclude_unset=True)
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value, to be passed to a model; the others are left out on the wire, not null."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _path(error: Mapping[str, Any], value: Any) -> str:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from acp_adapter.errors import ProtocolError
 from acp_adapter.prompts import read_prompt
-from acp_adapter.wire.model import from_wire
-from acp_adapter.wire.v1.shapes.prompts import PromptRequest
+from acp_adapter.requests import Content
+from acp_adapter.rpc.errors import ProtocolError
+from acp_adapter.wire.negotiation import codec_for
 from engine.events.conversation import Attachment
 
 TEXT = {"type": "text", "text": "look"}
 
 
-def blocks(*raw: dict[str, object]) -> PromptRequest:
-    return from_wire(PromptRequest, {"sessionId": "s", "prompt": list(raw)})
+def blocks(*raw: dict[str, object]) -> tuple[Content, ...]:
+    return codec_for(1).read_params("session/prompt", {"sessionId": "s", "prompt": list(raw)}).content
 
 
 def test_text_blocks_are_joined_and_links_and_text_resources_attached_in_order() -> None:
-    request = blocks(
+    content = blocks(
         TEXT,
         {"type": "resource_link", "uri": "file:///w/a.py", "name": "a.py", "mimeType": "text/x-python"},
         {"type": "text", "text": "again"},
         {"type": "resource", "resource": {"uri": "mem://w/scratch/", "text": "kept"}},
     )
-    assert read_prompt(request.prompt) == (
+    assert read_prompt(content) == (
         "look\nagain",
         (
             Attachment(uri="file:///w/a.py", name="a.py", media_type="text/x-python"),
@@ -46,7 +46,7 @@ def test_text_blocks_are_joined_and_links_and_text_resources_attached_in_order()
 )
 def test_what_is_not_advertised_is_refused_with_its_place(block: dict[str, object], said: str) -> None:
     with pytest.raises(ProtocolError) as caught:
-        read_prompt(blocks(TEXT, block).prompt)
+        read_prompt(blocks(TEXT, block))
     assert caught.value.code == -32602
     assert caught.value.message.startswith(said)
 

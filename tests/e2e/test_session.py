@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-import acp_adapter.updates
 from acp_adapter.handlers import METHODS
 from acp_adapter.wire.model import WireModel
+from acp_adapter.wire.v1 import updates
 from tests.support.agents import Agent
 
 
@@ -37,7 +38,7 @@ def scripted(tmp_path: Path, *replies: dict[str, Any]) -> str:
 
 def update_kinds() -> set[str]:
     """Every kind of update that the adapter's code can make."""
-    modules = (acp_adapter.updates, acp_adapter.updates.w)
+    modules = [module for name, module in sys.modules.items() if name.startswith(f"{updates.__name__}.")]
     made = [value for module in modules for value in vars(module).values()]
     fields = [
         cls.model_fields["session_update"].default

@@ -7,16 +7,16 @@ STREAMS = divert()
 import os  # noqa: E402  (the streams come first)
 import subprocess  # noqa: E402
 import sys  # noqa: E402
-from typing import Any  # noqa: E402
 
 import anyio  # noqa: E402
 
 from acp_adapter.errors import to_error  # noqa: E402
-from acp_adapter.rpc.methods import Context, Method  # noqa: E402
+from acp_adapter.rpc.methods import Context  # noqa: E402
 from acp_adapter.rpc.peer import Peer  # noqa: E402
 from acp_adapter.rpc.stdio import StdioTransport  # noqa: E402
 from acp_adapter.wire.model import Empty  # noqa: E402
 from acp_adapter.wire.v1.shapes.sessions import SessionRequest  # noqa: E402
+from tests.support.wire_peer import ModelCodec, served  # noqa: E402
 
 
 async def noisy(context: Context[None, None], params: Empty) -> Empty:
@@ -39,13 +39,14 @@ async def flood(context: Context[None, None], params: Empty) -> None:
 
 
 async def main() -> None:
-    methods: list[Method[None, Any, None]] = [
-        Method("noisy", Empty, None, noisy),
-        Method("echo", SessionRequest, None, echo),
-        Method("flood", Empty, None, flood),
+    rows = [
+        served("noisy", Empty, None, noisy),
+        served("echo", SessionRequest, None, echo),
+        served("flood", Empty, None, flood),
     ]
     transport = StdioTransport(*STREAMS)
-    await Peer(transport, {method.name: method for method in methods}, None, to_error=to_error).run()
+    methods = {row.method.name: row.method for row in rows}
+    await Peer(transport, methods, None, codec=ModelCodec(rows), to_error=to_error).run()
     transport.close()
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -19,9 +19,40 @@ from acp_adapter.errors import to_error
 from acp_adapter.rpc.methods import Method
 from acp_adapter.rpc.peer import Peer
 from acp_adapter.rpc.stdio import StdioTransport
+from acp_adapter.wire.model import WireModel, from_wire, to_wire
 
 SECONDS = 10.0
 LIMIT = 128 * 1024 * 1024
+
+
+class Served(NamedTuple):
+    """A method of a test with the model of its params; its results are models."""
+
+    method: Method[Any, Any, Any]
+    model: type[WireModel]
+
+
+def served(name: str, model: type[WireModel], accept: Any, handler: Any, **flags: bool) -> Served:
+    """A method that is served like those of the protocol; `accept` may be None."""
+    return Served(Method(name, accept, handler, **flags), model)
+
+
+def reading(model: type[WireModel]) -> Callable[[object], Any]:
+    """Reads an answer as a model."""
+    return lambda result: from_wire(model, result)
+
+
+class ModelCodec:
+    """Params and results are wire models, and a method says which."""
+
+    def __init__(self, rows: Sequence[Served]) -> None:
+        self._models = {row.method.name: row.model for row in rows}
+
+    def read_params(self, method: str, params: object) -> Any:
+        return from_wire(self._models[method], params)
+
+    def write_result(self, method: str, result: Any) -> dict[str, Any]:
+        return {} if result is None else to_wire(result)
 
 
 class WireClient:
@@ -77,7 +108,7 @@ class WireClient:
 
 @asynccontextmanager
 async def connected(
-    methods: Iterable[Method[Any, Any, Any]], connection: Any = None, **options: Any
+    rows: Sequence[Served], connection: Any = None, **options: Any
 ) -> AsyncIterator[tuple[WireClient, Peer[Any]]]:
     """A running peer; leaving ends its input and fails unless it then comes to its own end."""
     to_peer_r, to_peer_w = os.pipe()
@@ -89,9 +120,8 @@ async def connected(
     )
     transport = StdioTransport(to_peer_r, from_peer_w)
     client = WireClient(reader, pipe, to_peer_w)
-    peer = Peer[Any](
-        transport, {method.name: method for method in methods}, connection, **{"to_error": to_error, **options}
-    )
+    methods = {row.method.name: row.method for row in rows}
+    peer = Peer[Any](transport, methods, connection, **{"codec": ModelCodec(rows), "to_error": to_error, **options})
 
     async def run() -> None:
         await peer.run()

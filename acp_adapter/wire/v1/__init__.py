@@ -1,5 +1,5 @@
-"""ACP version 1, stable: one module for each group of shapes. Import what is needed from the module that owns it.
+"""ACP version 1, stable: its codec, in modules that are loaded when they are first used.
 
-`content` blocks, `tools` (tool calls), `initialize`, `sessions` (what an editor asks about sessions), `prompts`,
-`options` (modes and configuration), `updates` (session/update), `client` (what the agent asks of the editor).
+`codec` is the way in. `handshake`, `sessions`, `prompts`, `options` read params and write results, `permissions` asks,
+`updates` tells. `shapes` are the messages as the schema defines them; nobody outside of this package knows them.
 """

@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_adapter.errors import ConnectionClosedError
-from acp_adapter.rpc.methods import Context, Method
+from acp_adapter.rpc.errors import ConnectionClosedError
+from acp_adapter.rpc.methods import Context
 from acp_adapter.wire.model import Empty
-from tests.support.wire_peer import connected
+from tests.support.wire_peer import connected, reading, served
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def test_a_request_right_before_the_end_is_answered_even_without_a_newline
         for _ in range(50):
             await anyio.lowlevel.checkpoint()
 
-    async with connected([Method("m", Empty, None, slow)]) as (client, _):
+    async with connected([served("m", Empty, None, slow)]) as (client, _):
         await client.write(b'{"jsonrpc":"2.0","id":1,"method":"m"}\n{"jsonrpc":"2.0","id":2,"method":"m"}')
         client.stop_writing()
         assert [(await client.read())["id"] for _ in range(2)] == [1, 2]
@@ -38,7 +38,7 @@ async def test_at_the_end_the_server_is_told_and_its_turns_are_still_answered() 
 
     async def turn(context: Context[Any, Any], params: Empty) -> Empty:
         with pytest.raises(ConnectionClosedError):
-            await context.peer.request("session/request_permission", {}, Empty)
+            await context.peer.request("session/request_permission", {}, reading(Empty))
         order.append("asked in vain")
         await told.wait()
         await context.peer.notify("last", {})
@@ -48,7 +48,7 @@ async def test_at_the_end_the_server_is_told_and_its_turns_are_still_answered() 
         order.append("told")
         told.set()
 
-    async with connected([Method("m", Empty, None, turn)], on_eof=on_eof) as (client, _):
+    async with connected([served("m", Empty, None, turn)], on_eof=on_eof) as (client, _):
         await client.send(call("m"))
         assert (await client.read())["method"] == "session/request_permission"
         client.stop_writing()
@@ -66,7 +66,7 @@ async def test_what_follows_a_response_still_happens_at_the_end() -> None:
 
         context.after_response(later)
 
-    async with connected([Method("m", Empty, None, handler)]) as (client, _):
+    async with connected([served("m", Empty, None, handler)]) as (client, _):
         await client.send(call("m"))
         client.stop_writing()
         assert (await client.read())["id"] == 1
@@ -77,7 +77,7 @@ async def test_what_outlasts_the_grace_is_cancelled_and_answered_as_such() -> No
     async def forever(context: Context[Any, Any], params: Empty) -> None:
         await anyio.sleep_forever()
 
-    async with connected([Method("m", Empty, None, forever)], grace=0.05) as (client, _):
+    async with connected([served("m", Empty, None, forever)], grace=0.05) as (client, _):
         await client.send(call("m"))
         client.stop_writing()
         assert (await client.read())["error"]["code"] == -32800
@@ -108,7 +108,7 @@ async def test_a_client_that_closes_what_we_write_to_ends_the_peer_quietly(caplo
             await context.peer.notify("n", {"pad": "x" * 10_000})
             await anyio.lowlevel.checkpoint()
 
-    async with connected([Method("m", Empty, None, flood)], on_eof=on_eof) as (client, _):
+    async with connected([served("m", Empty, None, flood)], on_eof=on_eof) as (client, _):
         await client.send(call("m"))
         await client.read()
         client.stop_reading()
@@ -121,7 +121,7 @@ async def test_close_ends_the_peer_as_the_end_of_input_does() -> None:
     async def handler(context: Context[Any, Any], params: Empty) -> None:
         context.peer.close()
 
-    async with connected([Method("m", Empty, None, handler)]) as (client, _):
+    async with connected([served("m", Empty, None, handler)]) as (client, _):
         await client.send(call("m"))
         assert (await client.read())["result"] == {}
         assert await client.read_or_end() is None
@@ -141,7 +141,7 @@ async def test_cancelling_the_peer_cancels_its_handlers_and_waits_for_their_clea
             cleaned.append("cleaned")
 
     with anyio.CancelScope() as scope:
-        async with connected([Method("m", Empty, None, handler)]) as (client, _):
+        async with connected([served("m", Empty, None, handler)]) as (client, _):
             await client.send(call("m"))
             await begun.wait()
             scope.cancel()

@@ -9,14 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_adapter.errors import Code, ProtocolError, to_error
+from acp_adapter.errors import AcpCode, to_error
+from acp_adapter.rpc.errors import Code, ProtocolError
 from acp_adapter.rpc.framing import MAX_LINE
-from acp_adapter.rpc.methods import Context, Method
+from acp_adapter.rpc.methods import Context
 from acp_adapter.rpc.peer import Peer
 from acp_adapter.wire.model import Empty
 from acp_adapter.wire.v1.shapes.prompts import PromptRequest, PromptResponse
 from acp_adapter.wire.v1.shapes.sessions import ListSessionsRequest, SessionRequest
-from tests.support.wire_peer import WireClient, connected
+from tests.support.wire_peer import ModelCodec, Served, WireClient, connected, served
 
 pytestmark = pytest.mark.anyio
 PROMPT = {"sessionId": "s", "prompt": []}
@@ -39,15 +40,15 @@ async def listed(context: Context[Any, Any], params: ListSessionsRequest) -> Non
     return None
 
 
-ECHO = Method[Any, SessionRequest, None]("echo", SessionRequest, None, echo)
-LIST = Method[Any, ListSessionsRequest, None]("list", ListSessionsRequest, None, listed)
+ECHO = served("echo", SessionRequest, None, echo)
+LIST = served("list", ListSessionsRequest, None, listed)
 
 
-def failing(exception: BaseException) -> Method[Any, Any, None]:
+def failing(exception: BaseException) -> Served:
     async def fail(context: Context[Any, Any], params: Empty) -> None:
         raise exception
 
-    return Method("fail", Empty, None, fail)
+    return served("fail", Empty, None, fail)
 
 
 async def still_serves(client: WireClient) -> None:
@@ -143,7 +144,7 @@ async def test_null_missing_and_unknown_params_of_an_all_optional_payload_are_fi
 
 
 async def test_an_error_in_params_names_the_field_and_echoes_nothing() -> None:
-    method = Method[Any, PromptRequest, None]("prompt", PromptRequest, None, listed)
+    method = served("prompt", PromptRequest, None, listed)
     async with connected([method]) as (client, _):
         bad = {"sessionId": "s", "prompt": [{"type": "text", "text": "a"}, {"type": "SECRET"}]}
         await client.send(call("prompt", bad), call("prompt", {"prompt": [], "SECRET": "SECRET"}, 2))
@@ -164,7 +165,7 @@ async def test_an_unknown_exception_is_an_internal_error_without_text_and_logged
 
 
 async def test_a_protocol_error_is_sent_as_it_is_on_one_line() -> None:
-    error = ProtocolError(Code.RESOURCE_NOT_FOUND, "no such\n session", {"sessionId": "s"})
+    error = ProtocolError(AcpCode.RESOURCE_NOT_FOUND, "no such\n session", {"sessionId": "s"})
     async with connected([failing(error)]) as (client, _):
         await client.send(call("fail"))
         assert (await client.read())["error"] == {
@@ -191,7 +192,7 @@ async def test_a_result_that_json_cannot_hold_is_an_internal_error() -> None:
     async def never() -> None:
         raise AssertionError("the request failed")
 
-    async with connected([ECHO, Method("m", Empty, None, unspeakable)]) as (client, _):
+    async with connected([ECHO, served("m", Empty, None, unspeakable)]) as (client, _):
         await client.send(call("m"))
         assert (await client.read())["error"] == {"code": -32603, "message": "Internal error"}
         await still_serves(client)
@@ -214,7 +215,7 @@ async def test_handlers_begin_in_the_order_of_their_lines_and_run_side_by_side()
             release.set()
         await release.wait()
 
-    async with connected([Method("m", SessionRequest, None, handler)]) as (client, _):
+    async with connected([served("m", SessionRequest, None, handler)]) as (client, _):
         await client.send(*(call("m", {"sessionId": str(i)}, i) for i in range(50)))
         answered = [(await client.read())["id"] for _ in range(50)]
     assert begun == [str(i) for i in range(50)]
@@ -242,9 +243,9 @@ async def test_a_client_that_never_pauses_does_not_keep_handlers_from_running() 
     async def handler(context: Context[Any, Any], params: Empty) -> None:
         reads_when_served.append(transport.reads)
 
-    methods = [Method[None, Empty, None]("m", Empty, None, handler, is_notification=True)]
+    row = served("m", Empty, None, handler, is_notification=True)
     with anyio.fail_after(10):
-        await Peer(transport, {method.name: method for method in methods}, None, to_error=to_error).run()
+        await Peer(transport, {"m": row.method}, None, codec=ModelCodec([row]), to_error=to_error).run()
     assert len(reads_when_served) == 499
     assert reads_when_served[0] < 50
 
@@ -268,9 +269,9 @@ async def test_a_cancel_in_the_same_write_finds_the_turn_that_its_prompt_registe
     async def cancelled(context: Context[Turns, None], params: SessionRequest) -> None:
         pass
 
-    methods: list[Method[Any, Any, Any]] = [
-        Method("session/prompt", PromptRequest, accept_prompt, prompt),
-        Method("session/cancel", SessionRequest, accept_cancel, cancelled, is_notification=True),
+    methods: list[Served] = [
+        served("session/prompt", PromptRequest, accept_prompt, prompt),
+        served("session/cancel", SessionRequest, accept_cancel, cancelled, is_notification=True),
     ]
     async with connected(methods, Turns()) as (client, _):
         await client.send(
@@ -286,8 +287,8 @@ async def test_what_accept_raises_is_the_answer_and_the_handler_does_not_run() -
     async def handler(context: Context[Any, Any], params: SessionRequest) -> None:
         raise AssertionError("not accepted")
 
-    methods = [ECHO, Method("m", SessionRequest, accept, handler)]
-    methods.append(Method("n", SessionRequest, accept, handler, is_notification=True))
+    methods = [ECHO, served("m", SessionRequest, accept, handler)]
+    methods.append(served("n", SessionRequest, accept, handler, is_notification=True))
     async with connected(methods) as (client, _):
         await client.send(call("m", {"sessionId": "s"}), note("n", {"sessionId": "s"}))
         assert (await client.read())["error"] == {"code": -32600, "message": "busy"}
@@ -295,7 +296,7 @@ async def test_what_accept_raises_is_the_answer_and_the_handler_does_not_run() -
 
 
 async def test_a_notification_that_comes_as_a_request_is_served_and_answered() -> None:
-    async with connected([Method("list", ListSessionsRequest, None, listed, is_notification=True)]) as (client, _):
+    async with connected([served("list", ListSessionsRequest, None, listed, is_notification=True)]) as (client, _):
         await client.send(call("list", {}, "q"))
         assert await client.read() == {"jsonrpc": "2.0", "id": "q", "result": {}}
 
@@ -304,7 +305,7 @@ async def test_a_request_that_comes_as_a_notification_is_not_served() -> None:
     async def handler(context: Context[Any, Any], params: Empty) -> None:
         await context.peer.notify("served", {})
 
-    async with connected([ECHO, Method("m", Empty, None, handler)]) as (client, _):
+    async with connected([ECHO, served("m", Empty, None, handler)]) as (client, _):
         await client.send(note("m", {}))
         await still_serves(client)
 
@@ -321,7 +322,7 @@ async def test_what_follows_a_response_comes_after_it_and_in_order() -> None:
         later("first")
         later("second")
 
-    async with connected([Method("m", Empty, None, handler)]) as (client, _):
+    async with connected([served("m", Empty, None, handler)]) as (client, _):
         await client.send(call("m"))
         messages = [await client.read() for _ in range(4)]
     assert [message.get("params", message.get("result")) for message in messages] == [
@@ -342,7 +343,7 @@ async def test_what_follows_a_response_waits_until_the_transport_has_it() -> Non
         context.after_response(follow)
         return Empty(meta={"pad": "x" * 1_000_000})
 
-    async with connected([Method("m", Empty, None, handler)]) as (client, _):
+    async with connected([served("m", Empty, None, handler)]) as (client, _):
         client.pause()
         await client.send(call("m"))
         for _ in range(200):
@@ -362,7 +363,7 @@ async def test_nothing_follows_a_request_that_failed() -> None:
         context.after_response(never)
         raise ProtocolError(Code.INVALID_PARAMS, "no")
 
-    async with connected([ECHO, Method("m", Empty, None, handler)]) as (client, _):
+    async with connected([ECHO, served("m", Empty, None, handler)]) as (client, _):
         await client.send(call("m"))
         assert (await client.read())["error"]["message"] == "no"
         await still_serves(client)
@@ -375,14 +376,14 @@ async def test_a_follow_up_that_fails_does_no_harm(caplog: pytest.LogCaptureFixt
 
         context.after_response(broken)
 
-    async with connected([ECHO, Method("m", Empty, None, handler)]) as (client, _):
+    async with connected([ECHO, served("m", Empty, None, handler)]) as (client, _):
         await client.send(call("m"))
         assert (await client.read())["result"] == {}
         await still_serves(client)
     assert "follow-up" in caplog.text
 
 
-def waiting(begun: anyio.Event, cleaned: list[str]) -> Method[Any, Any, Any]:
+def waiting(begun: anyio.Event, cleaned: list[str]) -> Served:
     async def handler(context: Context[Any, Any], params: Empty) -> None:
         try:
             begun.set()
@@ -393,7 +394,7 @@ def waiting(begun: anyio.Event, cleaned: list[str]) -> Method[Any, Any, Any]:
                     await asyncio.sleep(0)
             cleaned.append("cleaned")
 
-    return Method("wait", Empty, None, handler)
+    return served("wait", Empty, None, handler)
 
 
 async def test_a_cancelled_request_cleans_up_and_answers_that_it_was_cancelled() -> None:
@@ -425,7 +426,7 @@ async def test_only_the_request_with_that_id_and_that_type_is_cancelled() -> Non
             await anyio.sleep_forever()
         return Empty()
 
-    async with connected([Method("m", SessionRequest, None, handler)], grace=0.01) as (client, _):
+    async with connected([served("m", SessionRequest, None, handler)], grace=0.01) as (client, _):
         await client.send(call("m", {"sessionId": "0"}, 1), call("m", {"sessionId": "1"}, "1"))
         for event in begun:
             await event.wait()
@@ -446,7 +447,7 @@ async def test_a_handler_that_turns_its_cancellation_into_a_result_is_answered_w
             return PromptResponse(stop_reason="cancelled")
         return PromptResponse(stop_reason="end_turn")
 
-    async with connected([Method("p", PromptRequest, None, handler)]) as (client, _):
+    async with connected([served("p", PromptRequest, None, handler)]) as (client, _):
         await client.send(call("p", PROMPT))
         await begun.wait()
         await client.send(note("$/cancel_request", {"requestId": 1}))
@@ -466,9 +467,9 @@ async def test_nothing_is_looked_at_before_an_exclusive_request_is_answered() ->
     async def handler(context: Context[Any, None], params: Empty) -> None:
         return None
 
-    methods: list[Method[Any, Any, Any]] = [
-        Method("first", Empty, None, slow, is_exclusive=True),
-        Method("second", Empty, accept, handler),
+    methods: list[Served] = [
+        served("first", Empty, None, slow, is_exclusive=True),
+        served("second", Empty, accept, handler),
     ]
     async with connected(methods) as (client, _):
         lines = [{"jsonrpc": "2.0", "id": number, "method": name} for number, name in enumerate(("first", "second"))]

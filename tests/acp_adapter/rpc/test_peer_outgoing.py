@@ -7,13 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_adapter.errors import ConnectionClosedError, InvalidResultError, RemoteError
-from acp_adapter.rpc.methods import Context, Method
+from acp_adapter.rpc.errors import ConnectionClosedError, InvalidResultError, RemoteError
+from acp_adapter.rpc.methods import Context
 from acp_adapter.rpc.outbox import HIGH_WATER
 from acp_adapter.wire.model import Empty
 from acp_adapter.wire.v1.shapes.client import ReadTextFileResponse
 from acp_adapter.wire.v1.shapes.sessions import SessionRequest
-from tests.support.wire_peer import connected
+from tests.support.wire_peer import connected, reading, served
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def test_answers_find_their_requests_in_any_order() -> None:
     async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
 
         async def ask(path: str) -> None:
-            got[path] = (await peer.request("fs/read_text_file", {"path": path}, ReadTextFileResponse)).content
+            got[path] = (await peer.request("fs/read_text_file", {"path": path}, reading(ReadTextFileResponse))).content
 
         for path in ("a", "b", "c"):
             tasks.start_soon(ask, path)
@@ -55,7 +55,9 @@ async def test_a_bad_answer_ends_the_wait_with_an_error(response: dict[str, Any]
 
         async def ask() -> None:
             with pytest.raises(error):
-                await peer.request("fs/read_text_file", {}, ReadTextFileResponse, deadline=5 if response else 0.05)
+                await peer.request(
+                    "fs/read_text_file", {}, reading(ReadTextFileResponse), deadline=5 if response else 0.05
+                )
 
         tasks.start_soon(ask)
         asked = await client.read()
@@ -69,7 +71,7 @@ async def test_null_counts_as_an_empty_answer() -> None:
     async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
 
         async def ask() -> None:
-            assert await peer.request("fs/write_text_file", {}, Empty) == Empty()
+            assert await peer.request("fs/write_text_file", {}, reading(Empty)) == Empty()
 
         tasks.start_soon(ask)
         await client.send(answer((await client.read())["id"], None))
@@ -83,7 +85,7 @@ async def test_a_wait_that_is_cancelled_tells_the_client_and_drops_the_late_answ
 
         async def ask() -> None:
             with scope:
-                await peer.request("session/request_permission", {}, Empty)
+                await peer.request("session/request_permission", {}, reading(Empty))
 
         tasks.start_soon(ask)
         asked = await client.read()
@@ -93,7 +95,7 @@ async def test_a_wait_that_is_cancelled_tells_the_client_and_drops_the_late_answ
         assert told["params"] == {"requestId": asked["id"]}
         assert "id" not in told
         await client.send(answer(asked["id"], {}))
-        tasks.start_soon(peer.request, "x", {}, Empty)
+        tasks.start_soon(peer.request, "x", {}, reading(Empty))
         await client.send(answer((await client.read())["id"], {}))
     assert caplog.records == []
 
@@ -106,7 +108,7 @@ async def test_a_stray_response_is_logged_once_and_harms_no_pending_request(
         got: list[str] = []
 
         async def ask() -> None:
-            got.append((await peer.request("fs/read_text_file", {}, ReadTextFileResponse)).content)
+            got.append((await peer.request("fs/read_text_file", {}, reading(ReadTextFileResponse))).content)
 
         tasks.start_soon(ask)
         asked = await client.read()
@@ -117,7 +119,7 @@ async def test_a_stray_response_is_logged_once_and_harms_no_pending_request(
 
 async def test_a_second_answer_to_the_same_request_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
-        tasks.start_soon(peer.request, "x", {}, Empty)
+        tasks.start_soon(peer.request, "x", {}, reading(Empty))
         asked = await client.read()
         await client.send(answer(asked["id"], {}), answer(asked["id"], {"again": True}))
     assert len(caplog.records) == 1
@@ -126,8 +128,8 @@ async def test_a_second_answer_to_the_same_request_is_ignored(caplog: pytest.Log
 async def test_a_request_that_json_cannot_hold_leaves_nothing_behind() -> None:
     async with connected([]) as (client, peer), anyio.create_task_group() as tasks:
         with pytest.raises(TypeError):
-            await peer.request("x", {"x": object()}, Empty)
-        tasks.start_soon(peer.request, "y", {}, Empty)
+            await peer.request("x", {"x": object()}, reading(Empty))
+        tasks.start_soon(peer.request, "y", {}, reading(Empty))
         asked = await client.read()
         assert (asked["method"], asked["id"]) == ("y", 1)
         await client.send(answer(1, {}))
@@ -138,9 +140,9 @@ async def test_nobody_waits_for_a_client_that_is_gone() -> None:
 
         async def ask() -> None:
             with pytest.raises(ConnectionClosedError):
-                await peer.request("x", {}, Empty)
+                await peer.request("x", {}, reading(Empty))
             with pytest.raises(ConnectionClosedError):
-                await peer.request("y", {}, Empty)
+                await peer.request("y", {}, reading(Empty))
 
         tasks.start_soon(ask)
         await client.read()
@@ -161,7 +163,7 @@ async def test_a_client_that_stops_reading_stops_notifications_but_is_still_hear
     async def hear(context: Context[Any, Any], params: SessionRequest) -> None:
         heard.set()
 
-    async with connected([Method("hear", SessionRequest, None, hear, is_notification=True)]) as (client, peer):
+    async with connected([served("hear", SessionRequest, None, hear, is_notification=True)]) as (client, peer):
         async with anyio.create_task_group() as tasks:
 
             async def flood() -> None:

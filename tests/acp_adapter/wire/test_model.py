@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from acp_adapter.wire.model import Empty, WireShapeError, from_wire, to_wire
+from acp_adapter.rpc.errors import WireShapeError
+from acp_adapter.wire.model import Empty, from_wire, to_wire
 from acp_adapter.wire.v1.shapes.client import ReadTextFileRequest, RequestPermissionResponse, SelectedOutcome
 from acp_adapter.wire.v1.shapes.content import Annotations, TextContent
 from acp_adapter.wire.v1.shapes.initialize import CancelRequestNotification, InitializeRequest

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from acp_adapter.wire.model import Empty, ForgivingModel, WireModel, WireShapeError, from_wire, to_wire
+from acp_adapter.rpc.errors import WireShapeError
+from acp_adapter.wire.model import Empty, ForgivingModel, WireModel, from_wire, to_wire
 from acp_adapter.wire.v1.shapes import client, content, initialize, options, prompts, sessions, tools, updates
 from tests.support.acp_schema import Coverage, NotConformantError, schema, validate_outgoing
 

@@ -1,0 +1,99 @@
+"""What a client asks for, whatever version of the protocol it speaks: the params that handlers get.
+
+Plain values without behaviour. Made by the codec of the connection's version (`acp_adapter.wire`), taken by handlers.
+Must not know how anything looks on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+
+class Initialize(Struct, frozen=True):
+    """`version` is the newest version of the protocol that the client speaks."""
+
+    version: int
+
+
+class Authenticate(Struct, frozen=True):
+    method_id: str
+
+
+class NewSession(Struct, frozen=True):
+    """A session in `cwd`; `mcp_servers` are names."""
+
+    cwd: str
+    directories: tuple[str, ...] = ()
+    mcp_servers: tuple[str, ...] = ()
+
+
+class SessionRef(Struct, frozen=True):
+    """The session that something is wanted of."""
+
+    session_id: str
+
+
+class ListSessions(Struct, frozen=True):
+    """The sessions in `cwd`, or all of them; `cursor` is where the last page ended."""
+
+    cwd: str | None = None
+    cursor: str | None = None
+
+
+class SetMode(Struct, frozen=True):
+    session_id: str
+    mode: str
+
+
+class SetOption(Struct, frozen=True):
+    """`option` is the id that the client was offered, `value` whatever it chose."""
+
+    session_id: str
+    option: str
+    value: str | bool
+
+
+class Text(Struct, frozen=True):
+    text: str
+
+
+class Link(Struct, frozen=True):
+    """A resource that the agent can read itself."""
+
+    uri: str
+    name: str
+    media_type: str | None = None
+
+
+class Document(Struct, frozen=True):
+    """A text resource that came with the prompt."""
+
+    uri: str
+    text: str
+    media_type: str | None = None
+
+
+class Binary(Struct, frozen=True):
+    """A resource that came with the prompt and is no text."""
+
+    uri: str
+
+
+class Media(Struct, frozen=True):
+    """A picture or a sound; `kind` is the protocol's word for it."""
+
+    kind: str
+
+
+Content = Text | Link | Document | Binary | Media
+
+
+class Prompt(Struct, frozen=True):
+    """What a person says. `meta` is what the client added for programs that know it."""
+
+    session_id: str
+    content: tuple[Content, ...]
+    meta: Mapping[str, Any] | None = None

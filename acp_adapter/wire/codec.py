@@ -1,0 +1,93 @@
+"""What speaks one version of the protocol: the Protocols that a codec implements. One package for each version.
+
+A codec stands between JSON and the plain values of `requests` and `replies`, and turns what happens in a session into
+notifications and questions. Must not know any version. Implemented by `wire.v1`; used by the connection, its
+conversations and its peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:  # of the session stage
+    from acp_adapter.facts import Facts
+    from acp_adapter.wire.shown import Shown
+    from engine import PermissionAnswer, PermissionQuestion, ReasoningStreamed, TextStreamed, ToolCallId
+    from engine.events import AnyEvent
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """How the params of one method are read, and how its result is written."""
+
+    read: Callable[[object], Any]
+    write: Callable[[Any], Json]
+
+
+def write_nothing(_: object) -> Json:
+    """The result of a method that answers nothing."""
+    return {}
+
+
+class UpdateWriter(Protocol):
+    """What happens in a session, as the `update` of a `session/update`. Pure: what has been shown goes in and out."""
+
+    def event_updates(
+        self, event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool
+    ) -> tuple[Shown, Sequence[Json]]:
+        """What to send for an event, and what has been shown then. `is_live`: messages were streamed already."""
+        ...
+
+    def message_update(self, piece: TextStreamed | ReasoningStreamed) -> Json:
+        """A piece of a message."""
+        ...
+
+    def output_update(self, call: ToolCallId, text: str) -> Json:
+        """What a running statement has printed lately."""
+        ...
+
+    def commands_update(self) -> Json:
+        """The slash commands that there are."""
+        ...
+
+
+class PermissionCodec(Protocol):
+    """Questions for permission, and their answers."""
+
+    def write_question(self, session_id: str, question: PermissionQuestion) -> Json:
+        """The params of `session/request_permission`."""
+        ...
+
+    def read_answer(self, result: object) -> PermissionAnswer:
+        """What the user chose; whatever is not clearly an approval is none. Raises WireShapeError."""
+        ...
+
+
+class Codec(Protocol):
+    """One version of the protocol."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def package(self) -> str:
+        """The package of its modules; each of them is loaded when it is first used."""
+        ...
+
+    @property
+    def updates(self) -> UpdateWriter: ...
+
+    @property
+    def permissions(self) -> PermissionCodec: ...
+
+    def read_params(self, method: str, params: object) -> Any:
+        """A value of `requests`. Raises WireShapeError."""
+        ...
+
+    def write_result(self, method: str, result: Any) -> Json:
+        """The JSON of a value of `replies`."""
+        ...

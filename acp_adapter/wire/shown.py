@@ -1,0 +1,40 @@
+"""What an editor has been shown that later updates refer to: the state between two events of one session.
+
+A frozen value without behaviour, the same for every version of the protocol. The functions that translate an event
+take one and give the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct, field
+
+from engine import StatementId, ToolCallId
+from engine.events.conversation import ToolCall
+
+
+class FileCall(Struct, frozen=True):
+    """The call that showed the latest change of a file, and what it said."""
+
+    call: str
+    delta: str
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """`Shown()` is right for a new session and for one that is resumed: nothing is under way in either.
+
+    `calls` are the tool calls of statements that have not ended, `waiting` those of them that have not begun;
+    `unannounced` are calls that nothing was said of, because a statement or a result is still to come; `condensing` is
+    the call that shows the condensation under way.
+    """
+
+    calls: Mapping[StatementId, ToolCallId] = field(default_factory=dict[StatementId, ToolCallId])
+    waiting: frozenset[ToolCallId] = frozenset()
+    unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
+    file_call: FileCall | None = None
+    condensing: str | None = None
+
+
+NOTHING_SHOWN: Final = Shown()

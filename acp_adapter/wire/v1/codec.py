@@ -1,0 +1,64 @@
+"""The codec of version 1: which module reads and writes which method.
+
+An editor that starts us waits for the answer to `initialize`, so that a module, and the shapes that it needs, is loaded
+when one of its methods is first called, or ahead of time by `acp_adapter.stages`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+from acp_adapter.wire.codec import Json, Message, PermissionCodec, UpdateWriter
+
+_PACKAGE: Final = "acp_adapter.wire.v1"
+
+_MODULES: Final = {
+    "initialize": ".handshake",
+    "authenticate": ".handshake",
+    "session/new": ".sessions",
+    "session/load": ".sessions",
+    "session/resume": ".sessions",
+    "session/list": ".sessions",
+    "session/delete": ".sessions",
+    "session/close": ".sessions",
+    "session/cancel": ".sessions",
+    "session/prompt": ".prompts",
+    "session/set_mode": ".options",
+    "session/set_config_option": ".options",
+}
+"""Method to the module whose `MESSAGES` has its row."""
+
+
+class V1Codec:
+    """Version 1 of the protocol."""
+
+    version: Final = 1
+    package: Final = _PACKAGE
+
+    def read_params(self, method: str, params: object) -> Any:
+        """A value of `requests`. Raises WireShapeError."""
+        return _message(method).read(params)
+
+    def write_result(self, method: str, result: Any) -> Json:
+        """The JSON of a value of `replies`."""
+        return _message(method).write(result)
+
+    @property
+    def updates(self) -> UpdateWriter:
+        from acp_adapter.wire.v1 import updates  # not before a session is shown, which is after its client was answered
+
+        return updates
+
+    @property
+    def permissions(self) -> PermissionCodec:
+        from acp_adapter.wire.v1 import permissions  # as above
+
+        return permissions
+
+
+def _message(method: str) -> Message:
+    return import_module(_MODULES[method], _PACKAGE).MESSAGES[method]
+
+
+CODEC: Final = V1Codec()

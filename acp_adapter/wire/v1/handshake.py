@@ -1,0 +1,52 @@
+"""`initialize` and `authenticate` in version 1.
+
+What is advertised here is served, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from acp_adapter.replies import Initialized
+from acp_adapter.requests import Authenticate, Initialize
+from acp_adapter.wire.codec import Json, Message, write_nothing
+from acp_adapter.wire.model import Empty, from_wire, to_wire
+from acp_adapter.wire.v1.shapes.initialize import (
+    AgentCapabilities,
+    AuthenticateRequest,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    PromptCapabilities,
+    SessionCapabilities,
+)
+
+
+def _read_initialize(params: object) -> Initialize:
+    return Initialize(from_wire(InitializeRequest, params).protocol_version)
+
+
+def _write_initialized(reply: Initialized) -> Json:
+    response = InitializeResponse(
+        protocol_version=reply.version,
+        agent_capabilities=AgentCapabilities(
+            load_session=True,
+            prompt_capabilities=PromptCapabilities(image=False, audio=False, embedded_context=True),
+            session_capabilities=SessionCapabilities(
+                list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=Empty()
+            ),
+        ),
+        auth_methods=[],
+        agent_info=Implementation(name="rewindow", title="Rewindow", version=reply.agent_version),
+    )
+    return to_wire(response)
+
+
+def _read_authenticate(params: object) -> Authenticate:
+    return Authenticate(from_wire(AuthenticateRequest, params).method_id)
+
+
+MESSAGES: Final = {
+    "initialize": Message(_read_initialize, _write_initialized),
+    "authenticate": Message(_read_authenticate, write_nothing),
+}

@@ -1,0 +1,92 @@
+"""What an editor asks about sessions in version 1: new, load, resume, list, delete, close, cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from acp_adapter.replies import OpenedSession, SessionPage
+from acp_adapter.requests import ListSessions, NewSession, SessionRef
+from acp_adapter.wire.codec import Json, Message, write_nothing
+from acp_adapter.wire.model import from_wire, to_wire
+from acp_adapter.wire.v1.options import config_options, mode_state
+from acp_adapter.wire.v1.shapes.sessions import (
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    McpServer,
+    NewSessionRequest,
+    NewSessionResponse,
+    ResumeSessionRequest,
+    SessionInfo,
+    SessionRequest,
+)
+from engine import SessionRow
+
+
+def _read_new(params: object) -> NewSession:
+    request = from_wire(NewSessionRequest, params)
+    return NewSession(request.cwd, tuple(request.additional_directories), _names(request.mcp_servers))
+
+
+def _names(servers: Iterable[McpServer]) -> tuple[str, ...]:
+    return tuple(server.name for server in servers)
+
+
+def _write_new(reply: OpenedSession) -> Json:
+    return to_wire(
+        NewSessionResponse(
+            session_id=reply.session_id, modes=mode_state(reply.options), config_options=config_options(reply.options)
+        )
+    )
+
+
+def _read_load(params: object) -> SessionRef:
+    return SessionRef(from_wire(LoadSessionRequest, params).session_id)
+
+
+def _read_resume(params: object) -> SessionRef:
+    return SessionRef(from_wire(ResumeSessionRequest, params).session_id)
+
+
+def _write_loaded(reply: OpenedSession) -> Json:
+    return to_wire(LoadSessionResponse(modes=mode_state(reply.options), config_options=config_options(reply.options)))
+
+
+def _read_list(params: object) -> ListSessions:
+    request = from_wire(ListSessionsRequest, params)
+    return ListSessions(request.cwd, request.cursor)
+
+
+def _write_page(page: SessionPage) -> Json:
+    sessions = [_info(row) for row in page.rows]
+    if page.next_cursor is None:
+        return to_wire(ListSessionsResponse(sessions=sessions))
+    return to_wire(ListSessionsResponse(sessions=sessions, next_cursor=page.next_cursor))
+
+
+def _info(row: SessionRow) -> SessionInfo:
+    return SessionInfo(
+        session_id=row.session_id,
+        cwd=row.cwd,
+        additional_directories=list(row.directories),
+        title=row.title,
+        updated_at=datetime.fromtimestamp(row.updated_at, UTC).isoformat(),
+    )
+
+
+def _read_ref(params: object) -> SessionRef:
+    return SessionRef(from_wire(SessionRequest, params).session_id)
+
+
+MESSAGES: Final = {
+    "session/new": Message(_read_new, _write_new),
+    "session/load": Message(_read_load, _write_loaded),
+    "session/resume": Message(_read_resume, _write_loaded),
+    "session/list": Message(_read_list, _write_page),
+    "session/delete": Message(_read_ref, write_nothing),
+    "session/close": Message(_read_ref, write_nothing),
+    "session/cancel": Message(_read_ref, write_nothing),
+}

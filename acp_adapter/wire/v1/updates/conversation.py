@@ -1,0 +1,99 @@
+"""Updates for what was said and done in a conversation: messages, condensations, the end of a run.
+
+Calls are in `calls`. A condensation is one call that an editor shows as thinking, from its request to its end.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from acp_adapter.facts import Facts
+from acp_adapter.wire.shown import Shown
+from acp_adapter.wire.v1.shapes.content import TextContent
+from acp_adapter.wire.v1.shapes.tools import ToolCall as ShownCall
+from acp_adapter.wire.v1.shapes.tools import ToolCallStatus
+from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk, SessionInfoUpdate, UserMessageChunk
+from acp_adapter.wire.v1.updates import calls
+from acp_adapter.wire.v1.updates.parts import Step, ended_call, timestamp
+from engine import user_text
+from engine.events import ConversationEvent
+from engine.events.conversation import (
+    AgentReasoning,
+    AgentText,
+    Condensation,
+    CondensationRequest,
+    NoCutPossible,
+    RunStop,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+
+
+def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
+    """What an event of the conversation is to an editor."""
+    match event:
+        case UserMessage() | AgentText() | AgentReasoning():
+            return shown, [] if is_live else [_message(event)]
+        case ToolCall():
+            return calls.called(event, shown, facts)
+        case ToolResult():
+            return calls.answered(event, shown, facts)
+        case CondensationRequest():
+            return _condensation_begun(event, shown)
+        case Condensation(summary=None):
+            return shown, []
+        case Condensation():
+            text = f"{len(event.forgotten)} messages were replaced.\n\n{event.summary}"
+            return _condensation_ended(shown, "completed", text)
+        case NoCutPossible():
+            return _condensation_ended(shown, "failed", f"Nothing of the {event.tokens:,} tokens can be left out.")
+        case RunStop():
+            shown, updates = _condensation_ended(shown, "failed", "It was given up.")
+            return shown, [*updates, _run_ended(event, facts)]
+        case _:
+            assert_never(event)
+
+
+def _message(
+    event: UserMessage | AgentText | AgentReasoning,
+) -> UserMessageChunk | AgentMessageChunk | AgentThoughtChunk:
+    match event:
+        case UserMessage():
+            return UserMessageChunk(content=TextContent(text=user_text(event)), message_id=event.message_id)
+        case AgentText():
+            return AgentMessageChunk(content=TextContent(text=event.text), message_id=event.message_id)
+        case AgentReasoning():
+            return AgentThoughtChunk(content=TextContent(text=event.text), message_id=event.message_id)
+
+
+def _condensation_begun(event: CondensationRequest, shown: Shown) -> Step:
+    if shown.condensing is not None:
+        return shown, []
+    call = f"condense_{event.event_id}"
+    update = ShownCall(tool_call_id=call, title="Condense the conversation", kind="think", status="in_progress")
+    return replace(shown, condensing=call), [update]
+
+
+def _condensation_ended(shown: Shown, status: ToolCallStatus, text: str) -> Step:
+    if shown.condensing is None:
+        return shown, []
+    return replace(shown, condensing=None), [ended_call(shown.condensing, status, text)]
+
+
+def _run_ended(event: RunStop, facts: Facts) -> SessionInfoUpdate:
+    """When the session was last active, and in `_meta` the request cycle that ended."""
+    cycle = facts.cycle_ended_by(event.seq)
+    if cycle is None:
+        return SessionInfoUpdate(updated_at=timestamp(event.at))
+    summary = {
+        "number": cycle.number,
+        "root": cycle.root,
+        "stop": cycle.stop,
+        "rounds": cycle.rounds,
+        "steps": cycle.steps,
+        "queued": cycle.queued,
+    }
+    return SessionInfoUpdate(updated_at=timestamp(event.at), meta={"rewindow": {"cycle": summary}})

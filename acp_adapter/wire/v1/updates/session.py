@@ -1,0 +1,92 @@
+"""Updates for the life of a session: mode, options, title, usage, a rebuilt namespace, and its slash commands."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from acp_adapter.facts import Facts
+from acp_adapter.options import options_of
+from acp_adapter.wire.codec import Json
+from acp_adapter.wire.model import given, to_wire
+from acp_adapter.wire.shown import Shown
+from acp_adapter.wire.v1.options import config_options
+from acp_adapter.wire.v1.shapes.tools import ToolCall
+from acp_adapter.wire.v1.shapes.updates import (
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    CommandInput,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    SessionInfoUpdate,
+    UsageUpdate,
+)
+from acp_adapter.wire.v1.updates.parts import Step, text_block, timestamp
+from engine import COMMANDS, Seq
+from engine.events import SessionEvent
+from engine.events.session import (
+    ConfigChanged,
+    EnvironmentRestored,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionAsked,
+    PromptQueued,
+    PromptWithdrawn,
+    SessionOpened,
+    TitleChanged,
+    UsageReported,
+    ViewEnforced,
+)
+
+
+def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
+    """What an event of the session's life is to an editor."""
+    match event:
+        case ModeChanged():
+            return shown, [CurrentModeUpdate(current_mode_id=event.mode), _options(event.seq, facts)]
+        case ConfigChanged():
+            return shown, [_options(event.seq, facts)]
+        case TitleChanged():
+            return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
+        case UsageReported():
+            return shown, [UsageUpdate(used=event.used, size=event.size)]
+        case EnvironmentRestored():
+            return shown, [_restored(event)]
+        case (
+            SessionOpened()
+            | PromptQueued()
+            | PromptWithdrawn()
+            | PermissionAsked()
+            | PermissionAnswered()
+            | ViewEnforced()
+        ):
+            return shown, []
+        case _:
+            assert_never(event)
+
+
+def _options(seq: Seq, facts: Facts) -> ConfigOptionUpdate:
+    return ConfigOptionUpdate(config_options=config_options(options_of(facts.options_at(seq))))
+
+
+def _restored(event: EnvironmentRestored) -> ToolCall:
+    text = "\n".join([f"{event.executions} statements ran again in a new worker.", *event.divergences])
+    return ToolCall(
+        tool_call_id=f"restored_{event.event_id}",
+        title="Rebuilt the namespace",
+        kind="other",
+        status="completed",
+        content=[text_block(text)],
+    )
+
+
+def commands_update() -> Json:
+    """The slash commands that there are."""
+    commands = [
+        AvailableCommand(
+            name=command.name,
+            description=command.description,
+            **given(input=CommandInput(hint=command.hint) if command.hint else None),
+        )
+        for command in COMMANDS.values()
+    ]
+    return to_wire(AvailableCommandsUpdate(available_commands=commands))

@@ -1,0 +1,22 @@
+"""Updates for what is streamed while no event says it yet: pieces of messages, output of a running statement."""
+
+from __future__ import annotations
+
+from acp_adapter.wire.codec import Json
+from acp_adapter.wire.model import to_wire
+from acp_adapter.wire.v1.shapes.content import TextContent
+from acp_adapter.wire.v1.shapes.tools import ToolCallUpdate
+from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk
+from acp_adapter.wire.v1.updates.parts import text_block
+from engine import ReasoningStreamed, TextStreamed, ToolCallId
+
+
+def message_update(piece: TextStreamed | ReasoningStreamed) -> Json:
+    """A piece of a message."""
+    shape = AgentMessageChunk if isinstance(piece, TextStreamed) else AgentThoughtChunk
+    return to_wire(shape(content=TextContent(text=piece.text), message_id=piece.message_id))
+
+
+def output_update(call: ToolCallId, text: str) -> Json:
+    """What a running statement has printed lately."""
+    return to_wire(ToolCallUpdate(tool_call_id=call, content=[text_block(text)]))

@@ -1,0 +1,69 @@
+"""The updates of an eventful session, key by key: live, loaded at any moment, and after a resume."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.events import EVENTS, Event
+from engine.events.conversation import RunStop
+from engine.sessions.signals import OutputStreamed, ReasoningStreamed, TextStreamed
+from tests.support.rich_log import CWD, events_of, rich_items
+from tests.support.shown import CODEC, screen
+
+pytestmark = pytest.mark.anyio
+
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parent.parent / "data" / "acp" / "updates_v1.json").read_text(encoding="utf-8")
+)
+
+
+def text(value: object) -> str:
+    """As it is sent: the order of keys counts."""
+    return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def test_the_session_holds_every_kind_of_event_and_of_signal() -> None:
+    assert {type(item) for item in rich_items()} == {*EVENTS, TextStreamed, ReasoningStreamed, OutputStreamed}
+
+
+async def test_what_happens_is_shown_as_recorded() -> None:
+    async with screen(CWD) as shown:
+        assert text(await shown.show(*rich_items())) == text(GOLDEN["live"])
+
+
+async def test_a_load_at_any_moment_shows_the_log_and_then_what_is_being_streamed() -> None:
+    items = rich_items()
+    streaming: dict[int, list[Any]] = dict(GOLDEN["unfinished"])
+    async with screen(CWD) as shown:
+        for position, item in enumerate(items):
+            await shown.show(item)
+            again = await shown.replay(events_of(items[: position + 1]))
+            of_log = GOLDEN["replayed"][: len(again) - len(streaming.get(position, []))]
+            assert text(again) == text(of_log + streaming.get(position, [])), item
+        assert text(of_log) == text(GOLDEN["replayed"])
+
+
+async def test_a_load_changes_nothing_about_what_is_shown_afterwards() -> None:
+    items = rich_items()
+    live: list[Any] = []
+    async with screen(CWD) as shown:
+        for position, item in enumerate(items):
+            live += await shown.show(item)
+            await shown.replay(events_of(items[: position + 1]))
+    assert text(live) == text(GOLDEN["live"])
+
+
+@pytest.mark.parametrize(("seq", "expected"), GOLDEN["resumed"], ids=lambda value: str(value)[:2])
+async def test_a_session_that_is_resumed_goes_on_as_recorded(seq: int, expected: list[Any]) -> None:
+    items = rich_items()
+    stop = next(position for position, item in enumerate(items) if isinstance(item, RunStop) and item.seq == seq)
+    async with screen(CWD, [item for item in items[: stop + 1] if isinstance(item, Event)]) as shown:
+        assert text(await shown.show(*items[stop + 1 :])) == text(expected)
+
+
+def test_the_commands_are_announced_as_recorded() -> None:
+    assert text(CODEC.updates.commands_update()) == text(GOLDEN["commands"])

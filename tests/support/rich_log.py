@@ -1,0 +1,239 @@
+"""What one eventful session publishes: every kind of event and of signal, with the turns an adapter has to tell apart.
+
+Plain values, stamped as the log stamps them, in the order in which the journal publishes them. Two runs, then what a
+person does between runs, then a log of another program. Used by the golden test of the updates an editor gets.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from engine.events import Event
+from engine.events.conversation import (
+    AgentReasoning,
+    AgentText,
+    Attachment,
+    Condensation,
+    CondensationRequest,
+    NoCutPossible,
+    RunStop,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from engine.events.execution import (
+    EffectAnswered,
+    EffectRequested,
+    ExecutionFinished,
+    ExecutionStarted,
+    NamesRebound,
+    StatementRecorded,
+)
+from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
+from engine.events.session import (
+    ConfigChanged,
+    EnvironmentRestored,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionAsked,
+    PromptQueued,
+    PromptWithdrawn,
+    SessionOpened,
+    TitleChanged,
+    UsageReported,
+    ViewEnforced,
+)
+from engine.execution import Captured, ChangeInfo, Display, ExceptionInfo, Location, NamespaceDiff, TypeInfo
+from engine.ids import EventId, ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
+from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
+
+CWD = "/work"
+BEGAN = 1_700_000_000.0
+
+
+def _message(number: int) -> MessageId:
+    return MessageId(f"message-{number}")
+
+
+def _call(number: int) -> ToolCallId:
+    return ToolCallId(f"call-{number}")
+
+
+def _recorded(number: int, source: str) -> StatementRecorded:
+    return StatementRecorded(
+        statement_id=StatementId(f"statement-{number}"), index=number, source=source, tool_call_id=_call(number)
+    )
+
+
+def _started(number: int) -> ExecutionStarted:
+    return ExecutionStarted(
+        execution_id=ExecutionId(f"execution-{number}"), statement_id=StatementId(f"statement-{number}")
+    )
+
+
+_FINISHED = ExecutionFinished(
+    execution_id=ExecutionId("execution-1"),
+    statement_id=StatementId("statement-1"),
+    status="ok",
+    started_at=BEGAN,
+    ended_at=BEGAN + 1,
+    time_ms=12.34567,
+    stdout=Captured(text="one\n```\ntwo\n", total_bytes=12, digest="d"),
+    stderr=Captured(text="careful\n", total_bytes=8, digest="e"),
+    value="42",
+    displays=(Display(obj_id="view-1", title="a.py", text="x = 1", tokens=4),),
+    locations=(Location(path="/work/a.py", line=3), Location(path="/work/b.py")),
+    diff=NamespaceDiff(
+        added={"x": TypeInfo(type_name="int", short_repr="1")},
+        changed={
+            "y": ChangeInfo(
+                before=TypeInfo(type_name="int", short_repr="1"), after=TypeInfo(type_name="str", short_repr="'s'")
+            )
+        },
+        deleted=("z",),
+    ),
+)
+
+_FIRST_RUN: tuple[Item, ...] = (
+    SessionOpened(cwd=CWD, directories=("/else",), python="/usr/bin/python3"),
+    ModeChanged(mode="auto"),
+    UserMessage(
+        message_id=_message(1), text="Look at it", attachments=(Attachment(uri="file:///work/a.py", name="a.py"),)
+    ),
+    TitleChanged(title="Look at it"),
+    UsageReported(used=1_200, size=64_000),
+    ReasoningStreamed(_message(2), "I sh"),
+    ReasoningStreamed(_message(2), "all look."),
+    AgentReasoning(message_id=_message(2), text="I shall look."),
+    TextStreamed(_message(3), "Look"),
+    TextStreamed(_message(3), "ing."),
+    AgentText(message_id=_message(3), text="Looking."),
+    ToolCall(tool_call_id=_call(1), tool="python", arguments={"source": "x = read('a.py')"}),
+    _recorded(1, "\n  x = read('a.py')\nx\n"),
+    PermissionAsked(tool_call_id=_call(1), scope="statements"),
+    PermissionAnswered(tool_call_id=_call(1), scope="statements", outcome="allowed", remembered=True),
+    _started(1),
+    OutputStreamed(_call(1), "stdout", "one\n"),
+    ToolCall(tool_call_id=_call(101), tool="read", arguments={"path": "a.py"}, parent_id=_call(1)),
+    EffectRequested(execution_id=ExecutionId("execution-1"), ordinal=0, operation="read", argument_digest="a"),
+    EffectAnswered(execution_id=ExecutionId("execution-1"), ordinal=0, operation="read"),
+    ToolResult(tool_call_id=_call(101), status="ok", text="x = 1", parent_id=_call(1)),
+    ToolCall(tool_call_id=_call(102), tool="edit", arguments={"path": "/abs/b.py", "new": "t"}, parent_id=_call(1)),
+    ToolResult(tool_call_id=_call(102), status="rejected", text="not `allowed`", parent_id=_call(1)),
+    ToolCall(tool_call_id=_call(103), tool="nothing_known", arguments={"n": 1}, parent_id=_call(1)),
+    ToolResult(tool_call_id=_call(103), status="error", text="", parent_id=_call(1)),
+    OutputStreamed(_call(1), "stderr", "careful\n"),
+    OutputStreamed(_call(1), "stdout", "x" * 5_000),
+    MethodCalled(obj_id=ObjId("view-1"), obj_type="view", method="Run"),
+    NamesRebound(execution_id=ExecutionId("execution-1"), names=("view",)),
+    _FINISHED,
+    ToolResult(tool_call_id=_call(1), status="ok", text="42"),
+    FileChanged(path="/work/sub/a.py", change="modified", delta="1 line changed in a.py"),
+    NodeChanged(obj_id=ObjId("view-1"), obj_type="view", delta="1 line changed in a.py\n+new"),
+    NodeChanged(obj_id=ObjId("view-2"), obj_type="view", delta="moved"),
+    TickApplied(obj_id=ObjId("view-1"), tick_kind="async", turn_id=1, delta="1 line changed in a.py"),
+    CondensationRequest(reason="budget"),
+    CondensationRequest(reason="asked"),
+    ViewEnforced(property_name="observation_uniqueness", count=1),
+    Condensation(forgotten=(EventId("event-3"),)),
+    Condensation(forgotten=(EventId("event-4"), EventId("event-5")), summary="It went well.", summary_offset=0),
+    PromptQueued(message_id=_message(20), text="and then"),
+    PromptQueued(message_id=_message(21), text="or not"),
+    PromptWithdrawn(message_id=_message(21)),
+    ToolCall(tool_call_id=_call(2), tool="python", arguments={"source": "1 / 0"}),
+    _recorded(2, "1 / 0"),
+    _started(2),
+    replace(
+        _FINISHED,
+        execution_id=ExecutionId("execution-2"),
+        statement_id=StatementId("statement-2"),
+        status="error",
+        stdout=Captured(),
+        stderr=Captured(),
+        value=None,
+        exception=ExceptionInfo(type="ZeroDivisionError", message="division by zero", traceback="Traceback ..."),
+        displays=(),
+        locations=(),
+        diff=NamespaceDiff(),
+    ),
+    ToolResult(tool_call_id=_call(2), status="error", text="Traceback ..."),
+    ToolCall(tool_call_id=_call(3), tool="python", arguments={"source": "rm()"}),
+    _recorded(3, "rm()"),
+    ToolResult(tool_call_id=_call(3), status="rejected", text="The user said no."),
+    TextStreamed(_message(4), "Half a "),
+    TextStreamed(_message(90), "An answer to a command beside the run."),
+    TextStreamed(_message(4), "sentence"),
+    AgentText(message_id=_message(4), text="Half a sentence"),
+    RunStop(reason="completed", cause="end_turn"),
+)
+
+_SECOND_RUN: tuple[Item, ...] = (
+    UserMessage(message_id=_message(20), text="and then", prompt_kind="follow_up"),
+    EnvironmentRestored(executions=2, divergences=("Statement 2 printed something else.",)),
+    ConfigChanged(option="while_running", value="steer"),
+    UserMessage(message_id=_message(22), text="rather this", prompt_kind="steer"),
+    CondensationRequest(reason="refused"),
+    NoCutPossible(tokens=7_000),
+    NoCutPossible(tokens=7_000),
+    ToolCall(tool_call_id=_call(4), tool="python", arguments={"source": "while True: pass"}),
+    _recorded(4, "while True: pass"),
+    _started(4),
+    OutputStreamed(_call(4), "stdout", "once"),
+    replace(
+        _FINISHED,
+        execution_id=ExecutionId("execution-4"),
+        statement_id=StatementId("statement-4"),
+        status="cancelled",
+        value=None,
+        displays=(),
+    ),
+    ToolResult(tool_call_id=_call(4), status="cancelled", text="once"),
+    CondensationRequest(reason="asked"),
+    TextStreamed(_message(5), "cut o"),
+    AgentText(message_id=_message(5), text="cut o"),
+    RunStop(reason="interrupted", cause="cancelled", detail="The user cancelled."),
+)
+
+_BETWEEN: tuple[Item, ...] = (
+    UserMessage(message_id=_message(30), text="/views", aside=True),
+    TextStreamed(_message(31), "No handles yet."),
+    AgentText(message_id=_message(31), text="No handles yet.", aside=True),
+    RunStop(reason="completed", cause="end_turn"),
+    ModeChanged(mode="plan"),
+    ConfigChanged(option="while_running", value="queue"),
+    TitleChanged(title="Another title"),
+    FileChanged(path="/elsewhere/c.txt", change="deleted", delta="c.txt was deleted"),
+    NodeChanged(obj_id=ObjId("view-3"), obj_type="view", delta="moved"),
+)
+
+_OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
+    UserMessage(message_id=_message(40), text="search"),
+    ToolCall(tool_call_id=_call(50), tool="grep", arguments={"pattern": "x", "path": "a.py"}),
+    ToolCall(tool_call_id=_call(51), tool="Task", arguments={"path": 7}),
+    ToolResult(tool_call_id=_call(51), status="ok", text="done"),
+    ToolResult(tool_call_id=_call(50), status="error", text="no match"),
+    AgentText(message_id=_message(41), text="Nothing."),
+    RunStop(reason="error", cause="error", detail="It broke."),
+)
+
+
+def rich_items() -> list[Item]:
+    """Everything that the session publishes, events stamped."""
+    return _stamped([*_FIRST_RUN, *_SECOND_RUN, *_BETWEEN, *_OF_ANOTHER_PROGRAM])
+
+
+def events_of(items: list[Item]) -> list[Event]:
+    """The log of what was published."""
+    return [item for item in items if isinstance(item, Event)]
+
+
+def _stamped(items: list[Item]) -> list[Item]:
+    stamped: list[Item] = []
+    seq = 0
+    for item in items:
+        if isinstance(item, Event):
+            stamped.append(replace(item, seq=Seq(seq), event_id=EventId(f"event-{seq}"), at=BEGAN + seq))
+            seq += 1
+        else:
+            stamped.append(item)
+    return stamped

@@ -1,0 +1,101 @@
+"""What an editor is shown of events and signals, without a session: the pump and its codec over plain values."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from msgspec.structs import replace
+
+from acp_adapter.pump import Pump
+from acp_adapter.wire.negotiation import codec_for
+from acp_adapter.wire.shown import NOTHING_SHOWN
+from engine import CycleSummary, Item, OptionValues, Seq, Subscription
+from engine.cycles import CycleFold
+from engine.events import AnyEvent, Event
+from engine.sessions.policy import Policy
+
+SECONDS = 10.0
+CODEC = codec_for(1)
+Update = dict[str, Any]
+
+
+class LoggedFacts:
+    """What a session says of itself whose log holds `events`."""
+
+    def __init__(self, cwd: str = "/w", events: Iterable[Event] = ()) -> None:
+        self.cwd = cwd
+        self._policy = Policy()
+        self._cycles = CycleFold()
+        for event in events:
+            self.add(event)
+
+    def add(self, event: Event) -> None:
+        """The next event of the log."""
+        self._policy.apply(event)
+        self._cycles.apply(event)
+
+    def options_at(self, seq: int) -> OptionValues:
+        return self._policy.options_at(seq)
+
+    def cycle_ended_by(self, seq: int) -> CycleSummary | None:
+        return self._cycles.ended_by(seq)
+
+
+def updates_of(*events: AnyEvent, is_live: bool = True) -> list[Update]:
+    """What a new session's editor is shown of these events, which are stamped here."""
+    log = [replace(event, seq=Seq(seq)) for seq, event in enumerate(events)]
+    facts = LoggedFacts(events=log)
+    shown, sent = NOTHING_SHOWN, list[Update]()
+    for event in log:
+        shown, updates = CODEC.updates.event_updates(event, shown, facts, is_live=is_live)
+        sent += updates
+    return sent
+
+
+class Screen:
+    """An editor's screen in front of a pump."""
+
+    def __init__(self, subscription: Subscription, pump: Pump, facts: LoggedFacts, sent: list[Update]) -> None:
+        self._subscription = subscription
+        self._facts = facts
+        self.pump = pump
+        self.sent = sent
+
+    async def show(self, *items: Item) -> list[Update]:
+        """Publishes the items one at a time; what was sent for them."""
+        before = len(self.sent)
+        for item in items:
+            if isinstance(item, Event):
+                self._facts.add(item)
+            self._subscription.put(item)
+            await self.pump.caught_up()
+        return self.sent[before:]
+
+    async def replay(self, events: list[AnyEvent]) -> list[Update]:
+        """What is shown again of a log."""
+        before = len(self.sent)
+        await self.pump.replay(events)
+        return self.sent[before:]
+
+
+@asynccontextmanager
+async def screen(cwd: str = "/w", history: Iterable[Event] = ()) -> AsyncIterator[Screen]:
+    """A session's screen; `history` was on its log before it was opened, and was not shown."""
+    log = list(history)
+    facts, sent = LoggedFacts(cwd, log), list[Update]()
+
+    async def send(update: Update) -> None:
+        sent.append(update)
+        await anyio.lowlevel.checkpoint()
+
+    subscription = Subscription(Seq(len(log) - 1))
+    pump = Pump(subscription, CODEC, facts, send)
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pump.run)
+            await anyio.lowlevel.checkpoint()
+            yield Screen(subscription, pump, facts, sent)
+            subscription.close()
