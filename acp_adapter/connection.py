@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acp_adapter import stages
-from acp_adapter.errors import AcpCode
+from acp_adapter.errors import RESOURCE_NOT_FOUND
 from acp_adapter.rpc.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
 from acp_adapter.wire.negotiation import Negotiation
@@ -138,7 +138,7 @@ class Connection:
         conversation = self.find(session_id)
         if conversation is None:
             raise ProtocolError(
-                AcpCode.RESOURCE_NOT_FOUND, "no such session is open on this connection", {"sessionId": session_id}
+                RESOURCE_NOT_FOUND, "no such session is open on this connection", {"sessionId": session_id}
             )
         return conversation
 

@@ -1,4 +1,4 @@
-"""Which exception is which error on the wire: the one table, and the codes that the Agent Client Protocol adds.
+"""Which exception is which error on the wire: the one table, and the code that the Agent Client Protocol adds.
 
 Owns what an exception of the engine may say to the client. Must never let the text of an unknown exception out. Called
 by the peer for whatever a handler raises.
@@ -7,8 +7,7 @@ by the peer for whatever a handler raises.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -24,11 +23,8 @@ from acp_adapter.rpc.errors import (
 )
 from engine.errors import EngineError, InvalidRequestError, SessionBusyError, SessionInUseError, SessionNotFoundError
 
-
-class AcpCode(IntEnum):
-    """Error codes of the Agent Client Protocol beside those of JSON-RPC."""
-
-    RESOURCE_NOT_FOUND = -32002
+RESOURCE_NOT_FOUND: Final = -32002
+"""The Agent Client Protocol's own code, beside those of JSON-RPC."""
 
 
 class ErrorCode(Struct, frozen=True):
@@ -44,7 +40,7 @@ def _session(error: SessionNotFoundError) -> dict[str, str]:
 
 
 ERROR_CODES: tuple[ErrorCode, ...] = (
-    ErrorCode(SessionNotFoundError, AcpCode.RESOURCE_NOT_FOUND, _session),
+    ErrorCode(SessionNotFoundError, RESOURCE_NOT_FOUND, _session),
     ErrorCode(InvalidRequestError, Code.INVALID_PARAMS),
     ErrorCode(SessionInUseError, Code.INVALID_REQUEST),
     ErrorCode(SessionBusyError, Code.INVALID_REQUEST),

@@ -7,8 +7,7 @@ conversations and its peer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # of the session stage
@@ -20,17 +19,11 @@ if TYPE_CHECKING:  # of the session stage
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """How the params of one method are read, and how its result is written."""
+Readers = Mapping[str, Callable[[object], Any]]
+"""By method, how its params are read."""
 
-    read: Callable[[object], Any]
-    write: Callable[[Any], Json]
-
-
-def write_nothing(_: object) -> Json:
-    """The result of a method that answers nothing."""
-    return {}
+Writers = Mapping[str, Callable[[Any], Json]]
+"""By method, how its result is written; a method that answers nothing is not there."""
 
 
 class UpdateWriter(Protocol):

@@ -7,9 +7,10 @@ when one of its methods is first called, or ahead of time by `acp_adapter.stages
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
-from acp_adapter.wire.codec import Json, Message, PermissionCodec, UpdateWriter
+from acp_adapter.wire.codec import Json, PermissionCodec, Readers, UpdateWriter, Writers
 
 _PACKAGE: Final = "acp_adapter.wire.v1"
 
@@ -27,7 +28,7 @@ _MODULES: Final = {
     "session/set_mode": ".options",
     "session/set_config_option": ".options",
 }
-"""Method to the module whose `MESSAGES` has its row."""
+"""Method to the module whose READERS and WRITERS know it."""
 
 
 class V1Codec:
@@ -38,11 +39,13 @@ class V1Codec:
 
     def read_params(self, method: str, params: object) -> Any:
         """A value of `requests`. Raises WireShapeError."""
-        return _message(method).read(params)
+        readers: Readers = _module(method).READERS
+        return readers[method](params)
 
     def write_result(self, method: str, result: Any) -> Json:
         """The JSON of a value of `replies`."""
-        return _message(method).write(result)
+        writers: Writers = _module(method).WRITERS
+        return writers[method](result) if method in writers else {}
 
     @property
     def updates(self) -> UpdateWriter:
@@ -57,8 +60,8 @@ class V1Codec:
         return permissions
 
 
-def _message(method: str) -> Message:
-    return import_module(_MODULES[method], _PACKAGE).MESSAGES[method]
+def _module(method: str) -> ModuleType:
+    return import_module(_MODULES[method], _PACKAGE)
 
 
 CODEC: Final = V1Codec()

@@ -9,7 +9,7 @@ from typing import Final
 
 from acp_adapter.replies import Initialized
 from acp_adapter.requests import Authenticate, Initialize
-from acp_adapter.wire.codec import Json, Message, write_nothing
+from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import Empty, from_wire, to_wire
 from acp_adapter.wire.v1.shapes.initialize import (
     AgentCapabilities,
@@ -46,7 +46,5 @@ def _read_authenticate(params: object) -> Authenticate:
     return Authenticate(from_wire(AuthenticateRequest, params).method_id)
 
 
-MESSAGES: Final = {
-    "initialize": Message(_read_initialize, _write_initialized),
-    "authenticate": Message(_read_authenticate, write_nothing),
-}
+READERS: Final = {"initialize": _read_initialize, "authenticate": _read_authenticate}
+WRITERS: Final = {"initialize": _write_initialized}

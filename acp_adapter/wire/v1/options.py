@@ -9,7 +9,7 @@ from typing import Final
 
 from acp_adapter.replies import Choice, Option, Options
 from acp_adapter.requests import SetMode, SetOption
-from acp_adapter.wire.codec import Json, Message, write_nothing
+from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import from_wire, given, to_wire
 from acp_adapter.wire.v1.shapes.options import (
     ConfigOption,
@@ -65,7 +65,5 @@ def _write_options(options: Options) -> Json:
     return to_wire(SetConfigOptionResponse(config_options=config_options(options)))
 
 
-MESSAGES: Final = {
-    "session/set_mode": Message(_read_set_mode, write_nothing),
-    "session/set_config_option": Message(_read_set_option, _write_options),
-}
+READERS: Final = {"session/set_mode": _read_set_mode, "session/set_config_option": _read_set_option}
+WRITERS: Final = {"session/set_config_option": _write_options}

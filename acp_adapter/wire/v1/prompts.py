@@ -6,7 +6,7 @@ from typing import Final
 
 from acp_adapter.replies import PromptEnded
 from acp_adapter.requests import Binary, Content, Document, Link, Media, Prompt, Text
-from acp_adapter.wire.codec import Json, Message
+from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import from_wire, to_wire
 from acp_adapter.wire.v1.shapes.content import (
     ContentBlock,
@@ -41,4 +41,5 @@ def _write_ended(reply: PromptEnded) -> Json:
     return to_wire(PromptResponse(stop_reason=reply.reason))
 
 
-MESSAGES: Final = {"session/prompt": Message(_read_prompt, _write_ended)}
+READERS: Final = {"session/prompt": _read_prompt}
+WRITERS: Final = {"session/prompt": _write_ended}

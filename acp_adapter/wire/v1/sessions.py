@@ -8,7 +8,7 @@ from typing import Final
 
 from acp_adapter.replies import OpenedSession, SessionPage
 from acp_adapter.requests import ListSessions, NewSession, SessionRef
-from acp_adapter.wire.codec import Json, Message, write_nothing
+from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import from_wire, to_wire
 from acp_adapter.wire.v1.options import config_options, mode_state
 from acp_adapter.wire.v1.shapes.sessions import (
@@ -81,12 +81,18 @@ def _read_ref(params: object) -> SessionRef:
     return SessionRef(from_wire(SessionRequest, params).session_id)
 
 
-MESSAGES: Final = {
-    "session/new": Message(_read_new, _write_new),
-    "session/load": Message(_read_load, _write_loaded),
-    "session/resume": Message(_read_resume, _write_loaded),
-    "session/list": Message(_read_list, _write_page),
-    "session/delete": Message(_read_ref, write_nothing),
-    "session/close": Message(_read_ref, write_nothing),
-    "session/cancel": Message(_read_ref, write_nothing),
+READERS: Final = {
+    "session/new": _read_new,
+    "session/load": _read_load,
+    "session/resume": _read_resume,
+    "session/list": _read_list,
+    "session/delete": _read_ref,
+    "session/close": _read_ref,
+    "session/cancel": _read_ref,
+}
+WRITERS: Final = {
+    "session/new": _write_new,
+    "session/load": _write_loaded,
+    "session/resume": _write_loaded,
+    "session/list": _write_page,
 }

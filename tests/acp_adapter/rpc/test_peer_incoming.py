@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_adapter.errors import AcpCode, to_error
+from acp_adapter.errors import RESOURCE_NOT_FOUND, to_error
 from acp_adapter.rpc.errors import Code, ProtocolError
 from acp_adapter.rpc.framing import MAX_LINE
 from acp_adapter.rpc.methods import Context
@@ -165,7 +165,7 @@ async def test_an_unknown_exception_is_an_internal_error_without_text_and_logged
 
 
 async def test_a_protocol_error_is_sent_as_it_is_on_one_line() -> None:
-    error = ProtocolError(AcpCode.RESOURCE_NOT_FOUND, "no such\n session", {"sessionId": "s"})
+    error = ProtocolError(RESOURCE_NOT_FOUND, "no such\n session", {"sessionId": "s"})
     async with connected([failing(error)]) as (client, _):
         await client.send(call("fail"))
         assert (await client.read())["error"] == {
