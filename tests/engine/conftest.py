@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,15 +36,21 @@ def empty(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-@pytest.fixture
-def home(empty: Home) -> Home:
-    """Sessions `ses_a` (of /work, with contents), `ses_b` (of the home, with a title), `other` (updated in 1970)."""
-    store = empty.store()
-    store.add(
-        replace(row(B, str(empty.path)), title="red [bold]title\x1b[0m", created_at=4e9, updated_at=4e9),
-        [message(0, "é")],
-    )
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """What `home` is a copy of, made once because every commit waits for the disk."""
+    home = Home(tmp_path_factory.mktemp("furnished"))
+    store = home.store()
+    titled = replace(row(B, "/home"), title="red [bold]title\x1b[0m", created_at=4e9, updated_at=4e9)
+    store.add(titled, [message(0, "é")])
     store.add(replace(row("other"), created_at=1.0, updated_at=1.0), [message(seq) for seq in range(3)])
     kept(store, A, [b"content" * 10_000])
     store.close()
+    return home
+
+
+@pytest.fixture
+def home(empty: Home, furnished: Home) -> Home:
+    """Sessions `ses_a` (of /work, with contents), `ses_b` (of /home, with a title), `other` (updated in 1970)."""
+    shutil.copytree(furnished.state, empty.state)
     return empty

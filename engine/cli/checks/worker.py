@@ -43,7 +43,11 @@ def tokens() -> Iterable[Finding]:
 
 def statement() -> Iterable[Finding]:
     started = time.monotonic()
-    value = anyio.run(_first_statement, Zygote.spawn())
+    zygote = Zygote.spawn()
+    try:
+        value = anyio.run(_first_statement, zygote)
+    finally:
+        zygote.close()
     if value != "42":
         return [Finding("failed", f"a statement gave {value!r} where 42 was due; report this with the lines above")]
     return [Finding("ok", f"a worker started and ran a statement in {(time.monotonic() - started) * 1000:.0f} ms")]

@@ -1,4 +1,7 @@
-"""The commands for people, as processes: what they print, how they end, and what they do to the store."""
+"""The commands for people: what they print, how they end, and what they do to the store.
+
+Each command runs once as a process of its own, most of them where only a process can show the thing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import os
 import pty
 import select
+import signal
 import stat
 import subprocess
 from pathlib import Path
@@ -17,7 +21,7 @@ from engine.cli.gc import seconds_of
 from engine.ids import SessionId
 from engine.terminal.printing import size
 from tests.support.commands import COMMAND, SECONDS, Home
-from tests.support.stores import A, B, Recorder, begun
+from tests.support.stores import A, B, Recorder, begun, message, row
 
 ESCAPE = "\x1b"
 
@@ -49,7 +53,9 @@ def test_sessions_are_listed_with_size_and_title(home: Home) -> None:
 
 
 def test_sessions_of_one_directory(home: Home) -> None:
-    assert [line.split()[0] for line in home.run("sessions", "--cwd", ".").stdout.splitlines()[1:]] == [B]
+    (home.path / "link").symlink_to("/work")
+    assert home.run("sessions", "--cwd", "link").stdout == home.run("sessions", "--cwd", "/work").stdout
+    assert [line.split()[0] for line in home.run("sessions", "--cwd", "/home").stdout.splitlines()[1:]] == [B]
     assert home.run("sessions", "--cwd", "/work/").stdout.count("\n") == 3
     assert home.run("sessions", "--cwd", "/nowhere").stdout == "No sessions in /nowhere.\n"
 
@@ -90,25 +96,24 @@ def test_an_export_to_a_file_is_private_and_whole(home: Home) -> None:
     assert sorted(os.listdir(home.path)) == ["out.jsonl", "state"]
 
 
-@pytest.mark.parametrize("where", ["stdout", "option"])
-def test_a_full_disk_ends_an_export_with_a_sentence(home: Home, where: str) -> None:
-    if where == "option":
-        done = home.run("export", "ses_a", "--output", "/dev/full")
-        code, errors = done.returncode, done.stderr
-    else:
-        with open("/dev/full", "wb") as full:
-            process = subprocess.run(
-                [*COMMAND, "export", "ses_a"],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                env=home.variables,
-                cwd=home.path,
-                timeout=SECONDS,
-            )
-        code, errors = process.returncode, process.stderr.decode()
-    assert code == 1
-    name = "/dev/full" if where == "option" else "standard output"
-    assert errors == f"rewindow: cannot write {name}: No space left on device\n"
+FULL = {"sessions": "", "show ses_a": "", "export ses_a": "cannot write standard output: "}
+
+
+@pytest.mark.parametrize("command", FULL)
+def test_a_full_disk_ends_any_output_with_a_sentence(home: Home, command: str) -> None:
+    with open("/dev/full", "wb") as full:
+        code, errors = home.run_into(full.fileno(), *command.split())
+    assert (code, errors.decode()) == (1, f"rewindow: {FULL[command]}No space left on device\n")
+
+
+def test_a_full_disk_ends_a_process_with_the_sentence_alone(home: Home) -> None:
+    done = home.run_as_process("sessions", prefix=["sh", "-c", 'exec "$@" >/dev/full', "sh"])
+    assert (done.returncode, done.stderr) == (1, "rewindow: No space left on device\n")
+
+
+def test_a_device_that_is_full_ends_an_export_to_it_with_a_sentence(home: Home) -> None:
+    done = home.run("export", "ses_a", "--output", "/dev/full")
+    assert (done.returncode, done.stderr) == (1, "rewindow: cannot write /dev/full: No space left on device\n")
 
 
 def test_an_export_that_finds_no_room_leaves_the_file_that_was_there(empty: Home) -> None:
@@ -116,32 +121,11 @@ def test_an_export_that_finds_no_room_leaves_the_file_that_was_there(empty: Home
     begun(store, "ses_long", events=3000, text="x" * 100)
     store.close()
     (empty.path / "out").write_text("older")
-    done = subprocess.run(
-        ["sh", "-c", 'ulimit -f 100 && exec "$@"', "sh", *COMMAND, "export", "ses_long", "-o", "out"],
-        capture_output=True,
-        text=True,
-        env=empty.variables,
-        cwd=empty.path,
-        timeout=SECONDS,
-    )
+    limited = ["sh", "-c", 'ulimit -f 100 && exec "$@"', "sh"]
+    done = empty.run_as_process("export", "ses_long", "-o", "out", prefix=limited)
     assert (done.returncode, done.stderr) == (1, f"rewindow: cannot write {empty.path}/out: File too large\n")
     assert (empty.path / "out").read_text() == "older"
     assert sorted(os.listdir(empty.path)) == ["out", "state"]
-
-
-@pytest.mark.parametrize("command", ["sessions", "show"])
-def test_a_full_disk_ends_any_output_with_a_sentence(home: Home, command: str) -> None:
-    arguments = [command] if command == "sessions" else [command, "ses_a"]
-    with open("/dev/full", "wb") as full:
-        process = subprocess.run(
-            [*COMMAND, *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env=home.variables,
-            cwd=home.path,
-            timeout=SECONDS,
-        )
-    assert (process.returncode, process.stderr) == (1, b"rewindow: No space left on device\n")
 
 
 def test_an_export_into_nowhere_leaves_nothing(home: Home) -> None:
@@ -150,13 +134,33 @@ def test_an_export_into_nowhere_leaves_nothing(home: Home) -> None:
     assert os.listdir(home.path) == ["state"]
 
 
-@pytest.mark.parametrize("arguments", [["show", "ses_long"], ["show", "ses_long", "--events"], ["export", "ses_long"]])
-def test_a_reader_that_leaves_is_no_error(empty: Home, arguments: list[str]) -> None:
+@pytest.fixture
+def long(empty: Home) -> Home:
+    """A session that no buffer takes whole."""
     store = empty.store()
-    begun(store, "ses_long", events=3000, text="x" * 100)
+    store.add(row("ses_long"), [message(seq, "x" * 100) for seq in range(3000)])
     store.close()
+    return empty
+
+
+LONG = [["show", "ses_long"], ["show", "ses_long", "--events"], ["export", "ses_long"]]
+
+
+@pytest.mark.parametrize("arguments", LONG, ids=" ".join)
+def test_a_reader_that_left_is_no_error(long: Home, arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert long.run_into(writer, *arguments) == (0, b"")
+    os.close(writer)
+
+
+def test_a_reader_that_leaves_a_process_is_no_error(long: Home) -> None:
     with subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=empty.variables, cwd=empty.path
+        [*COMMAND, "show", "ses_long"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=long.variables,
+        cwd=long.path,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -222,6 +226,13 @@ def test_delete_without_a_terminal_wants_to_be_told(home: Home) -> None:
 
 @pytest.mark.parametrize(("answer", "code", "left"), [(b"y\n", 0, 2), (b"n\n", 1, 3), (b"\n", 1, 3), (b"\x04", 130, 3)])
 def test_delete_asks_on_a_terminal(home: Home, answer: bytes, code: int, left: int) -> None:
+    ended, seen = home.run_on_a_terminal("delete", "ses_a", typed=answer)
+    assert (ended, len(ids(home))) == (code, left)
+    assert b"ses_a  2 events" in seen
+    assert b"[y/N]" in seen
+
+
+def test_an_interrupt_at_the_question_ends_the_process_and_deletes_nothing(home: Home) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, "delete", "ses_a"],
@@ -237,11 +248,10 @@ def test_delete_asks_on_a_terminal(home: Home, answer: bytes, code: int, left: i
     while b"[y/N]" not in seen:
         assert select.select([process.stdout], [], [], SECONDS)[0]
         seen += os.read(process.stdout.fileno(), 1000)
-    assert b"ses_a  2 events" in seen
-    os.write(ours, answer)
+    process.send_signal(signal.SIGINT)
     process.communicate(timeout=SECONDS)
     os.close(ours)
-    assert (process.returncode, len(ids(home))) == (code, left)
+    assert (process.returncode, len(ids(home))) == (130, 3)
 
 
 def test_what_is_in_use_is_neither_deleted_nor_collected(home: Home) -> None:
@@ -251,7 +261,7 @@ def test_what_is_in_use_is_neither_deleted_nor_collected(home: Home) -> None:
     assert (done.returncode, done.stdout) == (1, "deleted ses_a\n")
     assert done.stderr == f"rewindow: session other is in use by process {os.getpid()}; close it there first\n"
     assert "0 sessions" in home.run("gc", "--older-than", "1w", "--dry-run").stdout
-    collected = home.run("gc", "--older-than", "1w")
+    collected = home.run_as_process("gc", "--older-than", "1w")
     assert collected.stdout.splitlines()[0] == "left other, which is in use"
     assert store.row("other").events == 3
     store.close()
@@ -286,6 +296,7 @@ def test_wrong_usage_ends_with_2(empty: Home) -> None:
         done = empty.run(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert "Usage" in done.stderr
+    assert empty.run_as_process("export").returncode == 2
 
 
 def test_every_command_says_how_it_is_used(empty: Home) -> None:
@@ -304,8 +315,8 @@ def test_a_store_that_cannot_be_opened_is_a_sentence(home: Home) -> None:
 
 
 def test_output_that_cannot_hold_every_character_is_escaped(home: Home) -> None:
-    done = home.run_bytes("show", "ses_b", PYTHONIOENCODING="iso8859-7")
-    assert (done.returncode, done.stderr, b"user> \\xe9" in done.stdout) == (0, b"", True)
+    done = home.run_as_process("show", "ses_b", PYTHONIOENCODING="iso8859-7")
+    assert (done.returncode, done.stderr, r"user> \xe9" in done.stdout) == (0, "", True)
 
 
 def test_the_cycles_of_a_session_are_shown_as_json(home: Home) -> None:

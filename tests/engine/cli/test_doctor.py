@@ -1,4 +1,4 @@
-"""`rewindow doctor` as a process: what it finds where something is amiss."""
+"""`rewindow doctor`: what it finds where something is amiss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.store import inspection
 from engine.store.inspection import faults
 from engine.terminal.printing import size
 from tests.support.archives import kept
-from tests.support.commands import COMMAND, SECONDS, Home
+from tests.support.commands import Home
 from tests.support.stores import A, Recorder
 
 
@@ -93,13 +93,7 @@ def test_a_disk_without_room_is_a_failure(empty: Home) -> None:
         pytest.skip("needs the right to mount a small disk")
     script = 'mount -t tmpfs -o size=4m none "$1" && shift && exec "$@"'
     empty.state.mkdir(mode=0o700)
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", str(empty.state), *COMMAND, "doctor"],
-        capture_output=True,
-        text=True,
-        env=empty.variables,
-        timeout=SECONDS,
-    )
+    done = empty.run_as_process("doctor", prefix=["unshare", "--mount", "sh", "-c", script, "sh", str(empty.state)])
     assert done.returncode == 1
     assert f"failed  4.2 MB free at {empty.state}; free some space" in done.stdout
     assert "\x1b" not in done.stdout

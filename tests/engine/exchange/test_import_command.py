@@ -1,4 +1,4 @@
-"""`rewindow import` of other programs' conversations, as a process."""
+"""`rewindow import` of other programs' conversations."""
 
 from __future__ import annotations
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
 
 import pytest
 from msgspec.structs import replace
@@ -18,7 +15,7 @@ from engine.events.execution import ExecutionFinished, ExecutionStarted, Stateme
 from engine.execution import Captured
 from engine.ids import EventId, ExecutionId, MessageId, Seq, StatementId, ToolCallId
 from engine.terminal.printing import first_line, shown, visible, visible_json
-from tests.support.commands import COMMAND, SECONDS, Home
+from tests.support.commands import Home
 from tests.support.stores import row
 
 OSC = "\x1b]0;owned\x07"
@@ -67,30 +64,6 @@ def nasty(empty: Home) -> Home:
     return empty
 
 
-def on_a_terminal(home: Home, *arguments: str) -> bytes:
-    """All that the command writes to a terminal, newlines as it wrote them."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**home.variables, "TERM": "dumb"},  # so that nothing is set in bold by the command itself
-        cwd=home.path,
-    )
-    os.close(theirs)
-    written = bytearray()
-    while True:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:  # how Linux says that nobody has the other end any more
-            break
-        written += data
-    process.wait(SECONDS)
-    os.close(ours)
-    return bytes(written).replace(b"\r\n", b"\n")
-
-
 COMMANDS = [
     ["sessions"],
     ["sessions", "--json"],
@@ -109,7 +82,7 @@ COMMANDS = [
 def test_no_command_writes_a_control_character_to_a_terminal(nasty: Home, arguments: list[str]) -> None:
     (nasty.path / "nasty.json").write_text(json.dumps([{"role": "user", "content": [{"type": NASTY}], NASTY: 1}]))
     (nasty.path / "critic.json").write_text(json.dumps([{"role": NASTY}]))
-    text = on_a_terminal(nasty, *arguments).decode()
+    text = nasty.run_on_a_terminal(*arguments)[1].decode()
     assert CONTROL.findall(text) == []
     assert "owned" in text or arguments[0] in ("delete", "import")
 
