@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import settings
+import os
 
-# A deadline for each example measures how busy the machine is, not the code.
-settings.register_profile("rewindow", deadline=None)
-settings.load_profile("rewindow")
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline and no complaint about slowness, because they measure how busy the machine is and not the code.
+_ALWAYS = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _ALWAYS, max_examples=20, derandomize=True)
+settings.register_profile("thorough", _ALWAYS, max_examples=100, derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("thorough" if os.environ.get("CI") else "quick"))
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     path: str = "."
 
 
-def perform(workspace: Workspace, arguments: Arguments) -> list[str]:
-    """Names sorted as text; after MAX_ENTRIES a last line says how many there are more.
+def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_ENTRIES) -> list[str]:
+    """Names sorted as text; after `limit` a last line says how many there are more.
 
     Raises:
         OSError: it is no readable directory, or lies outside the workspace.
@@ -25,8 +25,8 @@ def perform(workspace: Workspace, arguments: Arguments) -> list[str]:
     path = workspace.resolve(arguments.path)
     with os.scandir(path) as entries:
         names = sorted(_name(entry) for entry in entries)
-    if len(names) > MAX_ENTRIES:
-        names = [*names[:MAX_ENTRIES], f"... {len(names) - MAX_ENTRIES} more"]
+    if len(names) > limit:
+        names = [*names[:limit], f"... {len(names) - limit} more"]
     return names
 
 

@@ -23,12 +23,12 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     end_line: int | None = None
 
 
-def perform(workspace: Workspace, arguments: Arguments) -> str:
+def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) -> str:
     """The text, UTF-8 with undecodable bytes replaced.
 
     Raises:
         OSError: the file cannot be read, or lies outside the workspace.
-        ValueError: the lines make no range, or the file is larger than MAX_BYTES.
+        ValueError: the lines make no range, or the file has more than `limit` bytes.
     """
     start = 1 if arguments.start_line is None else arguments.start_line
     end = arguments.end_line
@@ -36,10 +36,10 @@ def perform(workspace: Workspace, arguments: Arguments) -> str:
         raise ValueError(f"lines {start} to {end} are no range; lines count from 1")
     path = workspace.resolve(arguments.path)
     with open(_regular(path), "rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
+        data = file.read(limit + 1)
+    if len(data) > limit:
         raise ValueError(
-            f"{arguments.path} has more than {MAX_BYTES >> 20} MiB; use view(), or open() in the statement"
+            f"{arguments.path} has more than {limit >> 20} MiB; use view(), or open() in the statement"
         )
     text = data.decode("utf-8", "replace")
     if start == 1 and end is None:

@@ -16,7 +16,7 @@ from tests.support.commands import Home
 from tests.support.stores import A, B, CountingClock, message, row
 
 
-@pytest.fixture(params=[make for _, make in STORES], ids=[name for name, _ in STORES])
+@pytest.fixture(scope="session", params=[make for _, make in STORES], ids=[name for name, _ in STORES])
 def make(request: pytest.FixtureRequest) -> Callable[[Path, Clock], Store]:
     """The maker of one kind."""
     maker: Callable[[Path, Clock], Store] = request.param

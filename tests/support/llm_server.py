@@ -96,8 +96,8 @@ def llm_server(*answers: Answer) -> Iterator[LlmServer]:
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             if answer.hang:
                 served.hanging.set()
-                select.select([self.connection], [], [], SECONDS)
-                served.left.set()
+                if select.select([self.connection], [], [], SECONDS)[0]:
+                    served.left.set()
                 self.close_connection = True
             else:
                 self.wfile.write(b"0\r\n\r\n")

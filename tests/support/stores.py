@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from msgspec import structs
 
@@ -25,6 +25,7 @@ from engine.ports import SessionRow, Store
 PATIENCE = 20.0
 """Seconds after which a test gives up on something that ought to happen at once."""
 ROOT = Path(__file__).resolve().parents[2]
+AnyRecorder = TypeVar("AnyRecorder", bound="Recorder")
 A = SessionId("ses_a")
 B = SessionId("ses_b")
 
@@ -69,6 +70,31 @@ class Recorder:
         return self.errors[0]
 
 
+class Gate(Recorder):
+    """A listener that can keep the writer, on whose thread it is called, from its next transaction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entered = threading.Event()
+        self._open = threading.Event()
+        self._open.set()
+
+    def __call__(self, seq: Seq, error: Exception | None) -> None:
+        super().__call__(seq, error)
+        self._entered.set()
+        assert self._open.wait(PATIENCE)
+
+    @contextmanager
+    def closed(self, store: Store, session_id: SessionId, seq: int) -> Iterator[None]:
+        """All that is submitted meanwhile goes into one transaction; the event at `seq` is committed before it."""
+        self._entered.clear()
+        self._open.clear()
+        store.submit(session_id, message(seq))
+        assert self._entered.wait(PATIENCE)
+        yield
+        self._open.set()
+
+
 def message(seq: int, text: str = "hello") -> Event:
     """The stamped event at `seq`."""
     return UserMessage(
@@ -82,7 +108,12 @@ def row(session_id: SessionId = A, cwd: str = "/work") -> SessionRow:
 
 def begun(store: Store, session_id: SessionId = A, events: int = 0, text: str = "hello") -> Recorder:
     """A new session with so many events, committed where there are any."""
-    recorder = Recorder()
+    return begun_with(Recorder(), store, session_id, events, text)
+
+
+def begun_with(
+    recorder: AnyRecorder, store: Store, session_id: SessionId = A, events: int = 0, text: str = "hello"
+) -> AnyRecorder:
     store.create(row(session_id))
     store.acquire(session_id, recorder)
     for seq in range(events):
@@ -104,7 +135,7 @@ from engine.errors import *
 from engine.ids import SessionId
 from engine.config.system import SystemClock
 from engine.store.sqlite import SqliteStore
-from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
+from tests.support.stores import A, B, CountingClock, Gate, Recorder, begun, begun_with, message, row, texts
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
@@ -122,7 +153,7 @@ def environment(path: Path) -> dict[bytes, bytes]:
 def program(source: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A real process that runs `source` after PRELUDE, with pipes; killed at the end if it still runs."""
     process = subprocess.Popen(
-        [sys.executable, "-B", "-c", PRELUDE + source],
+        [sys.executable, "-c", PRELUDE + source],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

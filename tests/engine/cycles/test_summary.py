@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cycles import cycles_of, summary_lines
@@ -65,7 +65,6 @@ def test_only_the_chosen_entries_are_told() -> None:
     assert lines == ("You ran python (ok): v = view('a.py') [/w/a.py]", "The user asked: second")
 
 
-@settings(deadline=None, database=None)
 @given(st.sampled_from(load_vectors()), st.data())
 def test_any_part_of_any_log_gives_lines_without_line_breaks(vector: Vector, data: st.DataObject) -> None:
     ids = [event.event_id for event in vector.events]

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import EVENTS, Event
 from engine.events.codec import UndecodableEventError, decode, encode
+from tests.support.examples import examples
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXT, st.lists, max_leaves=5)
@@ -44,7 +45,7 @@ def strategy_of(annotation: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", EVENTS, ids=lambda cls: cls.kind)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@examples(0.3)
 @given(data=st.data())
 def test_every_event_decodes_to_itself(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(strategy_of(kind))

@@ -9,11 +9,12 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidRequestError, SessionNotFoundError
@@ -23,7 +24,9 @@ from engine.exchange.jsonl_import import import_lines
 from engine.ids import SessionId
 from engine.ports import Clock, SessionRow, Store
 from engine.store.memory import MemoryStore
+from engine.store.sqlite import SqliteStore
 from tests.support.archives import answered, kept
+from tests.support.examples import examples
 from tests.support.stores import PATIENCE, ROOT, A, B, CountingClock, Recorder, begun, message
 
 Make = Callable[[Path, Clock], Store]
@@ -59,7 +62,7 @@ def items(store: Store, parts: list[str | bytes]) -> list[Event | bytes]:
 
 
 @given(row=ROWS, parts=st.lists(TEXTS | CONTENTS, min_size=1, max_size=12))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(0.4)
 def test_what_was_exported_is_imported_exactly(
     make: Make, tmp_path_factory: pytest.TempPathFactory, row: SessionRow, parts: list[str | bytes]
 ) -> None:
@@ -212,6 +215,22 @@ def test_lines_that_come_through_a_pipe_are_read_once(store: Store) -> None:
     store.close()
 
 
+def test_neither_export_nor_import_holds_a_session_as_a_whole(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
+    store.add(SessionRow(session_id=A, cwd="/"), (message(seq, "x" * 20_000) for seq in range(300)))
+    with open(tmp_path / "file", "w+b") as file:
+        tracemalloc.start()
+        file.writelines(export_lines(store, A))
+        file.seek(0)
+        import_lines(store, file, "it", B)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert store.row(B).size == store.row(A).size > 6_000_000
+    assert peak < 4_000_000
+    store.close()
+
+
+@pytest.mark.slow
 def test_a_long_session_is_imported_and_exported_in_little_memory(tmp_path: Path) -> None:
     program = """
 import sys

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from engine.ports import ModelError, Prompt
 from engine.view import Summary, View
 from tests.engine.view.logs import random_log
 from tests.support.api_rules import violations
+from tests.support.examples import examples
 from tests.support.llm_server import LlmServer, llm_server
 
 MODELS = {
@@ -160,7 +161,7 @@ def dressed(log: Sequence[Event], random: Random) -> list[Event]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=20, deadline=None)
+@examples(0.2)
 @given(seed=st.integers(0, 2**64 - 1))
 def test_whatever_the_log_every_view_of_it_becomes_a_request_that_the_api_takes(
     send: Send, name: str, seed: int

@@ -13,7 +13,6 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 import pytest
-from pydantic_ai.exceptions import ModelTimeoutError
 
 from engine.errors import InvalidRequestError
 from engine.events import Event
@@ -319,9 +318,9 @@ async def test_closing_the_stream_hangs_up_at_once(server: LlmServer) -> None:
     model = ProviderModel(route_to(CHAT, os.environ))
     stream = model.reply(prompt("hi"))
     assert await anext(stream) == TextDelta("begun")
-    with anyio.fail_after(2):
+    with anyio.fail_after(SECONDS):
         await stream.aclose()
-        assert await anyio.to_thread.run_sync(server.left.wait, 2)
+        assert await anyio.to_thread.run_sync(server.left.wait, SECONDS)
     await model.aclose()
 
 
@@ -340,7 +339,7 @@ async def test_a_cancelled_wait_for_the_first_piece_hangs_up(server: LlmServer) 
             await group.start(listen)
             assert await anyio.to_thread.run_sync(server.hanging.wait, SECONDS)
             group.cancel_scope.cancel()
-        assert await anyio.to_thread.run_sync(server.left.wait, 2)
+        assert await anyio.to_thread.run_sync(server.left.wait, SECONDS)
     await model.aclose()
 
 
@@ -368,6 +367,8 @@ async def test_where_a_model_is_looked_for(spec: str, base_url: str | None, mode
 async def test_who_was_silent_for_as_long_as_one_may_is_not_asked_again(
     phase: Literal["read", "connect"], again: bool
 ) -> None:
+    from pydantic_ai.exceptions import ModelTimeoutError  # only here, because who collects tests need not wait for it
+
     failed = failure_of(ModelTimeoutError("m", "timed out", phase=phase), "openai:m", ())
     assert failed.transient is again
     assert "openai:m" in str(failed.error)

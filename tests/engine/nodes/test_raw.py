@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.nodes.budget import UNBOUNDED
@@ -14,6 +14,7 @@ from engine.nodes.position import Place, resolve
 from engine.nodes.rendered import RenderedView
 from engine.nodes.revision import Revision, decoded, from_text, without_content
 from engine.tokens import count
+from tests.support.examples import examples
 
 _TEXTS = st.one_of(
     st.lists(
@@ -36,7 +37,7 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"^(\d+)\t", text, re.MULTILINE)]
 
 
-@settings(max_examples=500, deadline=None)
+@examples(5)
 @given(_TEXTS, st.one_of(st.integers(0, 20_000), st.integers(0, 130).map(str)), _BUDGETS)
 def test_never_over_budget_exact_and_deterministic(text: str, pos: str | int, budget: int) -> None:
     revision = from_text(text)
@@ -48,14 +49,14 @@ def test_never_over_budget_exact_and_deterministic(text: str, pos: str | int, bu
     assert _render(revision, pos, budget) == first
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(st.binary(max_size=600), st.integers(1, 300))
 def test_any_bytes_render_within_budget(data: bytes, budget: int) -> None:
     rendered = _render(decoded(data), "1", budget)
     assert rendered.tokens == count(rendered.text) <= budget
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(_TEXTS, st.integers(1, 130), st.integers(0, 400))
 def test_the_line_at_the_place_is_shown_whenever_it_fits(text: str, line: int, spare: int) -> None:
     revision = from_text(text)

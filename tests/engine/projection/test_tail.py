@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from engine.projection.handles import table
 from engine.projection.tail import assemble
 from engine.tokens import count
 from tests.support.boards import Desk
+from tests.support.examples import examples
 
 _LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=30)
 _NAMES = st.from_regex(r"[a-zé_][a-z0-9_]{0,8}", fullmatch=True)
@@ -45,7 +46,7 @@ _DELTAS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 @given(st.lists(_row(), max_size=30), st.lists(_DELTAS, max_size=12), st.integers(0, 300), st.integers(0, 900))
 def test_never_over_budget_and_exact(rows: list[HandleRow], deltas: list[Delta], dropped: int, budget: int) -> None:
     text, tokens = assemble(rows, (deltas, dropped), budget, count)
@@ -53,7 +54,7 @@ def test_never_over_budget_and_exact(rows: list[HandleRow], deltas: list[Delta],
     assert assemble(rows, (deltas, dropped), budget, count) == (text, tokens)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(1)
 @given(st.lists(_row(), min_size=1, max_size=40), st.lists(_DELTAS, max_size=5), st.integers(16, 600))
 def test_the_table_is_the_floor_and_says_how_many_are_left_out(
     rows: list[HandleRow], deltas: list[Delta], budget: int

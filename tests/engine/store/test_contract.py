@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidEventError, InvalidRequestError, SessionNotFoundError, StoreError
 from engine.ids import BlobDigest, Seq, SessionId
 from engine.ports import Clock, SessionRow, Store
 from engine.store import STORES, open_store
+from tests.support.examples import examples
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
 
 Make = Callable[[Path, Clock], Store]
@@ -170,7 +171,7 @@ ACTIONS = st.one_of(
 
 
 @given(actions=st.lists(ACTIONS, max_size=25))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(0.4)
 def test_any_interleaving_equals_a_plain_model(
     make: Make, tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, SessionId, object]]
 ) -> None:

@@ -71,7 +71,7 @@ def _check(path: Path, reported: int, checked: int) -> int:
 
 
 def test_no_reported_event_is_lost_to_a_kill(tmp_path: Path) -> None:
-    _kill_often(tmp_path / "sessions.db", kills=15, seed=random.randrange(1 << 32))
+    _kill_often(tmp_path / "sessions.db", kills=4, seed=random.randrange(1 << 32))
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def _kill_often(path: Path, kills: int) -> None:
 
 
 def test_processes_killed_while_they_delete_leave_a_consistent_store(tmp_path: Path) -> None:
-    _kill_often(tmp_path / "sessions.db", kills=5)
+    _kill_often(tmp_path / "sessions.db", kills=2)
 
 
 @pytest.mark.slow
@@ -130,12 +130,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_space_is_given_back_while_others_write(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
-    kept(store, A, [random.randbytes(200_000) for _ in range(50)])
+    kept(store, A, [random.randbytes(200_000) for _ in range(10)])
     heard = begun(store, B, events=1)
     done = store.collect(store.row(B).created_at)
     assert done.deleted == (A,)
-    assert done.freed > 9_000_000
-    assert sum(file.stat().st_size for file in tmp_path.glob("sessions.db*")) < 500_000
+    assert done.freed > 1_900_000
+    assert sum(file.stat().st_size for file in tmp_path.glob("sessions.db*")) < 300_000
     assert heard.errors == []
     assert texts(store, B) == ["hello"]
     store.close()
@@ -144,10 +144,10 @@ def test_space_is_given_back_while_others_write(tmp_path: Path) -> None:
 def test_space_is_given_back_at_once_where_nobody_writes(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
-    kept(store, A, [random.randbytes(200_000) for _ in range(50)])
+    kept(store, A, [random.randbytes(200_000) for _ in range(10)])
     kept(store, B, [b"stays"])
-    assert store.collect(store.row(B).created_at).freed > 9_000_000
-    assert sum(file.stat().st_size for file in tmp_path.glob("sessions.db*")) < 500_000
+    assert store.collect(store.row(B).created_at).freed > 1_900_000
+    assert sum(file.stat().st_size for file in tmp_path.glob("sessions.db*")) < 300_000
     (digest,) = store.contents(B)
     assert store.blob_get(digest) == b"stays"
     assert _consistent(path) == 1
@@ -171,7 +171,7 @@ def test_a_deletion_without_room_or_rights_says_so_and_deletes_nothing(tmp_path:
 def test_two_that_delete_at_once_delete_once(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store, other = (SqliteStore(path, CountingClock()) for _ in range(2))
-    for _ in range(20):
+    for _ in range(5):
         kept(store, A, [b"content"])
         results: list[object] = []
 
@@ -248,7 +248,7 @@ def test_a_kill_in_the_middle_of_an_addition_leaves_nothing_of_it(tmp_path: Path
     source = """
 from tests.support.archives import answered
 def items():
-    for seq in range(5000):
+    for seq in range(1000):
         yield message(seq, "x" * 1000)
     yield b"content" * 100_000
     os.kill(os.getpid(), signal.SIGKILL)

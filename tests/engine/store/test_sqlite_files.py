@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import StoreError
-from engine.store import locks
+from engine.store.database import Database
 from engine.store.schema import APPLICATION_ID, MIGRATIONS
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import ROOT, A, CountingClock, Recorder, begun, message, outcome, texts
@@ -140,15 +140,14 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
 
 
 def test_every_connection_writes_durably(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
-    store.rows()
-    connection = store._parts().database.connect()
+    database = Database(str(tmp_path / "sessions.db"), 10.0, MIGRATIONS)
+    connection = database.connect()
     full = 2
     assert connection.execute("PRAGMA synchronous").fetchone()[0] == full
     assert connection.execute("PRAGMA foreign_keys").fetchone()[0] == 1
     assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     connection.close()
-    store.close()
+    database.close()
 
 
 def test_sqlite_is_imported_when_the_store_is_first_used() -> None:
@@ -208,7 +207,6 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     begun(store, events=3)
     store.close()
     assert (set(os.listdir("/proc/self/fd")) if sys.platform == "linux" else set()) <= before
-    assert not locks._OPEN
 
 
 def test_content_that_was_damaged_on_disk_is_not_handed_out(tmp_path: Path) -> None:

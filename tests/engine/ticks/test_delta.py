@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ticks.delta import describe
 from engine.tokens import count
+from tests.support.examples import examples
 
 _LINES = st.lists(
     st.one_of(st.sampled_from(["", " ", "}", "/", "x = 1"]), st.text("ab \t漢\r", max_size=12)), max_size=30
@@ -33,7 +34,7 @@ def test_the_diff_is_unified_with_one_line_of_context() -> None:
     assert delta.splitlines()[1:] == ["@@ -2,3 +2,3 @@", " b", "-c", "+X", " d"]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(_LINES, _LINES, st.integers(0, 200))
 def test_a_delta_is_within_its_budget_or_the_summary_alone(before: list[str], after: list[str], budget: int) -> None:
     summary, delta = describe("f.py", before, after, count, budget)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.tokens import count, counter, cut, load, ranks
 from engine.tokens.counter import Counter
 from engine.tokens.pieces import LONGEST
+from tests.support.examples import examples
 
 _ENCODING = ranks.encoding()
 _CHARACTERS = st.one_of(
@@ -42,7 +43,7 @@ def _whole(text: str) -> int:
     return len(_ENCODING.encode_ordinary(text))
 
 
-@settings(max_examples=600, deadline=None)
+@examples(6)
 @given(_TEXTS)
 def test_counts_of_the_pieces_add_up_to_the_count_of_the_whole(text: str) -> None:
     pieces = list(cut(text))
@@ -50,14 +51,14 @@ def test_counts_of_the_pieces_add_up_to_the_count_of_the_whole(text: str) -> Non
     assert sum(map(_whole, pieces)) == _whole(text)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(1)
 @given(st.lists(_TEXTS, min_size=3, max_size=12))
 def test_long_texts_count_as_a_whole_and_again_the_same(parts: list[str]) -> None:
     text = "\nx".join(parts) + "\nlonger than what is counted directly " * 20
     assert count(text) == _whole(text) == count(text)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(0.2)
 @given(st.text(st.sampled_from("ab Z9'.,/(){}\"="), min_size=50, max_size=200))
 def test_a_line_too_long_for_one_piece_is_cut_where_nothing_changes(seed: str) -> None:
     text = ("ab," + seed) * (2 * LONGEST // (len(seed) + 3) + 1)
@@ -78,9 +79,9 @@ def test_a_long_line_is_not_cut_before_a_contraction(lead: int) -> None:
 )
 def test_a_million_characters_of_one_kind_are_counted_in_bounded_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit)) + "x"
-    started = time.monotonic()
+    started = time.thread_time()
     tokens = count(text)
-    assert time.monotonic() - started < 20
+    assert time.thread_time() - started < 20
     assert len(text) / 128 <= tokens <= len(text) * 4
 
 

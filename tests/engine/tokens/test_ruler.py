@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.tokens import Ruler
+from tests.support.examples import examples
 
 _COSTS = st.lists(st.integers(0, 9), max_size=400)
 
@@ -14,7 +15,7 @@ def _ruler(costs: list[int]) -> Ruler:
     return Ruler(len(costs), lambda index: "x" * costs[index], len)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(_COSTS, st.data())
 def test_sums_are_those_of_the_pieces(costs: list[int], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(costs)))
@@ -22,7 +23,7 @@ def test_sums_are_those_of_the_pieces(costs: list[int], data: st.DataObject) -> 
     assert _ruler(costs).between(start, end) == sum(costs[start:end])
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(_COSTS, st.data(), st.integers(0, 2000))
 def test_down_reaches_as_far_as_the_budget_and_no_farther(costs: list[int], data: st.DataObject, budget: int) -> None:
     start = data.draw(st.integers(0, len(costs)))
@@ -31,7 +32,7 @@ def test_down_reaches_as_far_as_the_budget_and_no_farther(costs: list[int], data
     assert end == len(costs) or sum(costs[start : end + 1]) > budget
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(_COSTS, st.data(), st.integers(0, 2000))
 def test_up_reaches_as_far_as_the_budget_and_no_farther(costs: list[int], data: st.DataObject, budget: int) -> None:
     end = data.draw(st.integers(0, len(costs)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.tools import TOOLS, Workspace
+from engine.tools import TOOLS, Workspace, ls, read
 
 
 @pytest.fixture
@@ -43,18 +43,18 @@ def test_undecodable_bytes_and_names_are_replaced(workspace: Workspace) -> None:
     assert run(workspace, "ls", path="src") == ["\ufffd/"]
 
 
-def test_ls_marks_directories_and_bounds_its_length(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ls_marks_directories_and_bounds_its_length(workspace: Workspace) -> None:
     assert run(workspace, "ls") == ["a.txt", "src/"]
-    monkeypatch.setattr("engine.tools.ls.MAX_ENTRIES", 1)
-    assert run(workspace, "ls") == ["a.txt", "... 1 more"]
+    assert ls.perform(workspace, ls.Arguments(), limit=2) == ["a.txt", "src/"]
+    assert ls.perform(workspace, ls.Arguments(), limit=1) == ["a.txt", "... 1 more"]
 
 
-def test_a_file_too_large_for_a_string_is_refused_with_a_way_out(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.tools.read.MAX_BYTES", 8)
-    with pytest.raises(ValueError, match=r"use view\(\)"):
-        run(workspace, "read", path="a.txt")
+def test_a_file_too_large_for_a_string_is_refused_with_a_way_out(workspace: Workspace) -> None:
+    Path(workspace.cwd, "large").write_bytes(bytes(read.MAX_BYTES + 1))
+    with pytest.raises(ValueError, match=r"large has more than 8 MiB; use view\(\)"):
+        run(workspace, "read", path="large")
+    os.truncate(Path(workspace.cwd, "large"), read.MAX_BYTES)
+    assert run(workspace, "read", path="large", start_line=2) == ""
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -16,8 +16,7 @@ from engine.view import View, ViewFold
 from engine.view.cuts import SUMMARY_FLOOR, SUMMARY_TOKENS, Cut, choose_cut, current_request, unread
 from tests.engine.view.logs import answers_follow, random_log
 from tests.engine.view.rows import log_of
-
-quickly = settings(max_examples=150, deadline=None, database=None)
+from tests.support.examples import examples
 
 
 def whole(log: list[Event]) -> ViewFold:
@@ -29,7 +28,7 @@ def whole(log: list[Event]) -> ViewFold:
     return fold
 
 
-@quickly
+@examples(1.5)
 @given(seed=st.integers(0, 2**64 - 1), target=st.integers(0, 40_000), is_open=st.booleans())
 def test_the_log_takes_every_cut_that_is_chosen(seed: int, target: int, is_open: bool) -> None:
     random = Random(seed)
@@ -54,7 +53,7 @@ def test_the_log_takes_every_cut_that_is_chosen(seed: int, target: int, is_open:
         assert all(event in kept for event in events[unread(events) :])
 
 
-@quickly
+@examples(1.5)
 @given(seed=st.integers(0, 2**64 - 1), target=st.integers(0, 40_000))
 def test_no_smaller_prefix_would_do(seed: int, target: int) -> None:
     random = Random(seed)

@@ -70,9 +70,10 @@ class Counting:
         return ()
 
 
-def test_a_cascade_of_100000_events_asks_about_each_exactly_once() -> None:
+@pytest.mark.parametrize("batches", [400, pytest.param(25_000, marks=pytest.mark.slow)])
+def test_a_cascade_asks_about_each_event_exactly_once(batches: int) -> None:
     view = View(properties=(*PROPERTIES, Counting))
-    for event in _cascade(25_000):
+    for event in _cascade(batches):
         view.append(event)
 
     assert ids(view.ready()) == ("m0", "m1")

@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement, permutations
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.events import Event
@@ -18,6 +18,7 @@ from engine.view.properties import PROPERTIES
 from tests.engine.view import fuzz
 from tests.engine.view.logs import Readings, answers_follow, difference, random_log
 from tests.support import view_reference as reference
+from tests.support.examples import examples
 from tests.support.view_reference import ids
 
 ORDERS = tuple(permutations(PROPERTIES))
@@ -28,17 +29,16 @@ def logs(longest: int) -> st.SearchStrategy[list[Event]]:
     return st.integers(0, 2**64 - 1).map(lambda seed: random_log(Random(seed), longest))
 
 
-quickly = settings(max_examples=120, deadline=None, derandomize=False, database=None)
 FOREIGN = UserMessage(event_id=EventId("foreign"), message_id=MessageId("foreign"), text="")
 
 
-@quickly
+@examples(1.2)
 @given(logs(60))
 def test_every_reading_equals_the_reference_after_every_event(log: list[Event]) -> None:
     assert difference(log, range(len(log))) is None
 
 
-@quickly
+@examples(1.2)
 @given(logs(24))
 def test_cutting_between_any_two_indices_and_inserting_at_any_keeps_every_property(log: list[Event]) -> None:
     before = View.from_events(log).ready()
@@ -52,7 +52,7 @@ def test_cutting_between_any_two_indices_and_inserting_at_any_keeps_every_proper
         assert reference.holds([*before[:low], FOREIGN, *before[high:]], before)
 
 
-@quickly
+@examples(1.2)
 @given(logs(24))
 def test_no_gap_is_closed_without_need(log: list[Event]) -> None:
     before = View.from_events(log).ready()
@@ -62,7 +62,7 @@ def test_no_gap_is_closed_without_need(log: list[Event]) -> None:
         assert not reference.holds([*before[:gap], FOREIGN, *before[gap:]], before)
 
 
-@quickly
+@examples(1.2)
 @given(logs(14), st.booleans())
 def test_what_is_ready_is_the_greatest_set_in_which_the_properties_hold(log: list[Event], open_run: bool) -> None:
     view = View.from_events(log)
@@ -70,7 +70,7 @@ def test_what_is_ready_is_the_greatest_set_in_which_the_properties_hold(log: lis
     assert ids(view.ready(open_run=open_run)) == ids(reference.greatest(view.events, log, open_run))
 
 
-@quickly
+@examples(1.2)
 @given(logs(60), st.booleans())
 def test_enforcement_does_not_depend_on_the_order_of_the_properties(log: list[Event], open_run: bool) -> None:
     expected = View.from_events(log).enforced(open_run=open_run)
@@ -83,7 +83,7 @@ def test_enforcement_does_not_depend_on_the_order_of_the_properties(log: list[Ev
         assert sum(each.count for each in enforced.corrections) == len(view) - len(expected.events)
 
 
-@quickly
+@examples(1.2)
 @given(logs(60))
 def test_enforcing_what_is_enforced_changes_nothing(log: list[Event]) -> None:
     fold = ViewFold()
@@ -99,7 +99,7 @@ def test_enforcing_what_is_enforced_changes_nothing(log: list[Event]) -> None:
     assert view.ready() == tuple(entry for entry in ready if entry.event_id not in gone)
 
 
-@quickly
+@examples(1.2)
 @given(logs(60))
 def test_the_incremental_view_equals_the_rebuilt_one_after_every_event(log: list[Event]) -> None:
     live = Readings()
@@ -112,7 +112,7 @@ def test_the_incremental_view_equals_the_rebuilt_one_after_every_event(log: list
         assert live.fold.view.indices == indices_of(live.fold.view.events)
 
 
-@quickly
+@examples(1.2)
 @given(logs(60))
 def test_appending_anything_but_a_condensation_never_removes(log: list[Event]) -> None:
     readings = Readings()
@@ -124,7 +124,7 @@ def test_appending_anything_but_a_condensation_never_removes(log: list[Event]) -
             assert readings.fold.view.events[: len(settled)] == settled
 
 
-@quickly
+@examples(1.2)
 @given(logs(60))
 def test_an_index_once_closed_by_events_before_it_is_never_opened(log: list[Event]) -> None:
     view = View()
@@ -135,7 +135,7 @@ def test_an_index_once_closed_by_events_before_it_is_never_opened(log: list[Even
             assert {gap for gap in view.indices if gap <= length} <= set(before)
 
 
-@quickly
+@examples(1.2)
 @given(logs(60), st.randoms(use_true_random=False))
 def test_a_condensation_that_is_not_refused_keeps_the_view_well_formed(log: list[Event], random: Random) -> None:
     fold = ViewFold()
@@ -167,10 +167,10 @@ def test_a_condensation_that_is_not_refused_keeps_the_view_well_formed(log: list
         assert refused is None
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_short_run_of_the_fuzzer_finds_no_difference(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fuzz.main(["--events", "6000", "--seed", str(seed)]) == 0
-    assert f"seed {seed}: 6,0" in capsys.readouterr().out
+@pytest.mark.parametrize("events", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_a_run_of_the_fuzzer_finds_no_difference(events: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz.main(["--events", str(events), "--seed", "1"]) == 0
+    assert f"seed 1: {events:,}"[:11] in capsys.readouterr().out
 
 
 def test_the_fuzzer_stops_at_a_difference_and_prints_the_smallest_log(

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cycles import cycles_of
@@ -18,11 +18,11 @@ from engine.exchange.foreign import FORMATS
 from engine.log import EventLog
 from engine.view import View, ViewFold
 from tests.support import view_reference as reference
+from tests.support.examples import examples
 from tests.support.fixed import FixedClock
 from tests.support.foreign import DATA, imported
 from tests.support.view_reference import ids
 
-quickly = settings(max_examples=150, deadline=None, database=None)
 NAMES = st.sampled_from([None, *(each.name for each in FORMATS)])
 ODD = {"run-stop-while-idle", "direct-while-active", "steer-while-idle", "duplicate-message", "duplicate-call"}
 
@@ -137,19 +137,19 @@ def reads(data: bytes, wanted: str | None) -> bool:
     return False
 
 
-@quickly
+@examples(1.5)
 @given(anything, NAMES)
 def test_any_json_gives_a_well_formed_log_or_a_named_error(value: Any, wanted: str | None) -> None:
     reads(json.dumps(value).encode(), wanted)
 
 
-@quickly
+@examples(1.5)
 @given(st.binary(max_size=60), NAMES)
 def test_any_bytes_give_a_well_formed_log_or_a_named_error(data: bytes, wanted: str | None) -> None:
     reads(data, wanted)
 
 
-@settings(quickly, max_examples=250)
+@examples(2.5)
 @given(conversations, st.none() | NAMES)
 def test_nearly_right_conversations_give_a_well_formed_log_or_a_named_error(
     members: list[dict[str, Any]], wanted: str | None
@@ -158,7 +158,7 @@ def test_nearly_right_conversations_give_a_well_formed_log_or_a_named_error(
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir()))
-@settings(quickly, max_examples=60)
+@examples(0.6)
 @given(st.data())
 def test_a_damaged_sample_gives_a_well_formed_log_or_a_named_error(name: str, data: st.DataObject) -> None:
     whole = (DATA / name).read_bytes()
@@ -168,7 +168,7 @@ def test_a_damaged_sample_gives_a_well_formed_log_or_a_named_error(name: str, da
     reads(whole[:low] + data.draw(st.binary(max_size=3)) + whole[high:], None)
 
 
-@quickly
+@examples(1.5)
 @given(st.data())
 def test_a_sample_without_some_of_its_events_is_well_formed(data: st.DataObject) -> None:
     lines = (DATA / "openhands.jsonl").read_bytes().splitlines()
