@@ -38,9 +38,7 @@ def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) 
     with open(_regular(path), "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise ValueError(
-            f"{arguments.path} has more than {limit >> 20} MiB; use view(), or open() in the statement"
-        )
+        raise ValueError(f"{arguments.path} has more than {limit >> 20} MiB; use view(), or open() in the statement")
     text = data.decode("utf-8", "replace")
     if start == 1 and end is None:
         return text

@@ -21,7 +21,7 @@ from ...terminal.printing import size, visible
 from ...view import ViewFold
 from ..foreign import Imported, Writer, read
 
-_LARGEST: Final = 256 << 20
+LARGEST: Final = 256 << 20
 """Bytes of a conversation that fits into memory several times over."""
 
 
@@ -33,8 +33,8 @@ class Wanted(Struct, frozen=True):
     new_id: str
 
 
-def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted) -> None:
-    """Adds the conversation as a session, and prints what came of it.
+def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted, largest: int = LARGEST) -> None:
+    """Adds the conversation as a session, and prints what came of it; `largest` is in bytes.
 
     Raises:
         InvalidRequestError: it is no conversation, or too large; the directory is none; the id is taken.
@@ -42,9 +42,9 @@ def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted) 
     cwd = os.path.realpath(os.path.expanduser(wanted.cwd or "."))
     if not os.path.isdir(cwd):
         raise InvalidRequestError(f"{wanted.cwd} is not a directory")
-    data = source.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise InvalidRequestError(f"{name} holds more than {size(_LARGEST)}, which is too much for one conversation")
+    data = source.read(largest + 1)
+    if len(data) > largest:
+        raise InvalidRequestError(f"{name} holds more than {size(largest)}, which is too much for one conversation")
     clock = SystemClock()
     minter, now = Minter(clock, SystemEntropy()), clock.now()
     found, imported = read(data, name, Writer(minter, cwd, now), wanted.format)

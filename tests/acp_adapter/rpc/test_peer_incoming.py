@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -17,6 +18,7 @@ from acp_adapter.rpc.peer import Peer
 from acp_adapter.wire.model import Empty
 from acp_adapter.wire.v1.shapes.prompts import PromptRequest, PromptResponse
 from acp_adapter.wire.v1.shapes.sessions import ListSessionsRequest, SessionRequest
+from tests.acp_adapter.rpc.played import PlayedTransport
 from tests.support.wire_peer import ModelCodec, Served, WireClient, connected, served
 
 pytestmark = pytest.mark.anyio
@@ -100,6 +102,17 @@ async def test_bad_input_gets_its_error_and_the_next_request_its_answer(
         await still_serves(client)
 
 
+async def test_the_longest_line_is_taken_and_a_longer_one_is_refused_once() -> None:
+    request = json.dumps(call("echo", {"sessionId": "s"})).encode()
+    longest = request.ljust(MAX_LINE) + b"\n"
+    transport = PlayedTransport([longest, b" " + longest, request])
+    with anyio.fail_after(10):
+        await Peer(transport, {"echo": ECHO.method}, None, codec=ModelCodec([ECHO]), to_error=to_error).run()
+    assert [each["result"] for each in transport.messages if "result" in each] == [{"_meta": {"echo": "s"}}] * 2
+    assert [each["error"]["code"] for each in transport.messages if "error" in each] == [-32700]
+
+
+@pytest.mark.slow
 async def test_fifty_megabytes_are_taken_and_sixty_are_refused_once() -> None:
     async with connected([ECHO]) as (client, _):
         head, tail = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"sessionId":"', b'"}}\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -9,8 +10,12 @@ from typing import Any
 
 import pytest
 
+from engine.errors import InvalidRequestError
+from engine.exchange.commands.import_foreign import Wanted, import_foreign
+from engine.store.memory import MemoryStore
 from tests.support.commands import Home
 from tests.support.foreign import DATA
+from tests.support.stores import CountingClock
 
 TITLES = {
     "openai.json": "OpenAI chat completions",
@@ -111,6 +116,16 @@ def test_a_format_that_is_given_is_not_guessed(empty: Home) -> None:
     assert empty.run("import", "f").stdout.splitlines()[0].endswith("OpenAI chat completions")
 
 
+def test_a_conversation_that_is_too_large_is_refused() -> None:
+    store, data = MemoryStore(CountingClock()), b'[{"role":"user","content":"a"}]'
+    with pytest.raises(InvalidRequestError, match="it holds more than 30 B"):
+        import_foreign(store, io.BytesIO(data), "it", Wanted("", "", ""), largest=len(data) - 1)
+    assert store.rows() == []
+    import_foreign(store, io.BytesIO(data), "it", Wanted("", "", ""), largest=len(data))
+    assert len(store.rows()) == 1
+
+
+@pytest.mark.slow
 def test_a_file_without_an_end_is_refused(empty: Home) -> None:
     path = empty.path / "large"
     with path.open("wb") as file:
