@@ -110,7 +110,7 @@ class Home:
         with (
             contextlib.chdir(self.path),
             mock.patch.dict(os.environ, {**self.variables, **variables}, clear=True),
-            _standard_streams(streams),
+            _standard_streams(streams, variables.get("PYTHONIOENCODING", "utf-8")),
         ):
             code = main(arguments)
             sys.stdout.flush()  # as the interpreter does at exit
@@ -118,12 +118,12 @@ class Home:
 
 
 @contextlib.contextmanager
-def _standard_streams(descriptors: tuple[int, int, int]) -> Iterator[None]:
+def _standard_streams(descriptors: tuple[int, int, int], encoding: str) -> Iterator[None]:
     names = ("stdin", "stdout", "stderr")
     with contextlib.ExitStack() as stack:
         for name, mode, descriptor in zip(names, ("r", "w", "w"), descriptors, strict=True):
             # Of a copy, because the command may point its own elsewhere when it gives up writing.
-            stream = stack.enter_context(open(os.dup(descriptor), mode, encoding="utf-8"))
+            stream = stack.enter_context(open(os.dup(descriptor), mode, encoding=encoding))
             stack.enter_context(mock.patch.object(sys, name, stream))
         yield
 

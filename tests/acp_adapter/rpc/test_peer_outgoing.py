@@ -192,7 +192,7 @@ async def test_a_client_that_stops_reading_stops_notifications_but_is_still_hear
 
 
 async def test_a_client_that_writes_without_reading_is_not_read_for_ever() -> None:
-    lines, pieces = 20_000, 2
+    lines, pieces = 15_000, 2
     transport = PlayedTransport([b"[]\n" * lines] * pieces, is_blocked=True)
     peer = Peer[None](transport, {}, None, codec=ModelCodec([]), to_error=to_error)
     with anyio.fail_after(30):
@@ -202,6 +202,6 @@ async def test_a_client_that_writes_without_reading_is_not_read_for_ever() -> No
                 await anyio.lowlevel.checkpoint()
             taken = transport.taken
             transport.unblock()
-    # one piece makes 1.7 MB of answers, more than may wait
+    # one piece makes 1.3 MB of answers, more than may wait
     assert taken == 1
     assert len(transport.messages) == lines * pieces

@@ -77,7 +77,7 @@ def test_regular_files_work_on_either_side(tmp_path: Path) -> None:
     assert echoed("x" * 300_000) in messages
 
 
-@pytest.mark.parametrize("redirection", ["<&-", "</dev/null", "<&- >&-", "<&- >&- 2>&-", "</dev/null >&-"])
+@pytest.mark.parametrize("redirection", ["</dev/null", "<&- >&- 2>&-", "</dev/null >&-"])
 def test_streams_that_are_closed_or_null_end_the_process_in_peace(redirection: str) -> None:
     command = f'exec "$0" -m tests.support.rpc_agent {redirection}'
     shell = ["sh", "-c", command, sys.executable]

@@ -29,10 +29,9 @@ def events(home: Home, session: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", TITLES)
-@pytest.mark.parametrize("stdin", [False, True])
-def test_a_conversation_becomes_a_session(empty: Home, name: str, stdin: bool) -> None:
+def test_a_conversation_becomes_a_session(empty: Home, name: str) -> None:
     shutil.copy(DATA / name, empty.path / name)
-    done = empty.run("import", "-", stdin=(DATA / name).read_bytes()) if stdin else empty.run("import", name)
+    done = empty.run("import", name)
     assert (done.returncode, done.stderr) == (0, "")
     head, counts, prompt, *rest = done.stdout.splitlines()
     session = head.split()[0]
@@ -149,6 +148,6 @@ def test_secrets_of_the_environment_do_not_enter_the_store(empty: Home) -> None:
 
 def test_files_run_together_on_standard_input_are_one_conversation(empty: Home) -> None:
     lines = (DATA / "openhands.jsonl").read_bytes().splitlines()
-    done = empty.run("import", "-", stdin=b"".join(lines))
+    done = empty.run_as_process("import", "-", stdin=b"".join(lines))
     assert done.returncode == 0
     assert "tool calls 5" in done.stdout

@@ -179,8 +179,9 @@ def blob(data: bytes) -> bytes:
 
 @pytest.mark.parametrize(("change", "reason"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
 def test_a_wrong_file_is_refused_with_its_line_and_nothing_is_kept(
-    store: Store, change: Callable[[list[bytes]], list[bytes]], reason: str
+    change: Callable[[list[bytes]], list[bytes]], reason: str
 ) -> None:
+    store = MemoryStore(CountingClock())
     source = MemoryStore(CountingClock())
     kept(source, A, [b"content"])
     source.acquire(A, Recorder())

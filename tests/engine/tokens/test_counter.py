@@ -74,14 +74,15 @@ def test_a_long_line_is_not_cut_before_a_contraction(lead: int) -> None:
     assert count(text) == _whole(text)
 
 
+@pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "unit", ["a", " ", "\t", "\n", " \n", "\u00a0", "/", "=-", "漢", "\r", "\n" + " " * 100, "1", "😀"]
 )
-def test_a_million_characters_of_one_kind_are_counted_in_bounded_time(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit)) + "x"
+def test_many_characters_of_one_kind_are_counted_in_bounded_time(unit: str, size: int) -> None:
+    text = unit * (size // len(unit)) + "x"
     started = time.thread_time()
     tokens = count(text)
-    assert time.thread_time() - started < 20
+    assert time.thread_time() - started < size / 50_000
     assert len(text) / 128 <= tokens <= len(text) * 4
 
 
