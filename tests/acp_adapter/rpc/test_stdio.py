@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import select
 import socket
 import subprocess
 import sys
@@ -27,6 +28,12 @@ SECONDS = 20
 
 def line(method: str, params: Any = None, request_id: Any = 1) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}).encode() + b"\n"
+
+
+def read(fd: int) -> bytes:
+    """What there is, as soon as there is something."""
+    assert select.select([fd], [], [], SECONDS)[0]
+    return os.read(fd, 65_536)
 
 
 def echoed(text: str) -> dict[str, Any]:
@@ -137,7 +144,7 @@ def test_a_terminal_works_as_both_streams() -> None:
         os.write(ours, line("echo", {"sessionId": "x" * 3000}))
         received = b""
         while not received.endswith(b"\n"):
-            received += os.read(ours, 65_536)
+            received += read(ours)
         assert json.loads(received) == echoed("x" * 3000)
         assert not fcntl.fcntl(theirs, fcntl.F_GETFL) & os.O_NONBLOCK
         os.close(theirs)
@@ -150,7 +157,7 @@ def test_the_flags_that_others_share_are_left_alone() -> None:
     sink_r, sink_w = os.pipe()
     with subprocess.Popen(AGENT, stdin=source_r, stdout=sink_w, cwd=ROOT) as process:
         os.write(source_w, ECHO)
-        assert os.read(sink_r, 65_536)
+        assert read(sink_r)
         assert all(not fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK for fd in (source_r, sink_w))
         os.close(source_w)
         assert process.wait(SECONDS) == 0

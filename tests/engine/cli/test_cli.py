@@ -166,7 +166,7 @@ def test_a_reader_that_leaves_a_process_is_no_error(long: Home) -> None:
         assert process.stderr is not None
         assert process.stdout.readline()
         process.stdout.close()
-        assert (process.stderr.read(), process.wait(SECONDS)) == (b"", 0)
+        assert (process.wait(SECONDS), process.stderr.read()) == (0, b"")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from engine.sessions.session import Session
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
-SECONDS = 30.0
 
 
 @asynccontextmanager
