@@ -18,7 +18,7 @@ from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop
 from ..events.execution import StatementRecorded
 from ..events.session import PromptQueued, PromptWithdrawn
 from ..ids import MessageId, ToolCallId
-from .machine import TRANSITIONS, Action, Input, Row, State
+from .machine import TRANSITIONS, Action, Input, State, Transition
 from .model import Anomaly, AnomalyKind, Cycles, Item, RequestCycle, RootKind, Withdrawn
 from .outline import CycleSummary, summary_of
 from .queue import FollowUps
@@ -39,7 +39,7 @@ class _Call(Struct):
 class CycleFold:
     """The request cycles of a log. `apply` is for the log alone; reading is free at any moment, also during a run."""
 
-    def __init__(self, transitions: Mapping[tuple[State, Input], Row] = TRANSITIONS) -> None:
+    def __init__(self, transitions: Mapping[tuple[State, Input], Transition] = TRANSITIONS) -> None:
         self._transitions = transitions
         self._state = State.IDLE
         self._closed: list[RequestCycle] = []
@@ -117,13 +117,13 @@ class CycleFold:
         return message_id in self._messages or message_id in self._spent or self._queue.announced(message_id)
 
     def _step(self, seen_as: Input, event: Event) -> None:
-        row = self._transitions[self._state, seen_as]
-        if row.anomaly is not None:
-            self._note(row.anomaly, event)
+        transition = self._transitions[self._state, seen_as]
+        if transition.anomaly is not None:
+            self._note(transition.anomaly, event)
         if isinstance(event, UserMessage) and seen_as is not Input.PROMOTION:
             self._note_message(event)
-        _ACTIONS[row.action](self, event)
-        self._state = row.then
+        _ACTIONS[transition.action](self, event)
+        self._state = transition.then
 
     def _note(self, kind: AnomalyKind, event: Event) -> None:
         match event:

@@ -63,7 +63,9 @@ class Action(Enum):
     IGNORE = "nothing"
 
 
-class Row(Struct, frozen=True):
+class Transition(Struct, frozen=True):
+    """What an input leads to. `anomaly` is what was odd about it, if anything."""
+
     then: State
     action: Action
     anomaly: AnomalyKind | None = None
@@ -71,35 +73,35 @@ class Row(Struct, frozen=True):
 
 _IDLE, _ACTIVE = State.IDLE, State.ACTIVE
 
-TRANSITIONS: Final[dict[tuple[State, Input], Row]] = {
-    (_IDLE, Input.DIRECT): Row(_ACTIVE, Action.OPEN_DIRECT),
-    (_IDLE, Input.STEER): Row(_ACTIVE, Action.OPEN_DIRECT, "steer-while-idle"),
-    (_IDLE, Input.FOLLOW_UP): Row(_ACTIVE, Action.OPEN_DIRECT, "follow-up-not-queued"),
-    (_IDLE, Input.QUEUED_DIRECT): Row(_ACTIVE, Action.OPEN_QUEUED, "direct-was-queued"),
-    (_IDLE, Input.QUEUED_STEER): Row(_ACTIVE, Action.OPEN_QUEUED, "steer-while-idle"),
-    (_IDLE, Input.QUEUED_FOLLOW_UP): Row(_ACTIVE, Action.OPEN_QUEUED),
-    (_IDLE, Input.PROMOTION): Row(_ACTIVE, Action.OPEN_QUEUED),
-    (_IDLE, Input.OUTPUT): Row(_IDLE, Action.STRAY, "output-while-idle"),
-    (_IDLE, Input.RESULT): Row(_IDLE, Action.ANSWER),
-    (_IDLE, Input.RUN_STOP): Row(_IDLE, Action.IGNORE, "run-stop-while-idle"),
-    (_IDLE, Input.PROMPT_QUEUED): Row(_IDLE, Action.ANNOUNCE),
-    (_IDLE, Input.PROMPT_REQUEUED): Row(_IDLE, Action.IGNORE, "queued-twice"),
-    (_IDLE, Input.WITHDRAWN): Row(_IDLE, Action.WITHDRAW),
-    (_IDLE, Input.WITHDRAWN_UNSEEN): Row(_IDLE, Action.IGNORE, "withdrawn-not-queued"),
-    (_IDLE, Input.WITHDRAWN_SPENT): Row(_IDLE, Action.IGNORE, "withdrawn-not-queued"),
-    (_ACTIVE, Input.DIRECT): Row(_ACTIVE, Action.ENQUEUE, "direct-while-active"),
-    (_ACTIVE, Input.STEER): Row(_ACTIVE, Action.STEER),
-    (_ACTIVE, Input.FOLLOW_UP): Row(_ACTIVE, Action.ENQUEUE),
-    (_ACTIVE, Input.QUEUED_DIRECT): Row(_ACTIVE, Action.ENQUEUE, "direct-while-active"),
-    (_ACTIVE, Input.QUEUED_STEER): Row(_ACTIVE, Action.STEER),
-    (_ACTIVE, Input.QUEUED_FOLLOW_UP): Row(_ACTIVE, Action.ENQUEUE),
-    (_ACTIVE, Input.PROMOTION): Row(_ACTIVE, Action.IGNORE),
-    (_ACTIVE, Input.OUTPUT): Row(_ACTIVE, Action.PLACE),
-    (_ACTIVE, Input.RESULT): Row(_ACTIVE, Action.ANSWER),
-    (_ACTIVE, Input.RUN_STOP): Row(_IDLE, Action.CLOSE),
-    (_ACTIVE, Input.PROMPT_QUEUED): Row(_ACTIVE, Action.ANNOUNCE),
-    (_ACTIVE, Input.PROMPT_REQUEUED): Row(_ACTIVE, Action.IGNORE, "queued-twice"),
-    (_ACTIVE, Input.WITHDRAWN): Row(_ACTIVE, Action.WITHDRAW),
-    (_ACTIVE, Input.WITHDRAWN_UNSEEN): Row(_ACTIVE, Action.NOTE_WITHDRAWN),
-    (_ACTIVE, Input.WITHDRAWN_SPENT): Row(_ACTIVE, Action.IGNORE, "withdrawn-not-queued"),
+TRANSITIONS: Final[dict[tuple[State, Input], Transition]] = {
+    (_IDLE, Input.DIRECT): Transition(_ACTIVE, Action.OPEN_DIRECT),
+    (_IDLE, Input.STEER): Transition(_ACTIVE, Action.OPEN_DIRECT, "steer-while-idle"),
+    (_IDLE, Input.FOLLOW_UP): Transition(_ACTIVE, Action.OPEN_DIRECT, "follow-up-not-queued"),
+    (_IDLE, Input.QUEUED_DIRECT): Transition(_ACTIVE, Action.OPEN_QUEUED, "direct-was-queued"),
+    (_IDLE, Input.QUEUED_STEER): Transition(_ACTIVE, Action.OPEN_QUEUED, "steer-while-idle"),
+    (_IDLE, Input.QUEUED_FOLLOW_UP): Transition(_ACTIVE, Action.OPEN_QUEUED),
+    (_IDLE, Input.PROMOTION): Transition(_ACTIVE, Action.OPEN_QUEUED),
+    (_IDLE, Input.OUTPUT): Transition(_IDLE, Action.STRAY, "output-while-idle"),
+    (_IDLE, Input.RESULT): Transition(_IDLE, Action.ANSWER),
+    (_IDLE, Input.RUN_STOP): Transition(_IDLE, Action.IGNORE, "run-stop-while-idle"),
+    (_IDLE, Input.PROMPT_QUEUED): Transition(_IDLE, Action.ANNOUNCE),
+    (_IDLE, Input.PROMPT_REQUEUED): Transition(_IDLE, Action.IGNORE, "queued-twice"),
+    (_IDLE, Input.WITHDRAWN): Transition(_IDLE, Action.WITHDRAW),
+    (_IDLE, Input.WITHDRAWN_UNSEEN): Transition(_IDLE, Action.IGNORE, "withdrawn-not-queued"),
+    (_IDLE, Input.WITHDRAWN_SPENT): Transition(_IDLE, Action.IGNORE, "withdrawn-not-queued"),
+    (_ACTIVE, Input.DIRECT): Transition(_ACTIVE, Action.ENQUEUE, "direct-while-active"),
+    (_ACTIVE, Input.STEER): Transition(_ACTIVE, Action.STEER),
+    (_ACTIVE, Input.FOLLOW_UP): Transition(_ACTIVE, Action.ENQUEUE),
+    (_ACTIVE, Input.QUEUED_DIRECT): Transition(_ACTIVE, Action.ENQUEUE, "direct-while-active"),
+    (_ACTIVE, Input.QUEUED_STEER): Transition(_ACTIVE, Action.STEER),
+    (_ACTIVE, Input.QUEUED_FOLLOW_UP): Transition(_ACTIVE, Action.ENQUEUE),
+    (_ACTIVE, Input.PROMOTION): Transition(_ACTIVE, Action.IGNORE),
+    (_ACTIVE, Input.OUTPUT): Transition(_ACTIVE, Action.PLACE),
+    (_ACTIVE, Input.RESULT): Transition(_ACTIVE, Action.ANSWER),
+    (_ACTIVE, Input.RUN_STOP): Transition(_IDLE, Action.CLOSE),
+    (_ACTIVE, Input.PROMPT_QUEUED): Transition(_ACTIVE, Action.ANNOUNCE),
+    (_ACTIVE, Input.PROMPT_REQUEUED): Transition(_ACTIVE, Action.IGNORE, "queued-twice"),
+    (_ACTIVE, Input.WITHDRAWN): Transition(_ACTIVE, Action.WITHDRAW),
+    (_ACTIVE, Input.WITHDRAWN_UNSEEN): Transition(_ACTIVE, Action.NOTE_WITHDRAWN),
+    (_ACTIVE, Input.WITHDRAWN_SPENT): Transition(_ACTIVE, Action.IGNORE, "withdrawn-not-queued"),
 }

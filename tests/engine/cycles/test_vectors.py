@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from engine.cycles import CycleFold, cycles_of, to_plain
-from engine.cycles.machine import TRANSITIONS, Action, Input, Row, State
+from engine.cycles.machine import TRANSITIONS, Action, Input, State, Transition
 from engine.cycles.model import ANOMALIES, AnomalyKind
 from engine.cycles.steps import GROUPS
 from tests.support.cycles import Vector, load_vectors, neutral
@@ -33,16 +33,16 @@ def test_there_are_at_least_sixty_vectors_with_names_of_their_own() -> None:
     assert len({vector.name for vector in VECTORS}) == len(VECTORS) >= 60
 
 
-def test_every_state_has_a_row_for_every_input() -> None:
+def test_every_state_has_a_transition_for_every_input() -> None:
     assert set(TRANSITIONS) == {(state, seen_as) for state in State for seen_as in Input}
-    assert {row.action for row in TRANSITIONS.values()} == set(Action)
+    assert {transition.action for transition in TRANSITIONS.values()} == set(Action)
 
 
-def test_the_vectors_take_every_row_of_the_table() -> None:
+def test_the_vectors_take_every_transition_of_the_table() -> None:
     taken: set[tuple[State, Input]] = set()
 
-    class Watched(dict[tuple[State, Input], Row]):
-        def __getitem__(self, key: tuple[State, Input]) -> Row:
+    class Watched(dict[tuple[State, Input], Transition]):
+        def __getitem__(self, key: tuple[State, Input]) -> Transition:
             taken.add(key)
             return super().__getitem__(key)
 
