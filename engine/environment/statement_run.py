@@ -19,7 +19,7 @@ from .capture import Capture
 from .connection import WorkerConnection
 from .death import Death
 
-_SETTLE_SECONDS: Final = 5.0
+_CALM_SECONDS: Final = 5.0
 _REPEAT_SECONDS: Final = 0.1
 """Between two interrupts of one statement: one that comes just before a system call does not end that call."""
 _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
@@ -66,7 +66,7 @@ class StatementRun:
         except BaseException:
             with anyio.CancelScope(shield=True):
                 self.interrupt("cancelled")
-                await self._settle()
+                await self._wait_until_idle()
             raise
 
     def interrupt(self, stop: Stop = "cancelled") -> None:
@@ -97,7 +97,7 @@ class StatementRun:
             plan=self._request.plan,
         )
 
-    async def _settle(self) -> None:
+    async def _wait_until_idle(self) -> None:
         """After a failure of the awaiting side: until the worker is idle or dead, whatever its output sink does."""
         self._worker.begin_capture(Capture(), Capture())
         if self._outcome is None:
@@ -191,7 +191,7 @@ class StatementRun:
         """Makes sure that an interrupt which came too late for this statement does not hit the next one."""
         if self._stop is None or self._worker.dead:
             return
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_SETTLE_SECONDS) as limit:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CALM_SECONDS) as limit:
             await self._worker.acknowledged()
             self._worker.send(Calm())
             while not isinstance(await self._worker.receive(anyio.CancelScope()), (Calmed, Death)):

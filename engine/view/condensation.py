@@ -1,8 +1,8 @@
 """Condensations applied to a sequence of entries, and what makes one unacceptable.
 
 Owns how events leave and where their summary goes. Must not know when to condense or what to forget: that is policy.
-`condensed` does what a Condensation says, however bad; `refusal` is what the log asks before it takes one; `settled`
-moves a summary out of a unit that it would split, for a View that has to take a bad one.
+`condensed` does what a Condensation says, however bad; `refusal` is what the log asks before it takes one;
+`with_summary_at_index` moves a summary out of a unit that it would split, for a View that has to take a bad one.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def summary_is_safe(entries: Sequence[Event], indices: Sequence[int], condensati
     return not frozenset(indices).isdisjoint(range(low, high + 1))
 
 
-def settled(entries: Sequence[Event], summary: EventId, properties: Sequence[Property]) -> Enforced:
+def with_summary_at_index(entries: Sequence[Event], summary: EventId, properties: Sequence[Property]) -> Enforced:
     """The entries with that summary at the nearest index before it, if it splits what a property holds together."""
     named = (at for at, entry in enumerate(entries) if isinstance(entry, Summary) and entry.event_id == summary)
     position = next(named, None)

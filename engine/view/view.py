@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ..errors import InvalidEventError
 from ..events import UNSTAMPED, Event
 from ..events.conversation import Condensation, CondensationRequest
-from .condensation import condensed, settled, summary_is_safe
+from .condensation import condensed, summary_is_safe, with_summary_at_index
 from .enforcement import Correction, enforce
 from .entries import ENTERING, summary_id
 from .indices import Indices
@@ -103,7 +103,7 @@ class View(Window):
         if is_safe:
             self._hold(enforced.events)
             return enforced.corrections
-        moved = settled(enforced.events, summary_id(condensation.event_id), self._properties)
+        moved = with_summary_at_index(enforced.events, summary_id(condensation.event_id), self._properties)
         self._hold(moved.events)
         return enforced.corrections + moved.corrections
 
