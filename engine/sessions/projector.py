@@ -98,7 +98,7 @@ class Projector:
     def _at_most(self) -> int:
         """Tokens that the View's messages cannot exceed. O(messages that are new since the last call)."""
         bound = self._bound if self._bound.generation == self._view.generation else _Bound(self._view.generation)
-        new = self._view.events[bound.length :]
+        new = self._view.since(bound.length)
         # No token is less than a byte.
         bytes_at_most = (
             self._counts.get(event.event_id) or MESSAGE_OVERHEAD + len(message_text(event).encode("utf-8", "replace"))

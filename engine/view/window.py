@@ -57,6 +57,10 @@ class Window:
         """What was appended, with condensations applied; it may be unfinished, and after a bad log malformed."""
         return tuple(self._entries)
 
+    def since(self, position: int) -> tuple[Event, ...]:
+        """`events` from that position on. O(what it returns)."""
+        return tuple(self._entries[position:])
+
     def enforced(self, *, open_run: bool = False) -> Enforced:
         """What remains of `events` when every property has to hold, and who asked for it. O(n).
 

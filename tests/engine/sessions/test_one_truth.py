@@ -86,7 +86,14 @@ def test_what_the_log_hands_out_is_no_way_in() -> None:
     fold = ViewFold()
     log = EventLog(FixedClock(), lambda _: None, folds=[fold.apply], check=fold.refusal)
     log.append(MESSAGE)
-    for handed_out in (log.events, log.since(0), log.open_calls, fold.view.events, fold.view.indices):
+    for handed_out in (
+        log.events,
+        log.since(0),
+        log.open_calls,
+        fold.view.events,
+        fold.view.since(0),
+        fold.view.indices,
+    ):
         assert isinstance(handed_out, tuple)
     with pytest.raises(AttributeError):
         log.events[0].text = "changed"
@@ -103,6 +110,7 @@ def test_what_the_log_hands_out_is_no_way_in() -> None:
         "observation_tool_call_ids",
         "ready",
         "rule",
+        "since",
         "tool_loop_ranges",
         "unhandled_condensation_request",
     }

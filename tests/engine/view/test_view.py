@@ -142,6 +142,13 @@ def test_what_the_view_hands_out_is_a_value_that_later_events_do_not_change() ->
     assert len(view) == 4
 
 
+def test_what_came_since_a_position_is_the_end_of_what_there_is() -> None:
+    log = log_of("m0 a1:b1:t1 o1:t1 m2")
+    view = View.from_events(log)
+
+    assert [view.since(position) for position in range(6)] == [view.events[position:] for position in range(6)]
+
+
 def test_nobody_outside_can_change_the_view() -> None:
     view = View.from_events(log_of("m0 a1:b1:t1 o1:t1"))
 
