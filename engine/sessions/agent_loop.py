@@ -1,29 +1,50 @@
-"""Drives one turn: performs the effects that `Turn` yields and records everything that happens on the log.
+"""Drives one turn: performs the effects that `turn.Turn` yields and records everything that happens on the log.
 
-Owns how a model call, a statement and a tick are carried out and what is appended when. Must not decide what comes
-next (that is `turn.py`) nor know any protocol. Called by `Session`, one turn at a time.
+The turn decides, the loop performs: `run` hands the outcome of each effect back and gets the next one, so the order of
+things is tested as plain values (`engine.turn`), and this module holds what needs waiting for. Four things follow.
+
+One effect is under way at a time, and it has exactly one outcome. `cancel` therefore does two things at once: the turn
+is told, and what is being awaited is ended through the turn's `Cancellation`. The effect's outcome still comes, as
+Aborted if it was torn and as whatever it is if it was too late for that, and the turn ends as cancelled all the same.
+
+A steer waits for the next model call before it is put on the log, because a message must not stand between a call and
+its result. Those that no call came to read are withdrawn when the turn ends.
+
+What goes wrong outside of this program (a model, a worker that cannot be replaced) is an outcome, Failed, and a worker
+that dies under a statement is that statement's result. What is raised besides that, a defect of ours or the end of the
+task that this runs in, ends the turn where it is.
+
+However a turn ends, `_finish` leaves the log whole: every open call gets its result, every steer that was not read is
+withdrawn, and one RunStop comes last. Only a log that takes nothing any more keeps it from that; then loading repairs.
+
+Must not decide what comes next, nor know any protocol. Called by the session, one turn at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 import anyio
 from msgspec.structs import replace
 
 from .. import turn as t
 from ..errors import EnvironmentUnavailableError
-from ..events.conversation import ResultStatus, RunStop, RunStopReason, StopCause, ToolResult, UserMessage
+from ..events.conversation import (
+    CondensationReason,
+    ResultStatus,
+    RunStop,
+    RunStopReason,
+    StopCause,
+    ToolResult,
+    UserMessage,
+)
 from ..events.session import PermissionAnswered, PermissionAsked, PromptWithdrawn, UsageReported
-from ..execution import ExecutionStatus
-from ..ids import ToolCallId
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import (
     Clock,
     ContextTooLongError,
-    Environment,
     Model,
     ModelError,
     PermissionAnswer,
@@ -32,6 +53,7 @@ from ..ports import (
 )
 from ..timeline.index import Timeline
 from ..view.cuts import Cut
+from .cancellation import Cancellation, WorkCancelledError
 from .condenser import Condenser
 from .journal import Journal
 from .live_environment import LiveEnvironment
@@ -40,14 +62,11 @@ from .projector import Projector
 from .replies import ReplyRecorder
 from .statements import StatementRunner
 
-T = TypeVar("T")
-
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
-_RESULTS: Final[dict[ExecutionStatus, ResultStatus]] = {"ok": "ok", "cancelled": "cancelled"}
 
 
 class AgentLoop:
-    """The hands of a session: everything a turn does goes through here, in order."""
+    """Performs the turns of one session, and what its commands need of the same."""
 
     def __init__(
         self,
@@ -72,24 +91,24 @@ class AgentLoop:
         self._environment = environment
         self._projector = projector
         self._condenser = condenser
-        self._refused = False
         self._statements = statements
         self._model = model
         self._minter = minter
         self._clock = clock
         self._max_rounds = max_rounds
         self.permissions: Permissions | None = None
-        """Whom to ask; set by the adapter. Nobody there means no."""
+        """Whom to ask; set by the adapter. Where there is nobody, the answer is no."""
         self._steers: list[UserMessage] = []
         self._turn: t.Turn | None = None
-        self._scope: anyio.CancelScope | None = None
+        self._cancellation = Cancellation()
 
     async def run(self, openings: Sequence[str]) -> t.Stop:
         """Runs a turn to its end and appends its RunStop, whatever happens. The UserMessage is on the log already."""
-        turn = self._turn = t.Turn(self._timeline.rounds, self._max_rounds)
+        turn = self._turn = t.Turn(self._timeline.rounds, self._max_rounds, openings)
+        self._cancellation = Cancellation()
         stop = t.Stop("error", "internal error")
         try:
-            effect = turn.feed(t.Begin(tuple(openings)))
+            effect = turn.feed(t.Begin())
             while not isinstance(effect, t.Stop):
                 assert effect is not None
                 effect = turn.feed(await self._perform(effect))
@@ -113,10 +132,7 @@ class AgentLoop:
     def cancel(self) -> None:
         """Ends the running turn as cancelled, if there is one; what is under way is given up at once."""
         if self._turn is not None and isinstance(self._turn.feed(t.Cancel()), t.Abort):
-            if self._scope is not None:
-                self._scope.cancel()
-            self._condenser.cancel()
-            self._statements.interrupt()
+            self._cancellation.cancel()
 
     def _finish(self, stop: t.Stop) -> None:
         while self._steers:
@@ -130,64 +146,44 @@ class AgentLoop:
         self._log.append(RunStop(reason=_REASONS.get(stop.cause, "completed"), cause=stop.cause, detail=stop.detail))
 
     async def _perform(self, effect: t.Effect) -> t.Outcome:
+        cancellation = self._cancellation
         try:
             match effect:
                 case t.RunTick(round_id=round_id):
-                    await self.tick(round_id)
+                    await self.tick(round_id, cancellation)
                     return t.Ticked()
                 case t.CallModel(may_condense=may_condense):
-                    return await self._call_model(may_condense)
-                case t.Condense():
-                    return await self._condense()
+                    return await self._call_model(may_condense, cancellation)
+                case t.Condense(reason=reason):
+                    await self._condense(reason, cancellation, open_run=True)
+                    return t.Condensed()
                 case t.AskPermission():
-                    return await self._abortable(self._ask(effect)) or t.Aborted()
+                    return await cancellation.guard(lambda: self._ask(effect))
                 case t.RunStatement():
-                    call = ToolCallId(effect.tool_call_id) if effect.tool_call_id is not None else None
-                    kind = "meta" if call is None else "python"
-                    await self._statements.run(effect.source, effect.round_id, call, kind=kind)
+                    kind = "meta" if effect.tool_call_id is None else "python"
+                    await self._statements.run(
+                        effect.source, effect.round_id, effect.tool_call_id, cancellation, kind=kind
+                    )
                     return t.Ran()
-                case _:
+                case t.Abort() | t.Stop():
                     raise TypeError(f"{effect} is no effect to perform")
+        except WorkCancelledError:
+            return t.Aborted()
         except (ModelError, EnvironmentUnavailableError) as error:
             return t.Failed(str(error))
 
-    async def _abortable(self, perform: Awaitable[T]) -> T | None:
-        """Awaits what a cancel may cut short at any point; None where there was one, even if it came too late."""
-        result: T | None = None
-        with anyio.CancelScope() as scope:
-            self._scope = scope
-            try:
-                result = await perform
-            finally:
-                self._scope = None
-        return None if scope.cancel_called else result
-
-    async def _on_environment(self, act: Callable[[Environment], Awaitable[T]]) -> T | None:
-        """What `act` makes of the living environment, or of a rebuilt one if it had died idle; None after a cancel.
-
-        Only the rebuilding is cut short by a cancel: a worker that is left in the middle of an answer would have to be
-        replaced.
-        """
-        environment = await self._abortable(self._environment.ready())
-        if environment is None:
-            return None
-        try:
-            return await act(environment)
-        except EnvironmentUnavailableError:
-            if environment.alive:
-                raise
-        environment = await self._abortable(self._environment.ready())
-        return None if environment is None else await act(environment)
-
-    async def tick(self, round_id: int) -> None:
+    async def tick(self, round_id: int, cancellation: Cancellation | None = None) -> None:
         """Lets running nodes catch up with their sources, if there is a namespace at all.
 
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
+            WorkCancelledError: a cancel came before.
         """
         if self._timeline.last_execution is not None:
-            outcome = await self._on_environment(lambda environment: environment.tick(round_id, self._clock.now()))
-            for event in outcome.events if outcome is not None else ():
+            outcome = await self._environment.use(
+                lambda environment: environment.tick(round_id, self._clock.now()), cancellation
+            )
+            for event in outcome.events:
                 self._log.append(event)
 
     async def compact(self) -> Cut | None:
@@ -196,52 +192,45 @@ class AgentLoop:
         Raises:
             EnvironmentUnavailableError: the worker, which counts, is gone and cannot be replaced.
         """
-        return await self._on_environment(
-            lambda environment: self._condenser.condense(environment, "asked", open_run=False)
+        return await self._condense("asked", Cancellation(), open_run=False)
+
+    async def _condense(self, reason: CondensationReason, cancellation: Cancellation, *, open_run: bool) -> Cut | None:
+        return await self._environment.use(
+            lambda environment: self._condenser.condense(environment, reason, cancellation, open_run=open_run),
+            cancellation,
         )
 
-    async def _condense(self) -> t.Outcome:
-        reason = "refused" if self._refused else "budget"
-        self._refused = False
-        await self._on_environment(lambda environment: self._condenser.condense(environment, reason, open_run=True))
-        return t.Condensed()
-
-    async def _call_model(self, may_condense: bool) -> t.Outcome:
-        # Here and not when they came, because a message must not stand between a call and its result.
+    async def _call_model(self, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
         while self._steers:
             self._log.append(self._steers.pop(0))
-        if may_condense and await self._on_environment(self._condenser.is_due):
+        if may_condense and await self._environment.use(self._condenser.is_due, cancellation):
             return t.ContextFull()
-        projection = await self._on_environment(self._projector.project)
-        if projection is None:
-            return t.Aborted()
-        outcome: t.Outcome | None = None
-        refused = False
+        projection = await self._environment.use(self._projector.project, cancellation)
+        recorder = ReplyRecorder(self._log, self._journal, self._minter)
+        is_refused = False
         try:
-            if self._turn is not None and self._turn.state is t.State.CALLING:
-                recorder = ReplyRecorder(self._log, self._journal, self._minter)
-                outcome = await self._abortable(recorder.record(self._model.reply(projection.prompt)))
-                outcome = self._decided(outcome)
+            replied = await cancellation.guard(lambda: recorder.record(self._model.reply(projection.prompt)))
         except ContextTooLongError:
             if not may_condense:
                 raise
-            refused = self._refused = True
+            is_refused = True
             self._projector.narrow()
-            outcome = t.ContextFull()
+            return t.ContextFull(refused=True)
         finally:
             # After the reply, because what is shown waits for what was recorded before it.
-            if not refused:
+            if not is_refused:
                 self._log.append(UsageReported(used=projection.used, size=projection.size))
-        return outcome or t.Aborted()
+        return self._with_decision(replied)
 
-    def _decided(self, replied: t.Replied | None) -> t.Replied | None:
+    def _with_decision(self, replied: t.Replied) -> t.Replied:
         """The reply, with `ask` only where neither mode nor a remembered answer has decided."""
-        if replied is None or replied.tool_call_id is None or not replied.ask:
+        wanted = replied.wanted
+        if wanted is None or not wanted.ask or self._policy.decided(STATEMENTS) is not True:
             return replied
-        return replace(replied, ask=self._policy.decided(STATEMENTS) is not True)
+        return replace(replied, wanted=replace(wanted, ask=False))
 
     async def _ask(self, effect: t.AskPermission) -> t.Answered:
-        call = ToolCallId(effect.tool_call_id)
+        call = effect.tool_call_id
         announced = self._statements.announce(effect.source, call)
         allowed = self._policy.decided(STATEMENTS)
         if allowed is None:

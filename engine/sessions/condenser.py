@@ -1,18 +1,16 @@
-"""Carries a condensation out: chooses what leaves the View, has it summed up, and appends the Condensation.
+"""Condenses a View: chooses what leaves it, gets a summary of that, and appends the Condensation.
 
-Owns the order of these and the bounds of a summary. The choice is `view.cuts`, the deterministic summary is
-`cycles.summary`; a model that can is asked instead. Nothing here raises because nothing can be left out: that is an
-event, NoCutPossible, and the projection shrinks. Called by the agent loop.
+Owns the order of these and the bounds of a summary. What leaves is chosen by `view.cuts`. The summary comes from the
+model where it can write one, else from `cycles.summary`. That nothing can be left out is no error but an event,
+NoCutPossible, and the projection shortens what it sends. Called by the agent loop.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
-
-import anyio
 
 from ..cycles import CycleFold, summary_lines
 from ..events import Event
@@ -34,6 +32,7 @@ from ..timeline.index import Timeline
 from ..view.cuts import Cut, choose_cut, current_request, unread
 from ..view.entries import Summary
 from ..view.window import Window
+from .cancellation import Cancellation
 from .projector import Projector
 
 logger = logging.getLogger(__name__)
@@ -59,7 +58,7 @@ class Condenser:
         view: Window,
         projector: Projector,
         timeline: Timeline,
-        cycles: Callable[[], CycleFold],
+        cycles: CycleFold,
         model: Model,
     ) -> None:
         self._log = log
@@ -69,12 +68,6 @@ class Condenser:
         self._cycles = cycles
         self._model = model
         self._stuck: tuple[int, ...] | None = None
-        self._asking: anyio.CancelScope | None = None
-
-    def cancel(self) -> None:
-        """Gives up waiting for the model's summary, if it is waited for; nothing is condensed then."""
-        if self._asking is not None:
-            self._asking.cancel()
 
     async def is_due(self, environment: Environment) -> bool:
         """Whether to condense before the model is called; not where nothing has changed since nothing could go."""
@@ -82,13 +75,19 @@ class Condenser:
             return False
         return self._view.unhandled_condensation_request or not await self._projector.fits(environment)
 
-    async def condense(self, environment: Environment, reason: CondensationReason, *, open_run: bool) -> Cut | None:
-        """Takes what it can from the View; returns what went, or None where nothing could or `cancel` was called.
+    async def condense(
+        self, environment: Environment, reason: CondensationReason, cancellation: Cancellation, *, open_run: bool
+    ) -> Cut | None:
+        """Takes what it can from the View; returns what went, or None where nothing could.
 
         Args:
             environment: counts tokens.
-            reason: `asked` for takes as much as it can, the others half of the room.
+            reason: `asked` takes as much as it can, the others half of the room.
+            cancellation: gives up waiting for the model's summary.
             open_run: a run is going on; its request and what the model has not read of it stay.
+
+        Raises:
+            WorkCancelledError: a cancel came before there was a summary; the View is as it was.
         """
         if not self._view.unhandled_condensation_request:
             self._log.append(CondensationRequest(reason=reason))
@@ -106,9 +105,7 @@ class Condenser:
             self._stuck = self._gaps()
             return None
         forgotten = [events[position] for position in cut.positions]
-        summary = await self._summary(environment, forgotten, cut.summary_tokens)
-        if summary is None:
-            return None
+        summary = await self._summary(environment, forgotten, cut.summary_tokens, cancellation)
         self._log.append(
             Condensation(
                 forgotten=tuple(event.event_id for event in forgotten),
@@ -124,19 +121,17 @@ class Condenser:
         end = unread(self._view.events)
         return tuple(gap for gap in self._view.indices if gap <= end)
 
-    async def _summary(self, environment: Environment, forgotten: Sequence[Event], tokens: int) -> str | None:
-        """At most so many tokens; "" where there is no room for a line, None after `cancel`."""
+    async def _summary(
+        self, environment: Environment, forgotten: Sequence[Event], tokens: int, cancellation: Cancellation
+    ) -> str:
+        """At most so many tokens; "" where there is no room for a line."""
         lines: Sequence[str] = ()
         if self._model.summarizes:
-            with anyio.CancelScope() as self._asking:
-                lines = await self._by_model(forgotten, tokens)
-            cancelled, self._asking = self._asking.cancel_called, None
-            if cancelled:
-                return None
+            lines = await cancellation.guard(lambda: self._by_model(forgotten, tokens))
         if not lines:
             lines = [
                 *_earlier(forgotten),
-                *summary_lines(self._cycles().model, {event.event_id for event in forgotten}, self._files()),
+                *summary_lines(self._cycles.model, {event.event_id for event in forgotten}, self._files()),
             ]
         return await _fitting(environment, lines, tokens)
 

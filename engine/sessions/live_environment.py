@@ -1,7 +1,8 @@
 """A session's environment, started when it is first needed and rebuilt when it was lost.
 
-Owns the difference between "no worker yet", "worker there" and "worker died": whoever asks gets a living one. Must not
-know what runs in it.
+Owns the difference between "no worker yet", "worker there" and "worker died": whoever asks gets a living one, and one
+that is lost before it did anything is replaced. Must not know what runs in it. Used by the agent loop, `statements` and
+the session's commands.
 """
 
 from __future__ import annotations
@@ -17,12 +18,21 @@ from ..events.session import EnvironmentRestored
 from ..log import EventLog
 from ..ports import EffectAnswer, Environment, EnvironmentSpec, PastExecution, RunRequest
 from ..timeline.index import Cell, Timeline
+from .cancellation import Cancellation
 
 T = TypeVar("T")
 
 
 class LiveEnvironment:
-    """One namespace per session, behind `ports.Environment`."""
+    """One session's namespace, behind `ports.Environment`, which `make` makes when it is first needed.
+
+    Args:
+        make: an environment that has not been started.
+        spec: what each is started with.
+        log: takes EnvironmentRestored.
+        timeline: what a rebuilt namespace has to have run.
+        answers: the recorded answers to the effects of one of its cells.
+    """
 
     def __init__(
         self,
@@ -58,24 +68,23 @@ class LiveEnvironment:
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
         return environment
 
-    async def use(self, act: Callable[[Environment], Awaitable[T]]) -> T:
+    async def use(self, act: Callable[[Environment], Awaitable[T]], cancellation: Cancellation | None = None) -> T:
         """What `act` makes of the living environment; once more with a rebuilt one if it turns out to have died idle.
+
+        A cancel cuts only the rebuilding short: a worker that is left in the middle of an answer has to be replaced.
 
         Raises:
             EnvironmentUnavailableError: no worker can be started, or the next one was lost too.
+            WorkCancelledError: a cancel came before `act` began.
         """
-        environment = await self.ready()
+        cancellation = cancellation or Cancellation()
+        environment = await cancellation.guard(self.ready)
         try:
             return await act(environment)
         except EnvironmentUnavailableError:
             if environment.alive:
                 raise
-            return await act(await self.ready())
-
-    def interrupt(self) -> None:
-        """Ends the statement that is running, if there is one."""
-        if self._environment is not None:
-            self._environment.interrupt()
+        return await act(await cancellation.guard(self.ready))
 
     async def close(self) -> None:
         if self._environment is not None:

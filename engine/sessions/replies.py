@@ -33,8 +33,6 @@ class ReplyRecorder:
         self._pieces: list[str] = []
         self._signature: str | None = None
         self._provider: str | None = None
-        self.tokens_used: TokensUsed | None = None
-        """The last word of the provider on what this reply cost, as soon as there is one."""
         self._thinking: list[ThinkingBlock] = []
 
     async def record(self, stream: AsyncGenerator[ModelSignal, None]) -> t.Replied:
@@ -52,15 +50,16 @@ class ReplyRecorder:
                             await self._stream(signal)
                         case StatementAsked():
                             statement = statement or signal
-                        case TokensUsed():
-                            self.tokens_used = signal
                         case ReplyEnded():
                             ended = signal
+                        case TokensUsed():
+                            pass
         finally:
             self._end_item()
         if statement is None or ended.cause != "end":
             return t.Replied(cause=ended.cause)
-        return t.Replied(statement.source, self._call(statement), ask=not statement.typed)
+        call = self._call(statement)
+        return t.Replied(t.WantedStatement(statement.source, call, ask=not statement.typed))
 
     async def _stream(self, delta: TextDelta | ReasoningDelta) -> None:
         if type(delta) is not self._item:

@@ -5,8 +5,6 @@ Owns what is appended for a statement and in which order. Must not know turns or
 
 from __future__ import annotations
 
-import anyio
-
 from ..events.conversation import ResultStatus, ToolResult
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..execution import NOT_RUN, ExceptionInfo, ExecutionStatus, StatementKind
@@ -16,6 +14,7 @@ from ..minter import Minter
 from ..ports import Clock, Environment, RunOutcome, RunRequest
 from ..projection.results import result_text
 from ..timeline.index import Timeline
+from .cancellation import Cancellation, WorkCancelledError
 from .effects import EffectDesk
 from .journal import Journal
 from .live_environment import LiveEnvironment
@@ -27,7 +26,7 @@ _RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cance
 
 
 class StatementRunner:
-    """The way of every statement of a session, whoever wrote it."""
+    """Runs the statements of one session, whoever wrote them, one at a time."""
 
     def __init__(
         self,
@@ -51,49 +50,47 @@ class StatementRunner:
         self._minter = minter
         self._clock = clock
         self._seconds = seconds
-        self._waiting: StatementRecorded | None = None
-        self._scope: anyio.CancelScope | None = None
+        self._announced: StatementRecorded | None = None
 
     def announce(self, source: str, call: ToolCallId) -> StatementRecorded:
         """Records a statement that may run later: the next `run` of the same call takes it up."""
-        self._waiting = self._record_statement(source, call, "python")
-        return self._waiting
+        self._announced = self._record_statement(source, call, "python")
+        return self._announced
 
     async def run(
         self,
         source: str,
         round_id: int,
         call: ToolCallId | None,
+        cancellation: Cancellation,
         *,
         kind: StatementKind = "python",
         seconds: float | None = None,
     ) -> ExecutionFinished:
         """Runs a statement to its end, whatever that is.
 
+        A cancel is an end like others: it interrupts the statement, or gives up the rebuilding that it waits for, and
+        what is recorded says `cancelled`.
+
         Args:
             source: Python.
             round_id: the Round it belongs to.
             call: the model's call, which gets the result; None where no model asked.
+            cancellation: of the work that it belongs to.
             kind: `meta` for what the session runs by itself, to open what a prompt had attached.
             seconds: how long it may run; None for as long as the settings allow.
 
         Raises:
             EnvironmentUnavailableError: there is no worker to run it in; that is recorded too.
         """
-        statement, self._waiting = self._waiting, None
+        statement, self._announced = self._announced, None
         if statement is None or statement.tool_call_id != call:
             statement = self._record_statement(source, call or self._minter.tool_call(), kind)
-        finished = await self._execute(statement, round_id, self._seconds if seconds is None else seconds)
+        finished = await self._execute(statement, round_id, self._seconds if seconds is None else seconds, cancellation)
         if call is not None:
             status = _RESULTS.get(finished.status, "error")
             self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
         return finished
-
-    def interrupt(self) -> None:
-        """Ends the statement that is running, or the rebuild that it waits for."""
-        if self._scope is not None:
-            self._scope.cancel()
-        self._environment.interrupt()
 
     def _record_statement(self, source: str, call: ToolCallId, kind: StatementKind) -> StatementRecorded:
         statement = StatementRecorded(
@@ -108,7 +105,9 @@ class StatementRunner:
         self._log.append(statement)
         return statement
 
-    async def _execute(self, statement: StatementRecorded, round_id: int, seconds: float) -> ExecutionFinished:
+    async def _execute(
+        self, statement: StatementRecorded, round_id: int, seconds: float, cancellation: Cancellation
+    ) -> ExecutionFinished:
         execution_id = self._minter.execution()
         self._log.append(
             ExecutionStarted(
@@ -120,36 +119,30 @@ class StatementRunner:
         started_at = self._clock.now()
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
-            environment = await self._ready()
-            if environment is None:
-                outcome = RunOutcome(status="cancelled")
-            else:
-                outcome = await environment.run(
-                    RunRequest(
-                        execution_id=execution_id,
-                        label=statement.label,
-                        source=statement.source,
-                        round_id=round_id,
-                        time_limit=seconds,
-                        plan=self._policy.mode == "plan",
-                    ),
-                    self._effects.handler(execution_id, statement.tool_call_id),
-                    lambda stream, text: self._journal.signal(OutputStreamed(statement.tool_call_id, stream, text)),
-                )
+            environment = await cancellation.guard(self._environment.ready)
+            request = RunRequest(
+                execution_id=execution_id,
+                label=statement.label,
+                source=statement.source,
+                round_id=round_id,
+                time_limit=seconds,
+                plan=self._policy.mode == "plan",
+            )
+            outcome = await cancellation.stoppable(
+                lambda: self._run_in(environment, request, statement.tool_call_id), environment.interrupt
+            )
+        except WorkCancelledError:
+            outcome = RunOutcome(status="cancelled")
         finally:
             finished = self._record(statement, execution_id, started_at, outcome)
         return finished
 
-    async def _ready(self) -> Environment | None:
-        """The environment, rebuilt if need be; None where the user cancelled meanwhile."""
-        environment: Environment | None = None
-        with anyio.CancelScope() as scope:
-            self._scope = scope
-            try:
-                environment = await self._environment.ready()
-            finally:
-                self._scope = None
-        return None if scope.cancel_called else environment
+    async def _run_in(self, environment: Environment, request: RunRequest, call: ToolCallId) -> RunOutcome:
+        return await environment.run(
+            request,
+            self._effects.handler(request.execution_id, call),
+            lambda stream, text: self._journal.signal(OutputStreamed(call, stream, text)),
+        )
 
     def _record(
         self, statement: StatementRecorded, execution_id: ExecutionId, started_at: float, outcome: RunOutcome

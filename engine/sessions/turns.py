@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import anyio
-
 from ..cycles import CycleFold
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
@@ -20,6 +18,7 @@ from ..ports import Permissions
 from ..tools import Workspace
 from ..turn import Stop
 from .agent_loop import AgentLoop
+from .cancellation import Cancellation, WorkCancelledError
 from .commands import CommandContext, command_in
 from .condenser import Condenser
 from .effects import EffectDesk
@@ -49,7 +48,7 @@ class Turns:
             view=parts.view.view,
             projector=self._projector,
             timeline=timeline,
-            cycles=lambda: self.cycles,
+            cycles=self.cycles,
             model=model,
         )
         self._statements = StatementRunner(
@@ -84,8 +83,8 @@ class Turns:
             tick=self.tick,
             compact=self._loop.compact,
         )
-        self._answering: anyio.CancelScope | None = None
-        self._is_in_cell = False
+        self._cancellation = Cancellation()
+        """Of the command or the cell that is carried out; a turn has its own."""
 
     def attach(self, permissions: Permissions | None) -> None:
         """Says whom to ask from now on."""
@@ -118,14 +117,12 @@ class Turns:
         """Carries out the command whose message is on the log, to its RunStop."""
         command, argument = command_in(text)
         assert command is not None
-        answer: str | None = None
-        with anyio.CancelScope() as self._answering:
-            try:
-                answer = await command.run(self._context, argument)
-            except EnvironmentUnavailableError as error:
-                answer = str(error)
-        self._answering = None
-        if answer is None:
+        self._cancellation = Cancellation()
+        try:
+            answer = await self._cancellation.guard(lambda: command.run(self._context, argument))
+        except EnvironmentUnavailableError as error:
+            answer = str(error)
+        except WorkCancelledError:
             self._parts.log.append(RunStop(reason="interrupted", cause="cancelled"))
             return "cancelled"
         self.say(answer)
@@ -139,26 +136,23 @@ class Turns:
             EnvironmentUnavailableError: there is no worker to run it in.
         """
         stop = RunStop(reason="error", cause="error", detail="internal error")
-        self._is_in_cell = True
+        self._cancellation = Cancellation()
         try:
-            finished = await self._statements.run(source, self._parts.timeline.rounds, None, seconds=seconds)
+            round_id = self._parts.timeline.rounds
+            finished = await self._statements.run(source, round_id, None, self._cancellation, seconds=seconds)
             is_cancelled = finished.status == "cancelled"
             stop = RunStop(reason="interrupted", cause="cancelled") if is_cancelled else _COMPLETED
         except EnvironmentUnavailableError as error:
             stop = RunStop(reason="error", cause="error", detail=str(error))
             raise
         finally:
-            self._is_in_cell = False
             self._parts.log.append(stop)
         return finished
 
     def cancel(self) -> None:
         """Ends what is running, whatever it is; what is under way is given up at once."""
         self._loop.cancel()
-        if self._is_in_cell:
-            self._statements.interrupt()
-        if self._answering is not None:
-            self._answering.cancel()
+        self._cancellation.cancel()
 
     def say(self, text: str) -> None:
         """Tells the user something that no model reads."""

@@ -1,0 +1,56 @@
+"""What comes out of a turn: what its driver is to do next, one thing at a time."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..events.conversation import CondensationReason, StopCause
+from ..ids import ToolCallId
+
+
+class CallModel(Struct, frozen=True):
+    """Call the model. With `may_condense` the outcome may be ContextFull; without, it is called with what fits."""
+
+    round_id: int
+    may_condense: bool = True
+
+
+class Condense(Struct, frozen=True):
+    """Take from the View what it can do without."""
+
+    reason: CondensationReason
+
+
+class AskPermission(Struct, frozen=True):
+    """Ask the user whether the statement may run."""
+
+    source: str
+    tool_call_id: ToolCallId
+
+
+class RunStatement(Struct, frozen=True):
+    """Run one cell. `tool_call_id` is None for an opening, which no model asked for."""
+
+    source: str
+    round_id: int
+    tool_call_id: ToolCallId | None = None
+
+
+class RunTick(Struct, frozen=True):
+    """Let running nodes catch up with their sources."""
+
+    round_id: int
+
+
+class Abort(Struct, frozen=True):
+    """Give up the effect that is being performed, at once; its outcome is still to be fed in."""
+
+
+class Stop(Struct, frozen=True):
+    """The turn is over; `detail` explains cause `error`."""
+
+    cause: StopCause
+    detail: str | None = None
+
+
+Effect = CallModel | Condense | AskPermission | RunStatement | RunTick | Abort | Stop

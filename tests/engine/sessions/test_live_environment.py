@@ -1,0 +1,111 @@
+"""Who asks for the environment gets a living one, over an environment that can be lost at will."""
+
+from __future__ import annotations
+
+import anyio.lowlevel
+import pytest
+
+from engine.errors import EnvironmentUnavailableError
+from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.events.session import EnvironmentRestored
+from engine.ids import ExecutionId, StatementId, ToolCallId
+from engine.log import EventLog
+from engine.ports import Environment, EnvironmentSpec
+from engine.sessions.cancellation import Cancellation, WorkCancelledError
+from engine.sessions.live_environment import LiveEnvironment
+from engine.timeline.index import Timeline
+from tests.support.environments import HollowEnvironment, Moment
+from tests.support.fixed import FixedClock
+
+pytestmark = pytest.mark.anyio
+
+
+def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironment, EventLog]:
+    """An environment of a session in which these statements have run."""
+    timeline = Timeline()
+    log = EventLog(FixedClock(), lambda event: None, folds=(timeline.apply,))
+    for number, source in enumerate(sources, 1):
+        statement, execution = StatementId(f"st{number}"), ExecutionId(f"ex{number}")
+        call = ToolCallId(f"c{number}")
+        log.append(StatementRecorded(statement_id=statement, index=number, source=source, tool_call_id=call))
+        log.append(ExecutionStarted(execution_id=execution, statement_id=statement))
+        finished = ExecutionFinished(
+            execution_id=execution, statement_id=statement, status="ok", started_at=1.0, ended_at=2.0
+        )
+        log.append(finished)
+    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, timeline, lambda cell: ()), log
+
+
+class Act:
+    """Something that is done in an environment: fails `losses` times, and loses the environment with it if `fatal`."""
+
+    def __init__(self, losses: int = 0, *, fatal: bool = True) -> None:
+        self.calls = 0
+        self._losses = losses
+        self._fatal = fatal
+
+    async def __call__(self, environment: Environment) -> str:
+        assert isinstance(environment, HollowEnvironment)
+        assert environment.alive
+        self.calls += 1
+        if self.calls <= self._losses:
+            environment.alive = not self._fatal
+            raise EnvironmentUnavailableError("lost")
+        return "done"
+
+
+async def test_the_environment_is_started_with_its_first_use_and_kept() -> None:
+    environment = HollowEnvironment()
+    live, log = living(environment)
+    assert [await live.use(Act()), await live.use(Act())] == ["done", "done"]
+    assert environment.requests == ["start"]
+    assert not log.events
+
+
+async def test_one_that_was_lost_is_rebuilt_from_the_timeline_and_the_act_is_done_once_more() -> None:
+    environment, act = HollowEnvironment(), Act(losses=1)
+    live, log = living(environment, "x = 1", "x += 1")
+    assert await live.use(act) == "done"
+    assert environment.requests == ["start", "restore"] * 2
+    assert act.calls == 2
+    assert environment.restored == ["x = 1", "x += 1"]
+    assert [event.executions for event in log.events if isinstance(event, EnvironmentRestored)] == [2, 2]
+
+
+async def test_one_that_is_lost_twice_is_a_failure() -> None:
+    act = Act(losses=2)
+    with pytest.raises(EnvironmentUnavailableError, match="lost"):
+        await living(HollowEnvironment())[0].use(act)
+    assert act.calls == 2
+
+
+async def test_a_failure_in_a_living_environment_is_not_tried_again() -> None:
+    act = Act(losses=1, fatal=False)
+    with pytest.raises(EnvironmentUnavailableError, match="lost"):
+        await living(HollowEnvironment())[0].use(act)
+    assert act.calls == 1
+
+
+@pytest.mark.parametrize("losses", [0, 1])
+async def test_a_cancel_while_the_environment_is_made_ready_keeps_the_act_from_beginning(losses: int) -> None:
+    cancellation, act = Cancellation(), Act(losses=losses)
+
+    async def cancel_the_last(_: Moment) -> None:
+        if environment.requests.count("start") == losses + 1:
+            cancellation.cancel()
+
+    environment = HollowEnvironment(cancel_the_last)
+    with pytest.raises(WorkCancelledError):
+        await living(environment)[0].use(act, cancellation)
+    assert act.calls == losses
+
+
+async def test_a_cancel_does_not_tear_what_is_done_in_the_environment() -> None:
+    cancellation = Cancellation()
+
+    async def act(environment: Environment) -> str:
+        cancellation.cancel()
+        await anyio.lowlevel.checkpoint()
+        return "whole"
+
+    assert await living(HollowEnvironment())[0].use(act, cancellation) == "whole"
