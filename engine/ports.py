@@ -428,6 +428,10 @@ class Model(Protocol):
         """One reply, as it comes. Raises ModelError, ContextTooLongError."""
         ...
 
+    async def aclose(self) -> None:
+        """Closes what replies have opened, such as connections; called when the session that has it is closed."""
+        ...
+
 
 class ModelError(Exception):
     """Raised by a model for what its provider or its script did wrong; shown to the user as it is."""

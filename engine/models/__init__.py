@@ -3,11 +3,18 @@ because a provider takes seconds to import."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
+import anyio
+
 from ..errors import InvalidRequestError
 from ..ports import Model
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 5.0
 
 
 def _direct(argument: str) -> Model:
@@ -46,3 +53,17 @@ def make_model(spec: str) -> Model:
     if make is None:
         raise InvalidRequestError(f"no model {kind!r}; there is {', '.join(MODELS)}")
     return make(argument)
+
+
+async def close_model(model: Model, seconds: float = CLOSE_SECONDS) -> None:
+    """Has the model close what it has opened, within so many seconds; what goes wrong is logged and no more.
+
+    Because nothing of the session depends on it, and its close must neither fail nor wait for somebody's server.
+    """
+    with anyio.move_on_after(seconds, shield=True) as limit:
+        try:
+            await model.aclose()
+        except Exception:
+            logger.warning("the connections of model %s could not be closed", model.name, exc_info=True)
+    if limit.cancelled_caught:
+        logger.warning("the connections of model %s were not closed within %g s", model.name, seconds)

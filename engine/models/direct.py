@@ -1,4 +1,4 @@
-"""The model that is none: what the user types is the statement. A REPL in the editor over the same machinery.
+"""Works without a language model: what the user types is the statement. A REPL in the editor over the same machinery.
 
 Prose is answered with what this is and how to configure a model. Chosen when nothing is configured.
 """
@@ -66,6 +66,9 @@ class DirectModel:
             case _:
                 yield TextDelta(HELP)
         yield ReplyEnded()
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
 
 
 def _echo(text: str) -> str:

@@ -73,6 +73,9 @@ class ScriptedModel:
             yield StatementAsked(reply.statement)
         yield ReplyEnded(reply.cause)
 
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
 
 def _pieces(text: str, size: int) -> list[str]:
     if not text:

@@ -209,7 +209,7 @@ class Session:
         self._wake.set()
 
     async def close(self) -> None:
-        """Begins to close, waits until nothing runs any more, and frees the worker. Idempotent."""
+        """Begins to close, waits until nothing runs any more, and frees what was used. Idempotent."""
         self.begin_close()
         await self._idle.wait()
         if self._made_turns is not None:

@@ -14,7 +14,8 @@ from ..events import Event
 from ..events.conversation import AgentText, Attachment, RunStop, StopCause, UserMessage
 from ..events.execution import ExecutionFinished
 from ..ids import MessageId
-from ..ports import Permissions
+from ..models import close_model
+from ..ports import Model, Permissions
 from ..tools import Workspace
 from ..turn import Stop
 from .agent_loop import AgentLoop
@@ -43,6 +44,7 @@ class Turns:
         self.cycles = CycleFold()
         log.follow(self.cycles.apply)
         model = parts.models()
+        self._open_model: Model | None = model
         condenser = Condenser(
             log=log,
             view=parts.view.view,
@@ -173,8 +175,13 @@ class Turns:
         return self._parts.log.since(before)
 
     async def close(self) -> None:
-        """Frees the worker."""
-        await self._environment.close()
+        """Frees the worker and closes the model's connections. May be repeated, also after a failure."""
+        try:
+            await self._environment.close()
+        finally:
+            model, self._open_model = self._open_model, None
+            if model is not None:
+                await close_model(model)
 
 
 _COMPLETED = RunStop(reason="completed", cause="end_turn")

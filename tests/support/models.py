@@ -20,6 +20,7 @@ class AnsweringModel:
         self.summarizes = sum_up is not None
         self.prompts: list[Prompt] = []
         self.summary_prompts: list[Prompt] = []
+        self.closes = 0
 
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         asked, answer = (self.prompts, self._answer) if prompt.statements else (self.summary_prompts, self._sum_up)
@@ -28,6 +29,10 @@ class AnsweringModel:
         for signal in answer(prompt):
             yield signal
         yield ReplyEnded()
+
+    async def aclose(self) -> None:
+        """Counts how often it was closed."""
+        self.closes += 1
 
 
 def says(text: str) -> Answer:
