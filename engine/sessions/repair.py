@@ -1,4 +1,8 @@
-"""What a log needs appended after a crash so that it is whole again. History is never rewritten."""
+"""Makes a log whole again after a crash, or one from elsewhere, by appending what is missing.
+
+Owns what each thing that was under way gets as its end. History is never rewritten. Called when a session is loaded,
+before it takes a request.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +49,14 @@ def enforce_view(log: EventLog, warning: EnforcementWarning | None) -> Sequence[
     """
     start = len(log)
     if warning is not None:
-        told: dict[str, int] = {}
+        announced: dict[str, int] = {}
         for event in log.events:
             if isinstance(event, ViewEnforced):
-                told[event.property_name] = told.get(event.property_name, 0) + event.count
+                announced[event.property_name] = announced.get(event.property_name, 0) + event.count
         fresh = [
-            ViewEnforced(property_name=correction.property_name, count=correction.count - told_before)
+            ViewEnforced(property_name=correction.property_name, count=correction.count - announced_before)
             for correction in warning.corrections
-            if correction.count > (told_before := told.get(correction.property_name, 0))
+            if correction.count > (announced_before := announced.get(correction.property_name, 0))
         ]
         if fresh:
             logger.warning("%s", warning)
