@@ -1,296 +1,122 @@
-"""The host's end of one worker: its descriptors, its frames, its output, its end.
+"""The host's end of whatever runs statements, as `statement_run` and `connected_environment` use it.
 
-Owns every descriptor of the worker and one epoll over them, so that a single await serves them all and a cancelled
-await loses nothing. Sending never blocks: what the socket does not take waits for the next `receive`. Must not know
-what a statement is. Used by `statement_run` and `worker_environment`.
+Owns what is the same for a worker process and for a thread: receiving within a scope, violations of the protocol, and
+the wait for an end. Must not know how messages travel. Implemented by `worker_connection` and `thread_connection`.
 """
 
 from __future__ import annotations
 
-import array
-import contextlib
-import fcntl
-import os
-import select
-import socket
-import termios
-from typing import Final
+from abc import ABC, abstractmethod
 
 import anyio
 
-from ..errors import EnvironmentUnavailableError
-from ..ports import EnvironmentSpec
-from ..worker.framing import FrameBuffer, ProtocolError, frame, from_worker, from_zygote
-from ..worker.protocol import (
-    Ask,
-    Calmed,
-    Died,
-    Failed,
-    Fork,
-    Forked,
-    Interrupt,
-    Interrupted,
-    Kill,
-    Projected,
-    Ran,
-    Started,
-    Ticked,
-    ToWorker,
-)
+from ..worker.framing import ProtocolError, from_worker
+from ..worker.protocol import Ask, CleanedUp, Failed, Projected, Ran, Started, Ticked, ToWorker
 from .capture import Capture
-from .death import Death, describe_status
-from .zygote import Zygote
+from .death import Death
 
-_CHUNK: Final = 65536
-_READS: Final = 8
-"""Chunks taken from one pipe before others have their turn."""
-_DEATH_SECONDS: Final = 5.0
-"""How long the zygote may take to report a death before it is ended itself."""
+Received = Started | Ask | Ran | Ticked | Projected | CleanedUp | Failed | Death
 
 
-Received = Started | Ask | Ran | Ticked | Projected | Calmed | Failed | Death
+class Connection(ABC):
+    """One namespace's runner, from its start until `close`."""
 
-
-class WorkerConnection:
-    """One worker, from the request to fork it until `close`."""
-
-    def __init__(self, zygote: Zygote, control: socket.socket, worker: socket.socket, pipes: list[int]) -> None:
-        self._zygote = zygote
-        self._brand = zygote.brand
-        self._control = control
-        self._worker = worker
-        self._pipes = {descriptor: Capture() for descriptor in pipes}
-        self._outgoing = {control.fileno(): bytearray(), worker.fileno(): bytearray()}
-        self._frames = FrameBuffer()
-        self._control_frames = FrameBuffer()
+    def __init__(self) -> None:
         self._death: Death | None = None
         self._violation: str | None = None
-        self._unacknowledged = 0
-        self._hung_up = False
         self._closed = False
-        self.pid: int | None = None
-        self._epoll = select.epoll()
-        for descriptor in (*self._outgoing, *pipes):
-            os.set_blocking(descriptor, False)
-            self._epoll.register(descriptor, select.EPOLLIN)
-
-    @classmethod
-    def open(cls, zygote: Zygote, spec: EnvironmentSpec) -> WorkerConnection:
-        """Asks for a worker and returns at once; its first message is Started, or Failed, or it is dead.
-
-        Raises:
-            EnvironmentUnavailableError: nobody can be asked.
-        """
-        zygote.ensure()
-        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            try:
-                control, worker = (_socket_pair(ours, theirs) for _ in range(2))
-                pipes = [_pipe(ours, theirs) for _ in range(2)]
-                zygote.fork([control[1].fileno(), worker[1].fileno(), *(writer for _, writer in pipes)])
-                connection = cls(zygote, control[0], worker[0], [reader for reader, _ in pipes])
-                ours.pop_all()
-                ours.callback(connection.close)
-                connection._post(connection._control, frame(connection._fork_request(spec)))
-            except (OSError, ProtocolError) as error:
-                raise EnvironmentUnavailableError(f"no worker could be requested: {error}") from error
-            ours.pop_all()
-            return connection
-
-    def _fork_request(self, spec: EnvironmentSpec) -> Fork:
-        return Fork(
-            cwd=spec.cwd,
-            directories=spec.directories,
-            import_paths=spec.import_paths,
-            variables=spec.variables,
-            data_bytes=spec.limits.data_bytes,
-            open_files=spec.limits.open_files,
-            brand=self._brand,
-        )
 
     @property
     def dead(self) -> bool:
         return self._death is not None or self._closed
 
+    @abstractmethod
     def send(self, message: ToWorker) -> None:
         """Queues the message. Raises FrameTooLargeError with nothing queued."""
-        self._post(self._worker, frame(message))
 
+    @abstractmethod
     def interrupt(self) -> None:
-        self._unacknowledged += 1
-        self._post(self._control, frame(Interrupt()))
+        """Has the running statement interrupted once; may be repeated."""
 
+    @abstractmethod
     def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
-        for descriptor, capture in zip(tuple(self._pipes), (stdout, stderr), strict=True):
-            self._pipes[descriptor] = capture
+        """Whatever is written from now on goes into these."""
 
+    @abstractmethod
     def drain(self) -> None:
-        """Takes what is in the pipes at this moment and no more: something in the background may write for ever.
+        """Takes the output that is there at this moment and no more: something in the background may write for ever."""
 
-        A message that came in one piece with the one before it is ahead of the output written between the two.
-        """
-        for descriptor, capture in self._pipes.items():
-            waiting = array.array("i", [0])
-            fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
-            while waiting[0] > 0 and (data := os.read(descriptor, min(_CHUNK, waiting[0]))):
-                waiting[0] -= len(data)
-                capture.feed(data)
+    @abstractmethod
+    def look(self) -> bool:
+        """Whether there is still somebody at the other end, without waiting. Not while somebody receives."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Has the other side ended; whoever receives learns of the death."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives everything back; may be repeated."""
+
+    @abstractmethod
+    async def acknowledged(self) -> None:
+        """Returns when every interrupt asked for has been sent, or the other side is dead."""
 
     async def receive(self, scope: anyio.CancelScope) -> Received | None:
         """The next message, or the death, or None when `scope`, which this enters, ends first."""
         with scope:
             while (message := self._next()) is None:
-                await anyio.wait_readable(self._epoll.fileno())
-                self._serve_ready()
+                await self._progress()
             return message
         return None
 
-    def look(self) -> bool:
-        """Whether there is still somebody at the other end, without waiting. Not while somebody receives."""
-        if not self.dead:
-            self._serve_ready()
-        return not self.dead and not self._hung_up
-
-    async def acknowledged(self) -> None:
-        """Returns when every interrupt asked for has been sent, or the worker is dead."""
-        while self._unacknowledged and not self.dead:
-            await anyio.wait_readable(self._epoll.fileno())
-            self._serve_ready()
-
-    def end(self) -> None:
-        """Has the worker ended with all its descendants; whoever receives learns of the death."""
-        if not self.dead:
-            self._post(self._control, frame(Kill()))
-
     async def kill(self) -> Death:
-        """The same, and returns how it ended; at most five seconds. Not while somebody receives."""
+        """Ends the other side and returns how it ended, within seconds. Not while somebody receives."""
         self.end()
         with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(_DEATH_SECONDS):
+            with anyio.move_on_after(self._death_seconds()):
                 while self._death is None:
-                    await anyio.wait_readable(self._epoll.fileno())
-                    self._serve_ready()
+                    await self._progress()
         if self._death is None:
-            self._zygote.kill()
-            self._death = Death("the parent of the worker did not answer and was ended")
-        return Death(self._violation) if self._violation else self._death
+            self._death = self._give_up()
+        return self._cause(self._death)
 
-    def close(self) -> None:
-        """Gives all descriptors back. Closing the control channel has the zygote end a worker that still runs."""
-        if self._closed:
-            return
-        self._closed = True
-        self._epoll.close()
-        self._control.close()
-        self._worker.close()
-        for descriptor in self._pipes:
-            os.close(descriptor)
-        self._pipes = {}
+    def violate(self, reason: str) -> None:
+        """The other side said what it must not: nothing more is read from it, and it is ended."""
+        self._violation = f"protocol violation: {reason}"
+        self._stop_reading()
+        self.end()
 
-    # --- inside ------------------------------------------------------------------------------------------------------
+    # --- for the implementations -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _progress(self) -> None:
+        """Waits until something can be read or written, and does it."""
+
+    @abstractmethod
+    def _next_body(self) -> bytes | None:
+        """The body of the next frame, if it is there. Raises ProtocolError."""
+
+    @abstractmethod
+    def _stop_reading(self) -> None: ...
+
+    @abstractmethod
+    def _death_seconds(self) -> float:
+        """How long an end may take before `_give_up`."""
+
+    @abstractmethod
+    def _give_up(self) -> Death:
+        """The other side did not end in time: does what is left to do, and says what became of it."""
 
     def _next(self) -> Received | None:
         if self._violation is None:
             try:
-                body = self._frames.next()
+                body = self._next_body()
                 if body is not None:
                     return from_worker(body)
             except ProtocolError as error:
                 self.violate(str(error))
-        if self._death is not None:
-            return Death(self._violation) if self._violation else self._death
-        return None
+        return None if self._death is None else self._cause(self._death)
 
-    def violate(self, reason: str) -> None:
-        """The worker said what it must not: nothing more is read from it, and it is ended."""
-        self._violation = f"protocol violation: {reason}"
-        self._unregister(self._worker.fileno())
-        self._post(self._control, frame(Kill()))
-
-    def _unregister(self, descriptor: int) -> None:
-        with contextlib.suppress(OSError):
-            self._epoll.unregister(descriptor)
-
-    def _post(self, connection: socket.socket, data: bytes) -> None:
-        queue = self._outgoing[connection.fileno()]
-        queue += data
-        self._flush(connection)
-
-    def _flush(self, connection: socket.socket) -> None:
-        queue = self._outgoing[connection.fileno()]
-        try:
-            while queue:
-                del queue[: connection.send(queue[: 1 << 20])]
-        except BlockingIOError:
-            pass
-        except OSError:
-            queue.clear()  # the other end is gone, which reading will show
-        events = select.EPOLLIN | (select.EPOLLOUT if queue else 0)
-        with contextlib.suppress(OSError):
-            self._epoll.modify(connection.fileno(), events)
-
-    def _serve_ready(self) -> None:
-        for descriptor, events in self._epoll.poll(0):
-            if descriptor in self._pipes:
-                self._read_pipe(descriptor)
-                continue
-            connection = self._control if descriptor == self._control.fileno() else self._worker
-            if events & select.EPOLLOUT:
-                self._flush(connection)
-            if events & ~select.EPOLLOUT:
-                self._read(connection)
-
-    def _read_pipe(self, descriptor: int) -> None:
-        with contextlib.suppress(BlockingIOError):
-            for _ in range(_READS):
-                data = os.read(descriptor, _CHUNK)
-                if not data:
-                    self._unregister(descriptor)
-                    return
-                self._pipes[descriptor].feed(data)
-
-    def _read(self, connection: socket.socket) -> None:
-        try:
-            data = connection.recv(1 << 20)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if connection is self._control:
-            self._receive_from_zygote(data)
-        elif data:
-            self._frames.feed(data)
-        else:
-            # The death follows: a worker that finds its socket gone ends itself.
-            self._hung_up = True
-            self._unregister(self._worker.fileno())
-
-    def _receive_from_zygote(self, data: bytes) -> None:
-        if not data:
-            self._unregister(self._control.fileno())
-            if self._death is None:
-                self._zygote.sweep(self._brand)
-                self._death = Death("the parent of the worker died, and the worker with it")
-            return
-        self._control_frames.feed(data)
-        while (body := self._control_frames.next()) is not None:
-            match from_zygote(body):
-                case Forked(pid=pid):
-                    self.pid = pid
-                case Interrupted():
-                    self._unacknowledged -= 1
-                case Died(wait_status=status, reason=reason):
-                    self._death = Death(reason or describe_status(status))
-
-
-def _socket_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
-    left, right = socket.socketpair()
-    ours.callback(left.close)
-    theirs.callback(right.close)
-    return left, right
-
-
-def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int, int]:
-    reader, writer = os.pipe()
-    ours.callback(os.close, reader)
-    theirs.callback(os.close, writer)
-    return reader, writer
+    def _cause(self, death: Death) -> Death:
+        return Death(self._violation) if self._violation else death

@@ -1,7 +1,7 @@
 """One statement from request to outcome: its effects, its time limit, its interrupt, and its worker's possible death.
 
 Owns the status of the outcome. Every path out leaves the worker idle and in step, or dead. Must not know sessions or
-the log. Used by `worker_environment`.
+the log, nor whether a process or a thread runs it. Used by `connected_environment`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import anyio
 from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
 from ..ports import EffectAnswer, EffectHandler, EffectRequest, Limits, OutputSink, RunOutcome, RunRequest
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
-from ..worker.protocol import Answer, Ask, Calm, Calmed, Ran, Run
+from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Ran, Run
 from .capture import Capture
-from .connection import WorkerConnection
+from .connection import Connection
 from .death import Death
 
-_CALM_SECONDS: Final = 5.0
+_CLEAN_UP_SECONDS: Final = 5.0
 _REPEAT_SECONDS: Final = 0.1
 """Between two interrupts of one statement: one that comes just before a system call does not end that call."""
 _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
@@ -32,7 +32,7 @@ class StatementRun:
 
     def __init__(
         self,
-        worker: WorkerConnection,
+        worker: Connection,
         request: RunRequest,
         limits: Limits,
         effects: EffectHandler,
@@ -103,7 +103,7 @@ class StatementRun:
         if self._outcome is None:
             await self._finish()
         else:
-            await self._calm()
+            await self._clean_up()
 
     async def _finish(self) -> RunOutcome:
         while self._outcome is None:
@@ -127,7 +127,7 @@ class StatementRun:
                     self._outcome = self._died(message)
                 case _:
                     self._worker.violate(f"{type(message).__name__} while a statement runs")
-        await self._calm()
+        await self._clean_up()
         return self._outcome
 
     async def _answer(self, ask: Ask) -> None:
@@ -187,14 +187,14 @@ class StatementRun:
             stderr=self._stderr.finish(),
         )
 
-    async def _calm(self) -> None:
-        """Makes sure that an interrupt which came too late for this statement does not hit the next one."""
+    async def _clean_up(self) -> None:
+        """Ends what a stopped statement started, and makes sure that its interrupt does not hit the next statement."""
         if self._stop is None or self._worker.dead:
             return
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CALM_SECONDS) as limit:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP_SECONDS) as limit:
             await self._worker.acknowledged()
-            self._worker.send(Calm())
-            while not isinstance(await self._worker.receive(anyio.CancelScope()), (Calmed, Death)):
+            self._worker.send(CleanUp())
+            while not isinstance(await self._worker.receive(anyio.CancelScope()), (CleanedUp, Death)):
                 pass
         if limit.cancelled_caught:
             await self._worker.kill()

@@ -1,26 +1,47 @@
 """What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
 
-Owns the numbering of effects within a run. Must not know which operations there are. `names` is given `ask`; opened and
-closed around each statement by `main`.
+Owns the numbering of effects within a run. Must not know which operations there are, nor how messages travel. Used by
+`names`; opened and closed around each statement by `interpreter`.
 """
 
 from __future__ import annotations
 
 import builtins
 import threading
+from typing import Protocol
 
-from .channel import Channel
 from .guard import ReplayEffect
 from .interrupts import Interrupts
-from .protocol import Answer, Ask
+from .protocol import Answer, Ask, FromWorker, ToWorker
 from .sanitize import sanitize
+
+
+class Transport(Protocol):
+    """Messages to the host and from it: `channel.Channel`, or the in-process environment's."""
+
+    @property
+    def ours(self) -> bool:
+        """False in a process that a statement forked, which must not speak."""
+        ...
+
+    def send(self, message: FromWorker) -> None:
+        """Raises FrameTooLargeError with nothing sent."""
+        ...
+
+    def wait(self) -> None:
+        """Returns when there is something to receive; an interrupt may end it without harm."""
+        ...
+
+    def receive(self) -> ToWorker:
+        """The next message. Does not return when the host has gone."""
+        ...
 
 
 class Effects:
     """The asking side. One question at a time; threads of the statement queue up."""
 
-    def __init__(self, channel: Channel, interrupts: Interrupts) -> None:
-        self._channel = channel
+    def __init__(self, transport: Transport, interrupts: Interrupts) -> None:
+        self._transport = transport
         self._interrupts = interrupts
         self._lock = threading.Lock()
         self._open = False
@@ -51,7 +72,7 @@ class Effects:
         """
         clean = sanitize(arguments)
         # Before the lock, which a fork may have copied in its locked state.
-        if not self._channel.ours:
+        if not self._transport.ours:
             raise RuntimeError(f"{operation}() needs the session's own process, not one forked from it")
         with self._lock:
             if not self._open:
@@ -69,11 +90,11 @@ class Effects:
                 raise ReplayEffect(f"{operation}() has no recorded answer")
             return self._recorded[ordinal]
         with self._interrupts.held():
-            self._channel.send(Ask(ordinal=ordinal, operation=operation, arguments=arguments))
+            self._transport.send(Ask(ordinal=ordinal, operation=operation, arguments=arguments))
         while True:
-            self._channel.wait()
+            self._transport.wait()
             with self._interrupts.held():
-                message = self._channel.receive()
+                message = self._transport.receive()
             # An answer to a question that an interrupt tore off is still on its way.
             if isinstance(message, Answer) and message.ordinal == ordinal:
                 return message

@@ -1,7 +1,7 @@
 """Runs one statement in the namespace, in phases, each of which an interrupt may end.
 
 Owns compiling, displaying the trailing expression, and the order of the phases. Whatever user code raises becomes part
-of the result. Must not know the host or the nodes. Called by `main`.
+of the result. Must not know the host or the nodes. Called by `interpreter`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ..execution import ExceptionInfo, NamespaceDiff
 from .failures import bound, describe_failure
 from .interrupts import Interrupts
 from .namespace import NamespaceWatch
-from .processes import flush_c_streams
 
 VALUE_LIMIT: Final = 16384
 """Characters of a displayed value."""
@@ -38,12 +37,19 @@ class Result:
 
 
 class Executor:
-    """The namespace with what is needed to run statements in it."""
+    """The namespace with what is needed to run statements in it. `flush` follows the flush of Python's own streams."""
 
-    def __init__(self, namespace: dict[str, object], watch: NamespaceWatch, interrupts: Interrupts) -> None:
+    def __init__(
+        self,
+        namespace: dict[str, object],
+        watch: NamespaceWatch,
+        interrupts: Interrupts,
+        flush: Callable[[], None],
+    ) -> None:
         self._namespace = namespace
         self._watch = watch
         self._interrupts = interrupts
+        self._flush_more = flush
         self._owner = os.getpid()
 
     def run(self, source: str, label: str) -> Result:
@@ -58,7 +64,7 @@ class Executor:
         )
         for phase in phases:
             self._guard(phase, result)
-        _flush()
+        self._flush()
         return result
 
     def _guard(self, phase: Callable[[], None], result: Result) -> None:
@@ -77,7 +83,7 @@ class Executor:
         try:
             body, tail = self._compile(source, label)
             if body is not None:
-                exec(body, self._namespace)  # noqa: S102 -- running statements is what this process is for
+                exec(body, self._namespace)  # noqa: S102 -- running statements is what this is for
             if tail is not None:
                 value = eval(tail, self._namespace)  # noqa: S307 -- as above
                 result.value = None if value is None else bound(repr(value), VALUE_LIMIT)
@@ -103,8 +109,15 @@ class Executor:
         with suppress(BaseException):
             if error is not None:
                 sys.stderr.write(describe_failure(error).traceback)
-            _flush()
+            self._flush()
         os._exit(0 if error is None else 1)
+
+    def _flush(self) -> None:
+        # A statement may have closed or replaced any of them.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                stream.flush()
+        self._flush_more()
 
 
 def _described(error: BaseException, interrupts: Interrupts) -> ExceptionInfo:
@@ -113,11 +126,3 @@ def _described(error: BaseException, interrupts: Interrupts) -> ExceptionInfo:
             return describe_failure(error)
     except BaseException as failure:
         return ExceptionInfo(type=type(error).__name__, message=f"<describing it raised {type(failure).__name__}>")
-
-
-def _flush() -> None:
-    # A statement may have closed or replaced any of them.
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(BaseException):
-            stream.flush()
-    flush_c_streams()

@@ -1,13 +1,18 @@
 """The guard of replays and of plan mode: an audit hook that stops what would touch anything outside the namespace.
 
 Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns the list of what is stopped. Must not know
-which statement runs. Armed by `main` while a restored history runs again, and for statements in plan mode.
+which statement runs. Armed by `interpreter` while a restored history runs again, and for statements in plan mode.
+
+A hook cannot be removed and sees every thread of its process. So there is one for all guards, added when the first is
+armed: a worker that never replays never pays for it. In a worker a guard stands before every thread; in a process that
+is not the statement's own, only before the thread that armed it, because the others are the host's.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -80,38 +85,73 @@ _STOPPED: Final[dict[str, Callable[[tuple[Any, ...]], bool]]] = {
 }
 
 
-class OutsideGuard:
-    """The hook and its switch; `stops` collects one phrase for each thing stopped since it was armed."""
+_EVERY_THREAD: Final = 0
+"""In place of a thread's identifier, which is never 0."""
 
-    def __init__(self) -> None:
-        self._armed = False
-        self._installed = False
-        self._bytecode = sys.dont_write_bytecode
+
+class OutsideGuard:
+    """A switch; `stops` collects one phrase for each thing stopped since it was armed.
+
+    With `own_thread` it stops what the thread that armed it does, else what any thread of the process does.
+    """
+
+    def __init__(self, *, own_thread: bool = False) -> None:
+        self._own_thread = own_thread
+        self._armed_for: int | None = None
         self._refusal: Refusal = replaying
         self.stops: list[str] = []
 
     def arm(self, refusal: Refusal) -> None:
         self._refusal = refusal
-        if not self._installed:
-            # A hook cannot be removed, so a worker that never replays never pays for one.
-            sys.addaudithook(self._audit)
-            self._installed = True
         self.stops = []
-        # Imports would write bytecode files, and be stopped for it.
-        self._bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-        self._armed = True
+        self._armed_for = threading.get_ident() if self._own_thread else _EVERY_THREAD
+        _HOOK.add(self._armed_for, self)
 
     def disarm(self) -> None:
-        if self._armed:
-            self._armed = False
-            sys.dont_write_bytecode = self._bytecode
+        if self._armed_for is not None:
+            _HOOK.remove(self._armed_for)
+            self._armed_for = None
 
-    def _audit(self, name: str, args: tuple[Any, ...]) -> None:
-        if not self._armed:
-            return
+    def audit(self, name: str, args: tuple[Any, ...]) -> None:
+        """Raises the refusal for what touches something outside."""
         check = _STOPPED.get(name)
         if check is None or not check(args):
             return
         phrase = f"was kept from {name} {_text(args[0])[:200] if args and name in ('open', *_FILES) else ''}".rstrip()
         self.stops.append(phrase)
         raise self._refusal(phrase)
+
+
+class _Hook:
+    """The process's audit hook, with the guards that are armed, by thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._installed = False
+        self._guards: dict[int, OutsideGuard] = {}
+        self._bytecode = sys.dont_write_bytecode
+
+    def add(self, thread: int, guard: OutsideGuard) -> None:
+        with self._lock:
+            if not self._installed:
+                sys.addaudithook(self._audit)
+                self._installed = True
+            if not self._guards:
+                # Imports would write bytecode files, and be stopped for it.
+                self._bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+            self._guards[thread] = guard
+
+    def remove(self, thread: int) -> None:
+        with self._lock:
+            del self._guards[thread]
+            if not self._guards:
+                sys.dont_write_bytecode = self._bytecode
+
+    def _audit(self, name: str, args: tuple[Any, ...]) -> None:
+        if self._guards:
+            guard = self._guards.get(_EVERY_THREAD) or self._guards.get(threading.get_ident())
+            if guard is not None:
+                guard.audit(name, args)
+
+
+_HOOK: Final = _Hook()

@@ -1,9 +1,10 @@
-"""SIGINT, raised as KeyboardInterrupt once in a statement and only while a flag says that user code runs.
+"""What an interrupt is to a statement: KeyboardInterrupt, raised once, and only while a flag says that user code runs.
 
 An interrupt outside user code is remembered and raised when the next piece of it begins, so one that arrives between
 the receipt of a request and its first bytecode is not lost. The host repeats an interrupt that seems to do nothing,
 because one that comes just before a system call does not end that call; what follows the first that was raised is
-ignored. Must not know who sends them. Used by `executor` and `effects`.
+ignored. `SignalInterrupts` is a worker's; the in-process environment has its own, for a thread. Must not know who sends
+them. Used by `executor` and `effects`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,33 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
+from typing import Protocol
 
 
-class Interrupts:
-    """The flag and the memory. Main thread only, apart from `held`, which lets other threads pass."""
+class Interrupts(Protocol):
+    """When user code runs, and when it must not be interrupted."""
+
+    def install(self) -> None:
+        """A new statement begins, in the calling thread."""
+        ...
+
+    def forget(self) -> None:
+        """The statement that was interrupted has ended: drops an interrupt that came too late for it."""
+        ...
+
+    def armed(self) -> AbstractContextManager[None]:
+        """While user code runs. Raises KeyboardInterrupt at once where one is remembered."""
+        ...
+
+    def held(self) -> AbstractContextManager[None]:
+        """A pause within `armed`, for what must not be torn in half. Does nothing in other threads."""
+        ...
+
+
+class SignalInterrupts:
+    """Interrupts by SIGINT. Main thread only, apart from `held`, which lets other threads pass."""
 
     __slots__ = ("_armed", "_pending", "_raised")
 
@@ -26,7 +48,7 @@ class Interrupts:
         self._raised = False
 
     def install(self) -> None:
-        """For a new statement: takes SIGINT over, also after the last one set a handler of its own."""
+        """Takes SIGINT over, also after the last statement set a handler of its own."""
         self._raised = False
         signal.signal(signal.SIGINT, self._handle)
 
@@ -39,12 +61,12 @@ class Interrupts:
             self._raise_pending()
 
     def forget(self) -> None:
-        """Drops a remembered interrupt whose statement has ended."""
         self._pending = False
+        # One for the next statement may come before that begins, and is to be remembered.
+        self._raised = False
 
     @contextmanager
     def armed(self) -> Generator[None]:
-        """While user code runs. Raises KeyboardInterrupt at once where one is remembered."""
         self._armed = True
         try:
             self._raise_pending()
@@ -54,7 +76,6 @@ class Interrupts:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """A pause within `armed`: what must not be torn in half, such as reading a frame."""
         if threading.current_thread() is not threading.main_thread() or not self._armed:
             yield
             return

@@ -14,7 +14,7 @@ from ..ports import HandleRow
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 
 
-class Fork(msgspec.Struct, tag=True, kw_only=True):
+class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The first message on a control channel: start a worker. Sizes in bytes; `brand` as in `processes`."""
 
     cwd: str
@@ -26,11 +26,11 @@ class Fork(msgspec.Struct, tag=True, kw_only=True):
     brand: int
 
 
-class Interrupt(msgspec.Struct, tag=True):
+class Interrupt(msgspec.Struct, frozen=True, tag=True):
     """Send SIGINT to the worker."""
 
 
-class Kill(msgspec.Struct, tag=True):
+class Kill(msgspec.Struct, frozen=True, tag=True):
     """End the worker and all its descendants."""
 
 
@@ -39,15 +39,15 @@ ToZygote = Fork | Interrupt | Kill
 # --- zygote to host --------------------------------------------------------------------------------------------------
 
 
-class Forked(msgspec.Struct, tag=True):
+class Forked(msgspec.Struct, frozen=True, tag=True):
     pid: int
 
 
-class Interrupted(msgspec.Struct, tag=True):
+class Interrupted(msgspec.Struct, frozen=True, tag=True):
     """SIGINT was sent: whatever the host writes to the worker from now on arrives after it."""
 
 
-class Died(msgspec.Struct, tag=True):
+class Died(msgspec.Struct, frozen=True, tag=True):
     """The worker was reaped, its descendants were sent SIGKILL. `wait_status` as from `waitpid`; -1 for no fork."""
 
     wait_status: int
@@ -59,13 +59,13 @@ FromZygote = Forked | Interrupted | Died
 # --- host to worker --------------------------------------------------------------------------------------------------
 
 
-class Answer(msgspec.Struct, tag=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     ordinal: int
     value: object = None
     error: ExceptionInfo | None = None
 
 
-class Run(msgspec.Struct, tag=True, kw_only=True):
+class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Execute a statement. `recorded` answers its effects in a replay, during which nothing outside is touched.
 
     With `plan` nothing outside is changed either, and what would is refused with PermissionError.
@@ -79,30 +79,30 @@ class Run(msgspec.Struct, tag=True, kw_only=True):
     plan: bool = False
 
 
-class Tick(msgspec.Struct, tag=True):
+class Tick(msgspec.Struct, frozen=True, tag=True):
     round_id: int
     now: float
 
 
-class Project(msgspec.Struct, tag=True):
+class Project(msgspec.Struct, frozen=True, tag=True):
     texts: tuple[str, ...]
     budget: int
 
 
-class Calm(msgspec.Struct, tag=True):
+class CleanUp(msgspec.Struct, frozen=True, tag=True):
     """The statement was stopped: end what it has started, and forget an interrupt that came too late for it."""
 
 
-ToWorker = Run | Tick | Project | Answer | Calm
+ToWorker = Run | Tick | Project | Answer | CleanUp
 
 # --- worker to host --------------------------------------------------------------------------------------------------
 
 
-class Started(msgspec.Struct, tag=True):
+class Started(msgspec.Struct, frozen=True, tag=True):
     """The namespace is there and requests may come."""
 
 
-class Ask(msgspec.Struct, tag=True, kw_only=True):
+class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """A statement wants an effect of the host, and waits for its `Answer`."""
 
     ordinal: int
@@ -110,7 +110,7 @@ class Ask(msgspec.Struct, tag=True, kw_only=True):
     arguments: dict[str, object]
 
 
-class Ran(msgspec.Struct, tag=True, kw_only=True):
+class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """How a statement ended. `events` are event JSON; `stops` says what a replay kept from happening."""
 
     execution_id: str
@@ -125,26 +125,26 @@ class Ran(msgspec.Struct, tag=True, kw_only=True):
     stops: tuple[str, ...] = ()
 
 
-class Ticked(msgspec.Struct, tag=True, kw_only=True):
+class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     events: tuple[bytes, ...]
     time_ms: float
 
 
-class Projected(msgspec.Struct, tag=True, kw_only=True):
+class Projected(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     tail: str
     tail_tokens: int
     text_tokens: tuple[int, ...]
     handles: tuple[HandleRow, ...]
 
 
-class Calmed(msgspec.Struct, tag=True):
-    """The answer to `Calm`."""
+class CleanedUp(msgspec.Struct, frozen=True, tag=True):
+    """The answer to `CleanUp`."""
 
 
-class Failed(msgspec.Struct, tag=True):
+class Failed(msgspec.Struct, frozen=True, tag=True):
     """The request could not be served; the worker lives on, unless it never said `Started`."""
 
     reason: str
 
 
-FromWorker = Started | Ask | Ran | Ticked | Projected | Calmed | Failed
+FromWorker = Started | Ask | Ran | Ticked | Projected | CleanedUp | Failed

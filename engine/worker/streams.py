@@ -65,7 +65,7 @@ def install() -> None:
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
     sys.stdout = sys.__stdout__ = _text(1, "backslashreplace")
     sys.stderr = sys.__stderr__ = _text(2, "backslashreplace")
-    builtins.input = _no_input
+    builtins.input = no_input
 
 
 def ensure() -> None:
@@ -88,5 +88,6 @@ def _text(descriptor: int, errors: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(pipe, encoding="utf-8", errors=errors, write_through=True)  # pyright: ignore[reportArgumentType] -- unbuffered, as under `python -u`
 
 
-def _no_input(_prompt: object = "", /) -> NoReturn:
+def no_input(_prompt: object = "", /) -> NoReturn:
+    """What `input` is in statements."""
     raise EOFError(_NO_KEYBOARD)

@@ -87,7 +87,7 @@ import os, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 import anyio
-from engine.environment.worker_environment import Zygote
+from engine.environment.zygote import Zygote
 from tests.support.workers import bench
 zygote = Zygote.spawn()
 async def main():

@@ -10,7 +10,7 @@ from engine.worker.channel import Channel
 from engine.worker.effects import Effects, exception_named
 from engine.worker.framing import FrameBuffer, frame, from_worker
 from engine.worker.guard import ReplayEffect
-from engine.worker.interrupts import Interrupts
+from engine.worker.interrupts import SignalInterrupts
 from engine.worker.protocol import Answer, Ask
 
 Ends = tuple[socket.socket, Effects]
@@ -22,7 +22,7 @@ def ends() -> Iterator[Ends]:
     host, worker = socket.socketpair()
     with host, worker:
         host.settimeout(10)
-        yield host, Effects(Channel(worker), Interrupts())
+        yield host, Effects(Channel(worker), SignalInterrupts())
 
 
 def test_an_answer_to_a_question_that_was_torn_off_is_passed_over(ends: Ends) -> None:

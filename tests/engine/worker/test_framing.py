@@ -25,7 +25,7 @@ from engine.worker.framing import (
     to_zygote,
     unpack_events,
 )
-from engine.worker.protocol import Answer, Ask, Calmed, Died, Kill, Ran, Run, Tick
+from engine.worker.protocol import Answer, Ask, CleanedUp, Died, Kill, Ran, Run, Tick
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6), st.integers(1, 7))
@@ -89,7 +89,7 @@ def test_deeply_nested_data_is_a_protocol_error() -> None:
 
 def test_messages_of_one_direction_are_refused_in_another() -> None:
     run = Run(execution_id="e", label="l", source="s", round_id=0)
-    for decode, message in ((from_worker, run), (to_worker, Calmed()), (to_zygote, Died(0)), (from_zygote, Kill())):
+    for decode, message in ((from_worker, run), (to_worker, CleanedUp()), (to_zygote, Died(0)), (from_zygote, Kill())):
         with pytest.raises(ProtocolError):
             decode(frame(message)[4:])
     assert to_worker(frame(Tick(1, 2.0))[4:]) == Tick(1, 2.0)

@@ -1,0 +1,253 @@
+"""`ports.Environment` over a connection: one namespace after the other, one request at a time.
+
+Owns which connection is the present one, and restores by running a history again. Whether a process or a thread is at
+the other end is the business of whoever opens connections: `worker_environment` and `in_process`, the two
+implementations. Must not know the log, the View or any transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import anyio
+
+from ..errors import EnvironmentUnavailableError
+from ..ids import ExecutionId
+from ..ports import (
+    EffectAnswer,
+    EffectHandler,
+    EffectRequest,
+    EnvironmentSpec,
+    OutputSink,
+    PastExecution,
+    ProjectionPart,
+    Restored,
+    RunOutcome,
+    RunRequest,
+    TickOutcome,
+)
+from ..worker.framing import ProtocolError, unpack_events
+from ..worker.protocol import Failed, Project, Projected, Started, Tick, Ticked
+from .connection import Connection, Received
+from .death import Death
+from .statement_run import StatementRun
+
+_START_SECONDS: Final = 30.0
+_REQUEST_SECONDS: Final = 30.0
+"""A tick or a projection that takes longer has lost its worker."""
+_CLOSE_SECONDS: Final = 10.0
+_REPLAY_ATTEMPTS: Final = 3
+_AGAIN: Final = ("ok", "error")
+"""Recorded statuses of executions that a restore runs again; the others left no namespace behind."""
+
+
+class ConnectedEnvironment:
+    """One session's namespace. `connect` starts a runner and raises EnvironmentUnavailableError where it cannot."""
+
+    def __init__(self, connect: Callable[[EnvironmentSpec], Connection]) -> None:
+        self._connect = connect
+        self._spec: EnvironmentSpec | None = None
+        self._worker: Connection | None = None
+        self._started = False
+        self._running: StatementRun | None = None
+        self._turn = anyio.Lock(fast_acquire=True)
+        self._closed = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a namespace to run in; after a kill there is none until `restore`."""
+        if not self._started or self._worker is None:
+            return False
+        # One that died idle has told nobody yet.
+        return not self._worker.dead if self._turn.locked() else self._worker.look()
+
+    async def start(self, spec: EnvironmentSpec) -> None:
+        """Starts a fresh namespace in place of one that may be there.
+
+        Raises:
+            EnvironmentUnavailableError: no worker can be started, or its surroundings are not there.
+        """
+        async with self._turn:
+            self._spec = spec
+            await self._start()
+
+    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+        """Raises EnvironmentUnavailableError where there is no worker; one that dies is an outcome."""
+        async with self._turn:
+            self._running = self._statement(self._connected(), request, effects, output)
+            try:
+                return await self._running.conduct()
+            finally:
+                self._running = None
+
+    def interrupt(self) -> None:
+        """Stops the statement that is running, if one is; see `ports.Environment`."""
+        if self._running is not None:
+            self._running.interrupt()
+
+    async def tick(self, round_id: int, now: float) -> TickOutcome:
+        """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
+        async with self._turn:
+            worker = self._connected()
+            match await self._exchange(worker, Tick(round_id, now)):
+                case Ticked(events=packed, time_ms=time_ms):
+                    try:
+                        return TickOutcome(events=unpack_events(packed), time_ms=time_ms)
+                    except ProtocolError as error:
+                        raise await self._abandon(worker, f"protocol violation: {error}") from error
+                case other:
+                    raise await self._failed(worker, "tick", other)
+
+    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
+        """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
+        async with self._turn:
+            worker = self._connected()
+            match await self._exchange(worker, Project(tuple(texts), budget)):
+                case Projected() as part if len(part.text_tokens) == len(texts):
+                    return ProjectionPart(
+                        tail=part.tail,
+                        tail_tokens=part.tail_tokens,
+                        text_tokens=part.text_tokens,
+                        handles=part.handles,
+                    )
+                case other:
+                    raise await self._failed(worker, "projection", other)
+
+    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+        """Replaces the namespace by one in which `history` has run again, touching nothing outside.
+
+        An execution that kills its worker now is left out at the next of three attempts.
+
+        Raises:
+            EnvironmentUnavailableError: no worker can be started, or each attempt lost it.
+        """
+        async with self._turn:
+            try:
+                return await self._restore([past for past in history if past.status in _AGAIN])
+            except BaseException:
+                # Half a namespace must not pass for a whole one.
+                with anyio.CancelScope(shield=True):
+                    await self._discard()
+                raise
+
+    async def snapshot(self, execution_id: ExecutionId) -> bool:
+        """Always False: this environment restores by running the history again."""
+        del execution_id
+        return False
+
+    async def close(self) -> None:
+        """Ends what is at the other end and gives everything back, within seconds; may be repeated."""
+        self._closed = True
+        with anyio.CancelScope(shield=True):
+            if self._turn.locked():
+                self.interrupt()
+                if self._worker is not None:
+                    self._worker.end()
+            with anyio.move_on_after(_CLOSE_SECONDS):
+                async with self._turn:
+                    await self._discard()
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _connected(self) -> Connection:
+        if self._worker is None or self._worker.dead:
+            raise EnvironmentUnavailableError("there is no live namespace; restore it or start one")
+        return self._worker
+
+    async def _start(self) -> None:
+        await self._discard()
+        if self._closed or self._spec is None:
+            raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
+        self._worker = self._connect(self._spec)
+        try:
+            message = await self._worker.receive(anyio.move_on_after(_START_SECONDS))
+            if not isinstance(message, Started):
+                raise EnvironmentUnavailableError(f"no worker in {self._spec.cwd}: {_described(message)}")
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._discard()
+            raise
+        self._started = True
+
+    async def _discard(self) -> None:
+        worker, self._worker = self._worker, None
+        self._started = False
+        if worker is not None:
+            try:
+                await worker.kill()
+            finally:
+                worker.close()
+
+    def _statement(
+        self,
+        worker: Connection,
+        request: RunRequest,
+        effects: EffectHandler,
+        output: OutputSink,
+        recorded: tuple[EffectAnswer, ...] | None = None,
+    ) -> StatementRun:
+        assert self._spec is not None
+        return StatementRun(worker, request, self._spec.limits, effects, output, recorded)
+
+    async def _restore(self, remaining: list[PastExecution]) -> Restored:
+        lost: list[str] = []
+        for _ in range(_REPLAY_ATTEMPTS):
+            await self._start()
+            divergences, culprit = await self._replay(remaining)
+            if culprit is None:
+                return Restored(executions=len(remaining), divergences=(*lost, *divergences))
+            lost.append(f"{culprit.request.label} ended the worker and was left out")
+            remaining.remove(culprit)
+        raise EnvironmentUnavailableError("; ".join(lost))
+
+    async def _replay(self, history: Sequence[PastExecution]) -> tuple[list[str], PastExecution | None]:
+        divergences: list[str] = []
+        for past in history:
+            worker = self._connected()
+            statement = self._statement(worker, past.request, _no_effects, _discard_output, past.answers)
+            outcome = await statement.conduct()
+            if worker.dead:
+                return divergences, past
+            label = past.request.label
+            divergences += [f"{label} {stop}" for stop in statement.stops]
+            if outcome.status != past.status:
+                why = f" ({outcome.exception.type}: {outcome.exception.message})" if outcome.exception else ""
+                divergences.append(f"{label} ended with {outcome.status}{why} instead of {past.status}")
+        return divergences, None
+
+    async def _exchange(self, worker: Connection, message: Tick | Project) -> Received | None:
+        """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step."""
+        worker.send(message)
+        try:
+            return await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
+        except BaseException:
+            await worker.kill()
+            raise
+
+    async def _failed(self, worker: Connection, what: str, answer: Received | None) -> EnvironmentUnavailableError:
+        if isinstance(answer, Failed):
+            return EnvironmentUnavailableError(f"the {what} failed: {answer.reason}")
+        return await self._abandon(worker, f"the {what} failed: {_described(answer)}")
+
+    async def _abandon(self, worker: Connection, reason: str) -> EnvironmentUnavailableError:
+        await worker.kill()
+        return EnvironmentUnavailableError(reason)
+
+
+def _described(message: Received | None) -> str:
+    match message:
+        case Death(reason=reason) | Failed(reason=reason):
+            return reason
+        case None:
+            return "it did not answer in time"
+        case _:
+            return f"it answered {type(message).__name__}"
+
+
+async def _no_effects(request: EffectRequest) -> EffectAnswer:
+    raise EnvironmentUnavailableError(f"{request.operation} is not available in a replay")
+
+
+def _discard_output(stream: Literal["stdout", "stderr"], text: str) -> None:
+    del stream, text

@@ -1,0 +1,178 @@
+"""An interpreter in a thread of the host's process, behind the same `Connection` as a worker.
+
+Owns the thread, its interrupts and its output. Must not know what a statement is. Opened by `in_process`.
+
+A thread cannot be killed. `kill` interrupts it and has it leave when it next looks for a message; one that does neither
+is left behind: it is a daemon, what it writes is dropped, and nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+
+from ..ports import EnvironmentSpec
+from ..tokens import counter
+from ..worker.guard import OutsideGuard
+from ..worker.interpreter import Interpreter, Request, serve
+from ..worker.protocol import Failed, FromWorker, Run, ToWorker
+from ..worker.streams import no_input
+from .capture import Capture
+from .connection import Connection
+from .death import Death
+from .thread_channel import Doorbell, HostGone, ThreadChannel, body_of
+from .thread_interrupts import ThreadInterrupts
+from .thread_output import STDERR, STDOUT, OutputPipe, Streams, text_stream, written_to
+
+_LEAVE_SECONDS: Final = 0.5
+"""How long a thread may take to leave before it is left behind."""
+
+Count = Callable[[str], int]
+
+
+class _Resident:
+    """What lives in the thread: an interpreter with a namespace and streams of its own."""
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        channel: ThreadChannel,
+        pipe: OutputPipe,
+        interrupts: ThreadInterrupts,
+        count: Count,
+    ) -> None:
+        # As a worker, which has to change into it.
+        os.scandir(spec.cwd).close()
+        self._pipe = pipe
+        self._interrupts = interrupts
+        self._streams = _streams(pipe, interrupts)
+        self._interpreter = Interpreter(
+            _namespace(),
+            channel,
+            interrupts,
+            OutsideGuard(own_thread=True),
+            count=count,
+            cwd=spec.cwd,
+            directories=spec.directories,
+            flush=_nothing_more,
+        )
+
+    def answer(self, request: Request) -> FromWorker:
+        """The interpreter's answer; what a statement writes meanwhile goes into the pipe."""
+        if not isinstance(request, Run):
+            return self._interpreter.answer(request)
+        if any(stream.closed for stream in self._streams):
+            self._streams = _streams(self._pipe, self._interrupts)
+        with written_to(self._streams):
+            return self._interpreter.answer(request)
+
+
+class ThreadConnection(Connection):
+    """The host's end of one thread, from its start until `close`."""
+
+    def __init__(self, spec: EnvironmentSpec, count: Count | None) -> None:
+        super().__init__()
+        self._bell = Doorbell()
+        self._channel = ThreadChannel(self._bell)
+        self._pipe = OutputPipe(self._bell.ring)
+        self._interrupts = ThreadInterrupts()
+        self._captures = (Capture(), Capture())
+        self._left = False
+        self._spec = spec
+        self._count = count
+        threading.Thread(target=self._work, name="statements", daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            count = self._count or counter()
+            resident = _Resident(self._spec, self._channel, self._pipe, self._interrupts, count)
+            serve(self._channel, resident.answer)
+        except HostGone:
+            pass
+        except Exception as error:
+            self._channel.send(Failed(f"{type(error).__name__}: {error}"))
+        finally:
+            self._left = True
+            self._bell.ring()
+
+    # --- for the host ------------------------------------------------------------------------------------------------
+
+    def send(self, message: ToWorker) -> None:
+        self._channel.to_thread.put(body_of(message))
+
+    def interrupt(self) -> None:
+        self._interrupts.interrupt()
+
+    def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
+        self._captures = (stdout, stderr)
+
+    async def acknowledged(self) -> None:
+        """An interrupt is sent as soon as it is asked for."""
+
+    def drain(self) -> None:
+        for stream, data in self._pipe.take():
+            self._captures[stream].feed(data)
+
+    def look(self) -> bool:
+        if not self.dead:
+            self._notice_end()
+        return not self.dead
+
+    def end(self) -> None:
+        self._channel.to_thread.put(None)
+        self._interrupts.interrupt()
+
+    def close(self) -> None:
+        """Has the thread leave, if it still listens, and drops what it goes on to write."""
+        if self._closed:
+            return
+        self.end()
+        self._closed = True
+        self._pipe.close()
+        self._bell.close()
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    async def _progress(self) -> None:
+        await anyio.wait_readable(self._bell.fileno())
+        self._bell.silence()
+        self.drain()
+        self._notice_end()
+
+    def _notice_end(self) -> None:
+        if self._left and self._death is None:
+            self._death = Death("the thread of its namespace was ended")
+
+    def _next_body(self) -> bytes | None:
+        return self._channel.to_host.popleft() if self._channel.to_host else None
+
+    def _stop_reading(self) -> None:
+        """Nothing more is looked at after a violation."""
+
+    def _death_seconds(self) -> float:
+        return _LEAVE_SECONDS
+
+    def _give_up(self) -> Death:
+        self._pipe.close()
+        return Death("a thread cannot be killed, so it was left behind, and its namespace with it")
+
+
+def _namespace() -> dict[str, object]:
+    """The names of a script, with builtins of its own: some of Python's belong to whoever is at the keyboard."""
+    # The interactive `exit` closes stdin, which is the host's.
+    replaced = {"input": no_input, "exit": sys.exit, "quit": sys.exit}
+    return {"__name__": "__main__", "__builtins__": {**vars(builtins), **replaced}}
+
+
+def _streams(pipe: OutputPipe, interrupts: ThreadInterrupts) -> Streams:
+    return text_stream(pipe, STDOUT, interrupts), text_stream(pipe, STDERR, interrupts)
+
+
+def _nothing_more() -> None:
+    """What C code has buffered is the host's."""

@@ -1,0 +1,98 @@
+"""Interrupts of a statement that runs in a thread: `worker.interrupts.Interrupts` without a signal.
+
+Python raises an exception in another thread at that thread's next bytecode that looks for one, which may come long
+after it was asked for, and by then outside user code. What keeps it inside:
+
+1. It is asked for only under the lock and while the flag says that user code runs, and once in a statement.
+2. Whoever takes the flag down under the lock knows that none is asked for any more; one that was asked for and not
+   raised yet is raised by the next function call. So `_disarm` makes one, and after it nothing is left to come.
+3. Should it be raised on the way into or out of `armed`, the flag may stay up. That is harmless, because of the "once":
+   nothing is asked for until `install` or `forget`, which take it down.
+
+A thread that waits inside a system call or loops in C looks for nothing; it cannot be interrupted. Used by
+`thread_connection`, which interrupts from the host's thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+class ThreadInterrupts:
+    """KeyboardInterrupt for the thread that called `install`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread = 0
+        self._armed = False
+        self._pending = False
+        self._raised = False
+
+    def interrupt(self) -> None:
+        """Called by any other thread. A second one must not hit what cleans up after the first."""
+        with self._lock:
+            if self._raised:
+                return
+            self._pending = not self._armed
+            if self._armed:
+                self._raised = True
+                _raise_in(self._thread, KeyboardInterrupt)
+
+    def install(self) -> None:
+        with self._lock:
+            self._thread = threading.get_ident()
+            self._armed = False
+            self._raised = False
+
+    def forget(self) -> None:
+        with self._lock:
+            self._armed = False
+            self._pending = False
+            self._raised = False
+
+    @contextmanager
+    def armed(self) -> Generator[None]:
+        self._arm()
+        try:
+            yield
+        finally:
+            self._disarm()
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        if threading.get_ident() != self._thread or not self._armed:
+            yield
+            return
+        self._disarm()
+        try:
+            yield
+        finally:
+            self._arm()
+
+    def _arm(self) -> None:
+        with self._lock:
+            due, self._pending = self._pending, False
+            self._armed = not due
+            self._raised = self._raised or due
+        if due:
+            raise KeyboardInterrupt
+
+    def _disarm(self) -> None:
+        with self._lock:
+            self._armed = False
+        _look_for_exceptions()
+        # Two threads interrupted at the same time share one mark that there is something to look for; this one's may
+        # have been taken for the other's, and must not come later.
+        _raise_in(self._thread, None)
+
+
+def _look_for_exceptions() -> None:
+    """Calling a function is what makes Python look."""
+
+
+def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
+    wanted = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), wanted)

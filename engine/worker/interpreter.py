@@ -1,0 +1,164 @@
+"""The interpreter: one namespace with its nodes, and the answer to every request that the host may make of it.
+
+Owns the namespace, the board, the executor and the effects, and what a run reports. Must not know whether it lives in
+a process of its own or in a thread of the host's, nor how messages travel: `main` gives it a worker's surroundings,
+`environment.thread_connection` a thread's. `serve` is the loop of both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from ..events import Event
+from ..events.execution import NamesRebound
+from ..execution import ExceptionInfo
+from ..ids import ExecutionId
+from .board import Board, BoardReport
+from .effects import Effects, Transport
+from .executor import Executor, Result
+from .files import DirectFiles
+from .framing import FrameTooLargeError, pack_events
+from .guard import OutsideGuard, planning, replaying
+from .interrupts import Interrupts
+from .names import InjectedNames
+from .namespace import NamespaceWatch
+from .protocol import (
+    Answer,
+    CleanedUp,
+    CleanUp,
+    Failed,
+    FromWorker,
+    Project,
+    Projected,
+    Ran,
+    Run,
+    Started,
+    Tick,
+    Ticked,
+)
+
+Request = Run | Tick | Project | CleanUp
+
+
+class Interpreter:
+    """What runs statements in `namespace`.
+
+    Args:
+        transport: where effects are asked for.
+        count: exact tokens, as for `Board`.
+        cwd: absolute directory that relative paths of views start from.
+        directories: absolute roots of the workspace.
+        flush: called after each statement, to write out what was buffered outside Python's own streams.
+    """
+
+    def __init__(
+        self,
+        namespace: dict[str, object],
+        transport: Transport,
+        interrupts: Interrupts,
+        guard: OutsideGuard,
+        *,
+        count: Callable[[str], int],
+        cwd: str,
+        directories: tuple[str, ...],
+        flush: Callable[[], None],
+    ) -> None:
+        self._namespace = namespace
+        self._count = count
+        self._interrupts = interrupts
+        self._guard = guard
+        self._board = Board(DirectFiles(), count, cwd, directories, time.time)
+        self._effects = Effects(transport, interrupts)
+        self._names = InjectedNames(self._board, self._effects.ask, namespace)
+        self._executor = Executor(namespace, NamespaceWatch(namespace, self._names.originals), interrupts, flush)
+
+    def answer(self, request: Request) -> FromWorker:
+        """The reply to send. What the statement did wrong is in it; raises only for our own failures."""
+        match request:
+            case Run():
+                return self._run(request)
+            case Tick():
+                return self._tick(request)
+            case Project():
+                return self._project(request)
+            case CleanUp():
+                self._interrupts.forget()
+                return CleanedUp()
+
+    def _run(self, request: Run) -> Ran:
+        self._interrupts.install()
+        self._effects.open(request.recorded)
+        self._board.begin(request.round_id)
+        if request.recorded is not None:
+            self._guard.arm(replaying)
+        elif request.plan:
+            self._guard.arm(planning)
+        try:
+            result = self._executor.run(request.source, request.label)
+        finally:
+            self._guard.disarm()
+            self._effects.close()
+        return self._ran(result, self._board.finish(), request)
+
+    def _ran(self, result: Result, report: BoardReport, request: Run) -> Ran:
+        stops = (*self._guard.stops, *self._effects.stops) if request.recorded is not None else ()
+        return Ran(
+            execution_id=request.execution_id,
+            status="ok" if result.exception is None else "error",
+            value=result.value,
+            exception=result.exception,
+            time_ms=result.time_ms,
+            displays=report.displays,
+            locations=report.locations,
+            diff=result.diff,
+            events=pack_events((*report.events, *self._rebound(request.execution_id))),
+            stops=stops,
+        )
+
+    def _rebound(self, execution_id: str) -> tuple[Event, ...]:
+        names = self._names.newly_rebound()
+        return (NamesRebound(execution_id=ExecutionId(execution_id), names=names),) if names else ()
+
+    def _tick(self, request: Tick) -> Ticked:
+        started = time.perf_counter_ns()
+        events = self._board.tick(request.round_id, request.now)
+        return Ticked(events=pack_events(events), time_ms=(time.perf_counter_ns() - started) / 1e6)
+
+    def _project(self, request: Project) -> Projected:
+        counts = tuple(self._count(text) for text in request.texts)
+        if request.budget == 0:
+            return Projected(tail="", tail_tokens=0, text_tokens=counts, handles=())
+        text, tokens, handles = self._board.tail(self._namespace, request.budget)
+        return Projected(tail=text, tail_tokens=tokens, text_tokens=counts, handles=handles)
+
+
+def serve(transport: Transport, answer: Callable[[Request], FromWorker]) -> NoReturn:
+    """Says Started and answers one request after the other; ended from within `transport.receive`."""
+    transport.send(Started())
+    while True:
+        request = transport.receive()
+        # An answer here is one to a question that an interrupt tore off.
+        if not isinstance(request, Answer):
+            _reply(transport, request, answer)
+
+
+def _reply(transport: Transport, request: Request, answer: Callable[[Request], FromWorker]) -> None:
+    try:
+        reply = answer(request)
+    except Exception as error:
+        reply = _failure(request, error)
+    try:
+        transport.send(reply)
+    except FrameTooLargeError as error:
+        transport.send(_failure(request, error))
+
+
+def _failure(request: Request, error: Exception) -> FromWorker:
+    """A run whose record cannot be given, or a request that could not be served."""
+    reason = f"{type(error).__name__}: {error}"
+    if not isinstance(request, Run):
+        return Failed(reason)
+    lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {reason}")
+    return Ran(execution_id=request.execution_id, status="error", exception=lost)
