@@ -1,79 +1,131 @@
-"""An Environment without a namespace, for tests of what goes on around one: all statements succeed and say nothing."""
+"""Environments for tests, of either kind and always closed: requests, and what came out of running them."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Generic, TypeVar
 
-import anyio.lowlevel
+import anyio
 
+from engine.execution import ExceptionInfo, ExecutionStatus
 from engine.ids import ExecutionId
 from engine.ports import (
+    EffectAnswer,
     EffectHandler,
+    EffectRequest,
+    Environment,
     EnvironmentSpec,
-    OutputSink,
+    Limits,
     PastExecution,
-    ProjectionPart,
     Restored,
     RunOutcome,
     RunRequest,
-    TickOutcome,
 )
 
-Moment = Literal["start", "restore", "run", "tick", "project"]
-MOMENTS: tuple[Moment, ...] = ("start", "restore", "tick", "project", "run")
-"""In the order in which a turn comes to them."""
+PATIENCE = 30.0
+"""Seconds after which a test that waits has failed."""
+_numbers = count(1)
+E = TypeVar("E", bound=Environment)
 
 
-async def nothing(moment: Moment) -> None:
-    await anyio.lowlevel.checkpoint()
+def spec_for(cwd: Path, **limits: float) -> EnvironmentSpec:
+    return EnvironmentSpec(
+        cwd=str(cwd),
+        directories=(str(cwd),),
+        variables={"PATH": os.environ["PATH"], "HOME": str(cwd)},
+        limits=Limits(**limits),
+    )
 
 
-class HollowEnvironment:
-    """Awaits `meanwhile` in every request, and keeps in `requests` what was asked of it. Lost by setting `alive`."""
+def request(
+    source: str,
+    time_limit: float | None = 20.0,
+    label: str | None = None,
+    execution_id: str | None = None,
+    plan: bool = False,
+) -> RunRequest:
+    number = next(_numbers)
+    return RunRequest(
+        execution_id=ExecutionId(execution_id or f"ex_{number}"),
+        label=label or f"<statement {number}>",
+        source=source,
+        round_id=number,
+        time_limit=time_limit,
+        plan=plan,
+    )
 
-    def __init__(self, meanwhile: Callable[[Moment], Awaitable[None]] = nothing) -> None:
-        self.alive = False
-        self.meanwhile = meanwhile
-        self.requests: list[Moment] = []
-        self.ran: list[str] = []
-        self.restored: list[str] = []
-        self.interrupts = 0
 
-    async def _take(self, moment: Moment) -> None:
-        self.requests.append(moment)
-        await self.meanwhile(moment)
+async def refuse(asked: EffectRequest) -> EffectAnswer:
+    return EffectAnswer(error=ExceptionInfo(type="PermissionError", message=f"no {asked.operation} here"))
 
-    async def start(self, spec: EnvironmentSpec) -> None:
-        await self._take("start")
-        self.alive = True
 
-    async def restore(self, history: Sequence[PastExecution]) -> Restored:
-        self.alive = False
-        await self._take("restore")
-        self.alive = True
-        self.restored = [past.request.source for past in history]
-        return Restored(executions=len(history))
+class Bench(Generic[E]):
+    """An environment with what came out of it."""
 
-    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
-        self.ran.append(request.source)
-        before = self.interrupts
-        await self._take("run")
-        return RunOutcome(status="ok" if self.interrupts == before else "cancelled")
+    def __init__(self, environment: E) -> None:
+        self.environment = environment
+        self.output: list[tuple[str, str]] = []
+        self.on_output: Callable[[], None] | None = None
 
-    def interrupt(self) -> None:
-        self.interrupts += 1
+    async def run(
+        self,
+        source: str,
+        time_limit: float = 20.0,
+        effects: EffectHandler = refuse,
+        execution_id: str | None = None,
+        plan: bool = False,
+    ) -> RunOutcome:
+        asked = request(source, time_limit, execution_id=execution_id, plan=plan)
+        with anyio.fail_after(PATIENCE):
+            return await self.environment.run(asked, effects, self.take)
 
-    async def tick(self, round_id: int, now: float) -> TickOutcome:
-        await self._take("tick")
-        return TickOutcome()
+    async def interrupted(self, source: str) -> RunOutcome:
+        """Runs the source and interrupts it at its first output."""
+        self.on_output = self.environment.interrupt
+        try:
+            return await self.run(source)
+        finally:
+            self.on_output = None
 
-    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
-        await self._take("project")
-        return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) // 4 for text in texts))
+    async def value(self, source: str) -> str | None:
+        """The displayed value of a statement that has to succeed."""
+        outcome = await self.run(source)
+        assert outcome.status == "ok", outcome.exception
+        return outcome.value
 
-    async def snapshot(self, execution_id: ExecutionId) -> bool:
-        return False
+    def take(self, stream: str, text: str) -> None:
+        self.output.append((stream, text))
+        if self.on_output is not None:
+            self.on_output()
 
-    async def close(self) -> None:
-        self.alive = False
+
+@asynccontextmanager
+async def opened(environment: E, cwd: Path, **limits: float) -> AsyncIterator[Bench[E]]:
+    """The environment, started in `cwd`."""
+    try:
+        with anyio.fail_after(PATIENCE):
+            await environment.start(spec_for(cwd, **limits))
+        yield Bench(environment)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await environment.close()
+
+
+def past(
+    source: str,
+    status: ExecutionStatus = "ok",
+    answers: Sequence[EffectAnswer] = (),
+    label: str = "<statement 1>",
+    time_limit: float = 20.0,
+) -> PastExecution:
+    """An execution to run again."""
+    return PastExecution(request=request(source, time_limit, label), status=status, answers=tuple(answers))
+
+
+async def restore(b: Bench[E], *history: PastExecution) -> Restored:
+    with anyio.fail_after(PATIENCE):
+        return await b.environment.restore(history)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EnvironmentUnavailableError
-from tests.support.workers import bench, spec_for
+from tests.support.environments import spec_for
+from tests.support.workers import bench
 
 pytestmark = pytest.mark.anyio
 
@@ -69,8 +70,6 @@ async def test_closed_standard_streams_are_repaired(tmp_path: Path) -> None:
         outcome = await b.run("import sys; print(x); print('e', file=sys.stderr); os.system('echo child; cat')")
         assert outcome.status == "ok"
         assert (outcome.stdout.text, outcome.stderr.text) == ("1\nchild\n", "e\n")
-        assert (await b.run("sys.stdout.close(); sys.stderr = None")).status == "ok"
-        assert (await b.run("print('back')")).stdout.text == "back\n"
 
 
 async def test_descriptors_used_up_are_the_statements_problem(tmp_path: Path) -> None:
@@ -85,7 +84,7 @@ async def test_descriptors_used_up_are_the_statements_problem(tmp_path: Path) ->
 
 
 async def test_a_huge_allocation_is_a_memory_error_and_the_namespace_stays(tmp_path: Path) -> None:
-    async with bench(tmp_path, data_bytes=512 << 20) as b:
+    async with bench(tmp_path, data_bytes=256 << 20) as b:
         await b.run("kept = 1")
         outcome = await b.run("x = bytearray(8 << 30)")
         assert outcome.exception is not None
@@ -97,22 +96,6 @@ async def test_a_huge_allocation_is_a_memory_error_and_the_namespace_stays(tmp_p
             assert await b.value("l.clear(); kept") == "1"
 
 
-async def test_a_record_too_large_for_a_frame_is_an_error_and_the_worker_lives(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        outcome = await b.run("globals().update({f'{i}_' + 'n' * 1_000_000: i for i in range(70)})")
-        assert outcome.exception is not None
-        assert "FrameTooLargeError" in f"{outcome.exception.type}: {outcome.exception.message}"
-        assert await b.value("1") == "1"
-
-
-async def test_a_request_too_large_for_a_frame_is_an_error_and_the_worker_lives(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        outcome = await b.run("#" * (65 << 20))
-        assert outcome.exception is not None
-        assert "FrameTooLargeError" in f"{outcome.exception.type}: {outcome.exception.message}"
-        assert await b.value("1") == "1"
-
-
 async def test_limits_are_in_force_and_nothing_is_inherited(tmp_path: Path) -> None:
     async with bench(tmp_path, open_files=256, data_bytes=1 << 30) as b:
         await b.run("import resource as r, os")
@@ -121,14 +104,6 @@ async def test_limits_are_in_force_and_nothing_is_inherited(tmp_path: Path) -> N
         # 0, 1, 2, the socket and two spare pipes; listing the directory opens one more.
         assert await b.value("len(os.listdir('/proc/self/fd'))") == "7"
         assert await b.value("os.getsid(0) == os.getpgid(0) == os.getpid()") == "True"
-
-
-async def test_threads_that_are_alive_at_the_end_do_not_hold_the_statement(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        source = "import threading, time\nstop = threading.Event()\nt = threading.Thread(target=stop.wait); t.start()"
-        assert (await b.run(source)).status == "ok"
-        assert await b.value("t.is_alive()") == "True"
-        assert await b.value("stop.set(); t.join(); t.is_alive()") == "False"
 
 
 async def test_a_fork_that_returns_from_the_statement_does_not_answer(tmp_path: Path) -> None:

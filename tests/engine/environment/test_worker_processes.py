@@ -14,7 +14,8 @@ import pytest
 
 from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
-from tests.support.workers import PATIENCE, bench, gone, running, until
+from tests.support.environments import PATIENCE
+from tests.support.workers import bench, gone, running, until
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,8 @@ async def test_close_ends_children_and_daemons(tmp_path: Path) -> None:
 async def test_a_workers_death_ends_its_children_and_daemons(tmp_path: Path, end: str) -> None:
     async with bench(tmp_path, grace_seconds=0.05) as a, bench(tmp_path) as b:
         kept = [int(word) for word in (await b.run(DAEMONS)).stdout.text.split()]
-        outcome = await a.run(DAEMONS + end, time_limit=1.0)
+        a.on_output = a.environment.interrupt if "sum" in end else None
+        outcome = await a.run(DAEMONS + end)
         assert outcome.exception is not None
         assert outcome.exception.type == "WorkerDied"
         await gone(*map(int, outcome.stdout.text.split()))
@@ -119,7 +121,7 @@ async def test_a_host_that_goes_takes_everything_with_it(tmp_path: Path, number:
 async def test_closing_gives_every_descriptor_and_process_back(tmp_path: Path) -> None:
     before = sorted(os.listdir("/proc/self/fd"))
     children = {child.pid for child in psutil.Process().children(recursive=True)}
-    for _ in range(3):
+    for _ in range(2):
         zygote = Zygote.spawn()
         try:
             async with bench(tmp_path, zygote) as b:

@@ -24,7 +24,7 @@ from engine.ports import (
     StatementAsked,
     TextDelta,
 )
-from tests.support.environments import MOMENTS, HollowEnvironment, Moment, nothing
+from tests.support.hollow import MOMENTS, HollowEnvironment, Moment, nothing
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
 

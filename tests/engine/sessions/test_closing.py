@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from engine.models import close_model
-from tests.support.environments import HollowEnvironment
+from tests.support.hollow import HollowEnvironment
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
 

@@ -17,8 +17,8 @@ from engine.sessions.condenser import Condenser
 from engine.sessions.projector import Projector
 from engine.timeline.index import Timeline
 from engine.view.fold import ViewFold
-from tests.support.environments import HollowEnvironment, Moment
 from tests.support.fixed import FixedClock
+from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.models import AnsweringModel, says
 
 pytestmark = pytest.mark.anyio

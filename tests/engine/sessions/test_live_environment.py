@@ -14,8 +14,8 @@ from engine.ports import Environment, EnvironmentSpec
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.live_environment import LiveEnvironment
 from engine.timeline.index import Timeline
-from tests.support.environments import HollowEnvironment, Moment
 from tests.support.fixed import FixedClock
+from tests.support.hollow import HollowEnvironment, Moment
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from engine.events.conversation import Condensation, UserMessage
 from engine.ids import EventId, MessageId, Seq
 from engine.sessions.projector import Projector
 from engine.view.view import View
-from tests.support.environments import HollowEnvironment
+from tests.support.hollow import HollowEnvironment
 
 pytestmark = pytest.mark.anyio
 

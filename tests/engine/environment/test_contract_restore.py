@@ -1,0 +1,126 @@
+"""Rebuilding a namespace by running its history again, which touches nothing outside, in any environment."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.execution import ExceptionInfo
+from engine.ports import EffectAnswer, Environment, Restored
+from tests.support.environments import Bench, opened, past, restore
+
+pytestmark = pytest.mark.anyio
+AnyBench = Bench[Environment]
+
+
+async def test_the_namespace_is_rebuilt_and_what_was_stopped_is_left_out(b: AnyBench) -> None:
+    await b.run("gone = 1")
+    restored = await restore(
+        b,
+        past("x = 1"),
+        past("y = x + 1\n1 / 0", "error"),
+        past("x = 100", "timeout"),
+        past("x = 200", "cancelled"),
+        past("print('never heard'); x += 1"),
+    )
+    assert restored == Restored(executions=3)
+    assert await b.value("x, y, 'gone' in globals()") == "(2, 2, False)"
+    assert b.output == []
+
+
+async def test_recorded_answers_are_given_again_without_asking(b: AnyBench) -> None:
+    answers = [EffectAnswer(value="a"), EffectAnswer(error=ExceptionInfo(type="FileNotFoundError", message="b"))]
+    source = "r = read('1')\ntry: read('2')\nexcept FileNotFoundError as e: s = str(e)"
+    assert await restore(b, past(source, answers=answers)) == Restored(executions=1)
+    assert await b.value("r, s") == "('a', 'b')"
+    restored = await restore(b, past("r = read('1')", label="<statement 7>"))
+    assert restored.divergences == (
+        "<statement 7> asked for read, for which there is no recorded answer",
+        "<statement 7> ended with error (ReplayEffect: read() has no recorded answer) instead of ok",
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open({0} + '/f.txt', 'a').write('again')",
+        "import os; os.write(os.open({0} + '/f.txt', os.O_WRONLY | os.O_APPEND), b'again')",
+        "from pathlib import Path; Path({0} + '/f.txt').unlink()",
+        "import os; os.rename({0} + '/f.txt', {0} + '/g.txt')",
+        "import os; os.truncate({0} + '/f.txt', 0)",
+        "import os; os.mkdir({0} + '/d')",
+        "import os; os.symlink('f.txt', {0} + '/g.txt')",
+        "import os; os.link({0} + '/f.txt', {0} + '/g.txt')",
+        "import os; os.chmod({0} + '/f.txt', 0)",
+        "import os; os.rmdir({0} + '/empty')",
+        "import os; os.system('touch ' + {0} + '/g.txt')",
+        "import subprocess; subprocess.run(['touch', {0} + '/g.txt'])",
+        "import sqlite3; sqlite3.connect({0} + '/g.txt').execute('create table t (x)')",
+    ],
+)
+async def test_a_replay_leaves_no_trace(b: AnyBench, tmp_path: Path, source: str) -> None:
+    (tmp_path / "f.txt").write_text("once")
+    (tmp_path / "empty").mkdir()
+    mode = (tmp_path / "f.txt").stat().st_mode
+    again = past(source.format(repr(str(tmp_path))), label="<statement 9>")
+    restored = await restore(b, past("x = 1"), again, past("y = 2"))
+    assert any("<statement 9> was kept from" in line for line in restored.divergences)
+    assert any("instead of ok" in line and "ReplayEffect" in line for line in restored.divergences)
+    assert await b.value("x, y") == "(1, 2)"
+    assert sorted(os.listdir(tmp_path)) == ["empty", "f.txt"]
+    assert (tmp_path / "f.txt").read_text() == "once"
+    assert (tmp_path / "f.txt").stat().st_mode == mode
+
+
+async def test_a_replay_does_not_connect(b: AnyBench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        connect = f"import socket\nwith socket.socket() as s: s.connect({server.getsockname()!r})"
+        restored = await restore(b, past(connect))
+        assert any("socket.connect" in line for line in restored.divergences)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+        assert (await b.run(connect)).status == "ok"
+        server.accept()[0].close()
+
+
+async def test_a_replay_may_read_import_print_and_write_to_dev_null(b: AnyBench, tmp_path: Path) -> None:
+    name = f"mine_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text("X = 1")
+    (tmp_path / "d").mkdir()
+    here = repr(str(tmp_path))
+    source = (
+        f"import os, sys\nif {here} not in sys.path: sys.path.append({here})\nimport {name}\nsys.path.remove({here})\n"
+        f"with open('/dev/null', 'w') as null: null.write('x')\nos.makedirs({here} + '/d', exist_ok=True)\n"
+        f"with open({here} + '/{name}.py') as mine: t = mine.read()\nprint('x')\n"
+        "import sqlite3; sqlite3.connect(':memory:').close()"
+    )
+    assert await restore(b, past(source)) == Restored(executions=1)
+    assert not (tmp_path / "__pycache__").exists()
+    assert (await b.run(f"with open({here} + '/written', 'w') as f: f.write('x')")).status == "ok"
+
+
+async def test_a_replay_that_ends_differently_says_so(make: Callable[[], Environment], tmp_path: Path) -> None:
+    async with opened(make(), tmp_path, grace_seconds=2.0) as b:
+        restored = await restore(
+            b,
+            past("1", "error", label="<statement 1>"),
+            past("while True: pass", label="<statement 2>", time_limit=0.1),
+        )
+        assert "<statement 1> ended with ok instead of error" in restored.divergences
+        assert any(line.startswith("<statement 2> ended with timeout") for line in restored.divergences)
+        assert b.environment.alive
+
+
+async def test_a_cancelled_restore_leaves_no_half_namespace(b: AnyBench) -> None:
+    with anyio.move_on_after(0.2) as scope:
+        await b.environment.restore([past("x = 1"), past("while True: pass")])
+    assert scope.cancelled_caught
+    assert not b.environment.alive
+    assert await restore(b, past("x = 5")) == Restored(executions=1)
+    assert await b.value("x") == "5"

@@ -1,0 +1,79 @@
+"""An Environment without a namespace, for tests of what goes on around one: all statements succeed and say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+import anyio.lowlevel
+
+from engine.ids import ExecutionId
+from engine.ports import (
+    EffectHandler,
+    EnvironmentSpec,
+    OutputSink,
+    PastExecution,
+    ProjectionPart,
+    Restored,
+    RunOutcome,
+    RunRequest,
+    TickOutcome,
+)
+
+Moment = Literal["start", "restore", "run", "tick", "project"]
+MOMENTS: tuple[Moment, ...] = ("start", "restore", "tick", "project", "run")
+"""In the order in which a turn comes to them."""
+
+
+async def nothing(moment: Moment) -> None:
+    await anyio.lowlevel.checkpoint()
+
+
+class HollowEnvironment:
+    """Awaits `meanwhile` in every request, and keeps in `requests` what was asked of it. Lost by setting `alive`."""
+
+    def __init__(self, meanwhile: Callable[[Moment], Awaitable[None]] = nothing) -> None:
+        self.alive = False
+        self.meanwhile = meanwhile
+        self.requests: list[Moment] = []
+        self.ran: list[str] = []
+        self.restored: list[str] = []
+        self.interrupts = 0
+
+    async def _take(self, moment: Moment) -> None:
+        self.requests.append(moment)
+        await self.meanwhile(moment)
+
+    async def start(self, spec: EnvironmentSpec) -> None:
+        await self._take("start")
+        self.alive = True
+
+    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+        self.alive = False
+        await self._take("restore")
+        self.alive = True
+        self.restored = [past.request.source for past in history]
+        return Restored(executions=len(history))
+
+    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+        self.ran.append(request.source)
+        before = self.interrupts
+        await self._take("run")
+        return RunOutcome(status="ok" if self.interrupts == before else "cancelled")
+
+    def interrupt(self) -> None:
+        self.interrupts += 1
+
+    async def tick(self, round_id: int, now: float) -> TickOutcome:
+        await self._take("tick")
+        return TickOutcome()
+
+    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
+        await self._take("project")
+        return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) // 4 for text in texts))
+
+    async def snapshot(self, execution_id: ExecutionId) -> bool:
+        return False
+
+    async def close(self) -> None:
+        self.alive = False
