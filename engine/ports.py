@@ -290,6 +290,10 @@ class Environment(Protocol):
 
     A worker that dies is an outcome of `run` (status `error`, exception type `WorkerDied`), never an exception;
     `EnvironmentUnavailableError` is raised where none can be started.
+
+    Two implementations share one contract suite: a worker process, and `environment.in_process` for tests and
+    embedding. The worker's alone are: limits, variables, import paths and working directory of the spec, an end for
+    whatever a statement does, and the output of children and of C code.
     """
 
     @property

@@ -1,6 +1,6 @@
 """What a statement writes to one stream: the beginning as text, everything as a count and a digest.
 
-Owns the bounds and the decoding. Must not know where the bytes come from. Used by `connection` and `statement_run`.
+Owns the bounds and the decoding. Must not know where the bytes come from. Fed by the connections.
 """
 
 from __future__ import annotations

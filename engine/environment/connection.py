@@ -77,6 +77,9 @@ class Connection(ABC):
             with anyio.move_on_after(self._death_seconds()):
                 while self._death is None:
                     await self._progress()
+        # Once more, because after a pause of the whole machine the time is over before anything was read.
+        if self._death is None:
+            self.look()
         if self._death is None:
             self._death = self._give_up()
         return self._cause(self._death)

@@ -1,7 +1,4 @@
-"""How a worker ended, in words that a user reads in the record of an execution.
-
-Used by all modules of this package that can find the worker gone.
-"""
+"""How a worker ended, in words that a user reads in the record of an execution. Used by the connections."""
 
 from __future__ import annotations
 

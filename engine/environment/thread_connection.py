@@ -28,10 +28,10 @@ from .connection import Connection
 from .death import Death
 from .thread_channel import Doorbell, HostGone, ThreadChannel, body_of
 from .thread_interrupts import ThreadInterrupts
-from .thread_output import STDERR, STDOUT, OutputPipe, Streams, text_stream, written_to
+from .thread_output import STDERR, STDOUT, OutputPipe, Streams, leave_behind, text_stream, written_to
 
-_LEAVE_SECONDS: Final = 0.5
-"""How long a thread may take to leave before it is left behind."""
+_LEAVE_SECONDS: Final = 0.1
+"""How long a thread is waited for; one that comes to it later leaves all the same."""
 
 Count = Callable[[str], int]
 
@@ -86,7 +86,8 @@ class ThreadConnection(Connection):
         self._left = False
         self._spec = spec
         self._count = count
-        threading.Thread(target=self._work, name="statements", daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name="statements", daemon=True)
+        self._thread.start()
 
     def _work(self) -> None:
         try:
@@ -160,6 +161,7 @@ class ThreadConnection(Connection):
 
     def _give_up(self) -> Death:
         self._pipe.close()
+        leave_behind(self._thread.ident or 0)
         return Death("a thread cannot be killed, so it was left behind, and its namespace with it")
 
 

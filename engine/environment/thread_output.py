@@ -106,6 +106,7 @@ class _Routes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._streams: dict[int, Streams] = {}
+        self._left_behind: set[int] = set()
         self._routed = cast(Streams, (_Routed(STDOUT), _Routed(STDERR)))
         self._hosts: Streams = self._routed
 
@@ -114,15 +115,24 @@ class _Routes:
 
     def begin(self, streams: Streams) -> None:
         with self._lock:
-            # The host may have replaced its streams while a statement was left behind that never ends.
-            if (sys.stdout, sys.stderr) != self._routed:
-                self._hosts = (sys.stdout, sys.stderr)
-                sys.stdout, sys.stderr = self._routed
+            # While another statement runs, what is there may be that statement's and not the host's.
+            if self._streams.keys() <= self._left_behind:
+                self._hosts = self._hosts_own(STDOUT, sys.stdout), self._hosts_own(STDERR, sys.stderr)
+            sys.stdout, sys.stderr = self._routed
             self._streams[threading.get_ident()] = streams
+
+    def _hosts_own(self, stream: int, present: TextIO) -> TextIO:
+        return self._hosts[stream] if present is self._routed[stream] else present
+
+    def leave_behind(self, thread: int) -> None:
+        with self._lock:
+            if thread in self._streams:
+                self._left_behind.add(thread)
 
     def end(self) -> None:
         with self._lock:
             del self._streams[threading.get_ident()]
+            self._left_behind.discard(threading.get_ident())
             if not self._streams:
                 sys.stdout, sys.stderr = self._hosts
 
@@ -138,3 +148,8 @@ def written_to(streams: Streams) -> Generator[None]:
         yield
     finally:
         _ROUTES.end()
+
+
+def leave_behind(thread: int) -> None:
+    """This thread's statement may never end: its streams stay its own, and are no reason to mistrust the host's."""
+    _ROUTES.leave_behind(thread)

@@ -14,6 +14,7 @@ import os
 import select
 import socket
 import termios
+import time
 from typing import Final
 
 import anyio
@@ -32,6 +33,8 @@ _READS: Final = 8
 """Chunks taken from one pipe before others have their turn."""
 _DEATH_SECONDS: Final = 5.0
 """How long the zygote may take to report a death before it is ended itself."""
+_FORK_SECONDS: Final = 30.0
+"""How long it may take to fork: on a busy machine it may still be loading for a while."""
 
 
 class WorkerConnection(Connection):
@@ -48,6 +51,8 @@ class WorkerConnection(Connection):
         self._frames = FrameBuffer()
         self._control_frames = FrameBuffer()
         self._unacknowledged = 0
+        self._forked = False
+        self._requested_at = time.monotonic()
         self._hung_up = False
         self.pid: int | None = None
         self._epoll = select.epoll()
@@ -147,9 +152,13 @@ class WorkerConnection(Connection):
         self._unregister(self._worker.fileno())
 
     def _death_seconds(self) -> float:
-        return _DEATH_SECONDS
+        return _DEATH_SECONDS if self._forked else 0.0
 
     def _give_up(self) -> Death:
+        # Of a worker that was not forked yet nobody has to know the end: the zygote, which may be loading what all
+        # workers need and be needed by others, finds its control channel closed when it comes to it.
+        if not self._forked and time.monotonic() - self._requested_at < _FORK_SECONDS:
+            return Death("the worker was not needed any more when its parent could start it")
         self._zygote.kill()
         return Death("the parent of the worker did not answer and was ended")
 
@@ -205,6 +214,7 @@ class WorkerConnection(Connection):
         if connection is self._control:
             self._receive_from_zygote(data)
         elif data:
+            self._forked = True  # which the zygote may say later than the worker
             self._frames.feed(data)
         else:
             # The death follows: a worker that finds its socket gone ends itself.
@@ -222,7 +232,7 @@ class WorkerConnection(Connection):
         while (body := self._control_frames.next()) is not None:
             match from_zygote(body):
                 case Forked(pid=pid):
-                    self.pid = pid
+                    self.pid, self._forked = pid, True
                 case Interrupted():
                     self._unacknowledged -= 1
                 case Died(wait_status=status, reason=reason):

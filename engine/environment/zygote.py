@@ -36,6 +36,7 @@ class Zygote:
         self._process = -1
         self._forks: socket.socket | None = None
         self._lives = False
+        self._killed = False
         self.brand = 0
 
     @classmethod
@@ -56,7 +57,8 @@ class Zygote:
 
     @property
     def alive(self) -> bool:
-        return self._process >= 0 and not self._ended_within(0)
+        # One that was killed forks nobody any more, though its end may take its time.
+        return self._process >= 0 and not self._killed and not self._ended_within(0)
 
     def _ended_within(self, seconds: float) -> bool:
         poll = select.poll()
@@ -101,6 +103,7 @@ class Zygote:
         self._process = os.pidfd_open(self._pid)
         self.brand = _BRAND_BASE + int.from_bytes(os.urandom(5), "big")
         self._lives = False
+        self._killed = False
 
     async def ready(self) -> None:
         """Returns when fork requests are served without delay; for measuring and for `doctor`, nobody has to wait."""
@@ -148,6 +151,7 @@ class Zygote:
     def kill(self) -> None:
         """Ends the process the hard way, for when it does not answer; its workers go with it."""
         if self.alive:
+            self._killed = True
             signal.pidfd_send_signal(self._process, signal.SIGKILL)
             self._ended_within(_LEAVE_SECONDS)
         self.sweep(self.brand)

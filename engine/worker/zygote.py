@@ -22,7 +22,7 @@ from .. import tokens
 from ..tokens import counter
 from . import child
 from .framing import FrameBuffer, ProtocolError, frame, to_zygote
-from .processes import become_subreaper, descendants, die_with_parent, end_tree, send
+from .processes import become_subreaper, descendants, die_with_parent, end_tree, own_children, send
 from .protocol import Died, Fork, Forked, FromZygote, Interrupt, Interrupted, Kill
 
 LIVES: Final = b"L"
@@ -196,9 +196,8 @@ class ZygoteLoop:
     def _end_orphans(self) -> None:
         """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
         workers = {keeper.pid for keeper in self._keepers.values()}
-        everybody = descendants([os.getpid()])
-        below = set(descendants([pid for pid in workers if pid is not None]))
-        end_tree([pid for pid in everybody if pid not in workers and pid not in below])
+        # Children alone, and not whoever is below no worker: while a process in between ends, its children seem to be.
+        end_tree([pid for pid in own_children() or () if pid not in workers])
 
 
 def main(fork_socket: int, host: int, with_thread: bool) -> None:

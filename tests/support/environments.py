@@ -129,3 +129,10 @@ def past(
 async def restore(b: Bench[E], *history: PastExecution) -> Restored:
     with anyio.fail_after(PATIENCE):
         return await b.environment.restore(history)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns when the condition holds; for what other processes and threads do without telling anybody."""
+    with anyio.fail_after(PATIENCE):
+        while not condition():  # noqa: ASYNC110 -- there is no event of theirs to wait for
+            await anyio.sleep(0.005)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import cache
 from pathlib import Path
@@ -48,10 +47,3 @@ async def gone(*pids: int) -> None:
                     await anyio.wait_readable(descriptor)
                 finally:
                     os.close(descriptor)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Returns when the condition holds; for what other processes do without telling anybody."""
-    with anyio.fail_after(PATIENCE):
-        while not condition():  # noqa: ASYNC110 -- there is no event of another process to wait for
-            await anyio.sleep(0.005)

@@ -13,8 +13,7 @@ from engine.events.execution import NamesRebound
 from engine.execution import ExceptionInfo
 from engine.ids import ExecutionId
 from engine.ports import EffectAnswer, EffectRequest, Environment, EnvironmentSpec
-from tests.support.environments import PATIENCE, Bench, opened, refuse, request, spec_for
-from tests.support.workers import until
+from tests.support.environments import PATIENCE, Bench, opened, refuse, request, spec_for, until
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]

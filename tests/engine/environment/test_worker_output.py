@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.workers import bench, until
+from tests.support.environments import until
+from tests.support.workers import bench
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ import pytest
 
 from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
-from tests.support.environments import PATIENCE
-from tests.support.workers import bench, gone, running, until
+from tests.support.environments import PATIENCE, until
+from tests.support.workers import bench, gone, running
 
 pytestmark = pytest.mark.anyio
 
@@ -150,6 +150,50 @@ async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
             await zygote.ready()
         root = psutil.Process(zygote.pid)
         await until(lambda: not root.children())
+    finally:
+        zygote.close()
+
+
+async def test_a_start_that_is_cancelled_while_the_zygote_is_busy_costs_no_other_session_its_worker(
+    tmp_path: Path,
+) -> None:
+    zygote = Zygote.spawn()
+    first = zygote.pid
+    try:
+        # As one that loads on a busy machine: it answers nobody for as long as the test wants.
+        os.kill(first, signal.SIGSTOP)
+        with anyio.move_on_after(0.05) as scope:
+            async with bench(tmp_path, zygote):
+                raise AssertionError
+        assert scope.cancelled_caught
+        assert zygote.alive
+        os.kill(first, signal.SIGCONT)
+        async with bench(tmp_path, zygote) as b:
+            assert await b.value("1") == "1"
+            root = psutil.Process(first)
+            await until(lambda: len(root.children()) == 1)
+        assert zygote.pid == first
+    finally:
+        zygote.close()
+
+
+@pytest.mark.slow
+async def test_a_zygote_that_was_killed_is_replaced_however_long_its_end_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zygote = Zygote.spawn()
+    first = zygote.pid
+    try:
+        with monkeypatch.context() as patched:
+            # The signal is on its way and the process not gone yet.
+            patched.setattr(signal, "pidfd_send_signal", lambda *_: None)
+            os.kill(first, signal.SIGSTOP)
+            zygote.kill()
+        assert not zygote.alive
+        os.kill(first, signal.SIGKILL)
+        async with bench(tmp_path, zygote) as b:
+            assert await b.value("1") == "1"
+        assert zygote.pid != first
     finally:
         zygote.close()
 

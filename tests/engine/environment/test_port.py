@@ -1,0 +1,97 @@
+"""Who implements `ports.Environment`: the two of ours, and what somebody writes for a test of theirs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import get_type_hints
+
+import pytest
+
+from engine.environment.factory import workers
+from engine.environment.in_process import InProcessEnvironment
+from engine.environment.worker_environment import WorkerEnvironment
+from engine.ids import ExecutionId
+from engine.ports import (
+    EffectHandler,
+    Environment,
+    EnvironmentSpec,
+    OutputSink,
+    PastExecution,
+    ProjectionPart,
+    Restored,
+    RunOutcome,
+    RunRequest,
+    TickOutcome,
+)
+from tests.support.workers import shared_zygote
+
+MEMBERS = ("alive", "start", "run", "interrupt", "tick", "project", "restore", "snapshot", "close")
+LINES = 60
+"""Of an Environment that somebody makes up, at most."""
+
+
+class EchoEnvironment:
+    """Displays the source of each statement."""
+
+    def __init__(self) -> None:
+        self._alive = False
+
+    @property
+    def alive(self) -> bool:
+        return self._alive
+
+    async def start(self, spec: EnvironmentSpec) -> None:
+        self._alive = True
+
+    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+        return RunOutcome(status="ok", value=request.source)
+
+    def interrupt(self) -> None:
+        pass
+
+    async def tick(self, round_id: int, now: float) -> TickOutcome:
+        return TickOutcome()
+
+    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
+        return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) for text in texts))
+
+    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+        return Restored(executions=len(history))
+
+    async def snapshot(self, execution_id: ExecutionId) -> bool:
+        return False
+
+    async def close(self) -> None:
+        self._alive = False
+
+
+def shape(kind: type, member: str) -> tuple[object, ...]:
+    """What a type checker compares: whether it is awaited, its parameters by name, and all types."""
+    found = inspect.getattr_static(kind, member)
+    function = found.fget if isinstance(found, property) else found
+    parameters = [(each.name, each.kind) for each in inspect.signature(function).parameters.values()]
+    return isinstance(found, property), inspect.iscoroutinefunction(function), parameters, get_type_hints(function)
+
+
+def test_the_port_has_no_other_members() -> None:
+    assert {name for name in vars(Environment) if not name.startswith("_")} == set(MEMBERS)
+
+
+@pytest.mark.parametrize("kind", [EchoEnvironment, InProcessEnvironment, WorkerEnvironment])
+@pytest.mark.parametrize("member", MEMBERS)
+def test_every_environment_has_the_ports_members_with_its_types(kind: type, member: str) -> None:
+    assert shape(kind, member) == shape(Environment, member)
+
+
+def test_an_environment_of_somebody_elses_is_short() -> None:
+    assert len(inspect.getsource(EchoEnvironment).splitlines()) < LINES
+
+
+def test_a_host_makes_a_worker_for_each_session_and_nothing_starts_before_it_is_asked_to() -> None:
+    make: Callable[[], Environment] = workers(shared_zygote())
+    first, second = make(), make()
+    assert isinstance(first, WorkerEnvironment)
+    assert first is not second
+    assert not first.alive
+    assert first.pid is None
