@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import signal
@@ -16,16 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.acp_schema import Coverage
+from tests.support.transcripts import (
+    Message,
+    NoAnswerError,
+    Transcript,
+    answer_line,
+    asks_permission,
+    is_response_to,
+    selected,
+)
 
 SECONDS = 20.0
 AGENT = Path(sys.executable).parent / "rewindow-acp"
 
 
-class NoAnswerError(AssertionError):
-    """Raised when the agent did not say what was waited for in time; carries what it did say."""
-
-
-class Agent:
+class Agent(Transcript):
     """`rewindow-acp` as an editor starts it. Every message it emits is checked against the official schema."""
 
     def __init__(
@@ -37,12 +41,9 @@ class Agent:
         permission: str | None = "allow_once",
     ) -> None:
         """`permission` is the option chosen whenever the agent asks; None leaves the answer to the test."""
+        super().__init__(coverage)
         self.permission = permission
-        self.coverage = coverage or Coverage()
-        self.received: list[dict[str, Any]] = []
         self._lines: queue.Queue[bytes | None] = queue.Queue()
-        self._ids = 0
-        self._asked: dict[int | str, str] = {}
         self.process = subprocess.Popen(
             [str(AGENT), *arguments],
             stdin=subprocess.PIPE,
@@ -84,29 +85,21 @@ class Agent:
         self.process.stdin.write(data)
         self.process.stdin.flush()
 
-    def line(self, method: str, params: Any, request_id: int | str | None = None) -> bytes:
-        """A request (or, without an id, a notification) as one line."""
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
-        if request_id is not None:
-            message["id"] = request_id
-            self._asked[request_id] = method
-        return json.dumps(message).encode() + b"\n"
-
     def begin(self, method: str, params: Any) -> int:
         """Sends a request and returns its id without waiting."""
-        self._ids += 1
-        self.write(self.line(method, params, self._ids))
-        return self._ids
+        request_id = self.next_id()
+        self.write(self.line(method, params, request_id))
+        return request_id
 
     def notify(self, method: str, params: Any) -> None:
         self.write(self.line(method, params))
 
-    def answer(self, request: dict[str, Any], result: Any) -> None:
-        self.write(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\n")
+    def answer(self, request: Message, result: Any) -> None:
+        self.write(answer_line(request, result))
 
     # --- receiving ----------------------------------------------------------------------------------------------
 
-    def next(self, seconds: float = SECONDS) -> dict[str, Any] | None:
+    def next(self, seconds: float = SECONDS) -> Message | None:
         """The next message, None at the end of the stream."""
         try:
             line = self._lines.get(timeout=seconds)
@@ -118,14 +111,12 @@ class Agent:
             # Only what SIGKILL ended may have stopped in the middle of a line.
             assert self.process.wait(SECONDS) == -signal.SIGKILL, line
             return None
-        message = json.loads(line)
-        self.received.append(message)
-        if message.get("method") == "session/request_permission" and self.permission is not None:
-            self.answer(message, {"outcome": {"outcome": "selected", "optionId": self.permission}})
-        self.coverage.check(message, self._asked.get(message.get("id")) if "method" not in message else None)
+        message = self.take(line)
+        if asks_permission(message) and self.permission is not None:
+            self.answer(message, selected(self.permission))
         return message
 
-    def until(self, wanted: Callable[[dict[str, Any]], bool], seconds: float = SECONDS) -> dict[str, Any]:
+    def until(self, wanted: Callable[[Message], bool], seconds: float = SECONDS) -> Message:
         """The first message from now on that is wanted."""
         deadline = time.monotonic() + seconds
         while True:
@@ -141,14 +132,14 @@ class Agent:
             self._lines.maxsize = messages
             self._lines.not_full.notify()
 
-    def seen(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def seen(self, wanted: Callable[[Message], bool]) -> Message:
         """The first message that is wanted, received already or to come; updates may precede a response."""
         received = next((message for message in self.received if wanted(message)), None)
         return self.until(wanted) if received is None else received
 
-    def response(self, request_id: int | str | None, seconds: float = SECONDS) -> dict[str, Any]:
+    def response(self, request_id: int | str | None, seconds: float = SECONDS) -> Message:
         """The response to a request that was begun."""
-        return self.until(lambda message: "method" not in message and message.get("id") == request_id, seconds)
+        return self.until(lambda message: is_response_to(message, request_id), seconds)
 
     def call(self, method: str, params: Any, seconds: float = SECONDS) -> Any:
         """Sends a request and returns its result; an error response fails the test."""
@@ -156,7 +147,7 @@ class Agent:
         assert "result" in response, response
         return response["result"]
 
-    def error(self, method: str, params: Any) -> dict[str, Any]:
+    def error(self, method: str, params: Any) -> Message:
         """Sends a request that must fail and returns its error object."""
         response = self.response(self.begin(method, params))
         assert "error" in response, response
@@ -170,18 +161,9 @@ class Agent:
             return
         raise AssertionError(f"unexpected: {line!r}")
 
-    def updates(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """The session updates received so far, of one kind or all."""
-        updates = [m["params"]["update"] for m in self.received if m.get("method") == "session/update"]
-        return [update for update in updates if kind in (None, update["sessionUpdate"])]
-
-    def text(self) -> str:
-        """All agent text received so far."""
-        return "".join(update["content"]["text"] for update in self.updates("agent_message_chunk"))
-
     # --- the usual beginning ------------------------------------------------------------------------------------
 
-    def initialize(self, **capabilities: Any) -> dict[str, Any]:
+    def initialize(self, **capabilities: Any) -> Message:
         return self.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
 
     def new_session(self, cwd: Path) -> str:
@@ -192,7 +174,7 @@ class Agent:
         self.initialize()
         return self.new_session(cwd)
 
-    def prompt(self, session_id: str, text: str, *blocks: dict[str, Any], seconds: float = SECONDS) -> str:
+    def prompt(self, session_id: str, text: str, *blocks: Message, seconds: float = SECONDS) -> str:
         """Prompts and returns the stop reason."""
         content = [{"type": "text", "text": text}, *blocks]
         return self.call("session/prompt", {"sessionId": session_id, "prompt": content}, seconds)["stopReason"]

@@ -1,0 +1,260 @@
+"""A real Connection over the memory transport: handshake, order of what is sent, permissions, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_adapter.handlers import METHODS
+from engine.config.system import SystemClock
+from engine.store.memory import MemoryStore
+from tests.support.memory import Client, agent
+from tests.support.transcripts import Message, asks_permission, selected
+
+pytestmark = pytest.mark.anyio
+
+
+def scripted(folder: Path, *replies: Message) -> str:
+    """The model that plays `replies`."""
+    script = folder / "replies.jsonl"
+    script.write_text("\n".join(json.dumps(reply) for reply in replies))
+    return f"scripted:{script}"
+
+
+def update_in(message: Message) -> str | None:
+    """The kind of update that a notification carries."""
+    return message["params"]["update"]["sessionUpdate"] if message.get("method") == "session/update" else None
+
+
+def where(session: str, cwd: Path) -> Message:
+    return {"sessionId": session, "cwd": str(cwd), "mcpServers": []}
+
+
+def text_prompt(session: str, text: str) -> Message:
+    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+
+
+# --- the handshake ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("requested", [0, 1, 2, 99, 2**40])
+async def test_every_version_that_is_asked_for_is_answered_with_one_that_is_spoken(
+    requested: int, tmp_path: Path
+) -> None:
+    async with agent(tmp_path) as client:
+        assert (await client.call("initialize", {"protocolVersion": requested}))["protocolVersion"] == 1
+        assert (await client.call("session/list", {}))["sessions"] == []
+
+
+@pytest.mark.parametrize("version", ["1", None, True, -1, 1.5, [1]])
+async def test_a_version_that_is_none_is_refused_with_its_name(version: Any, tmp_path: Path) -> None:
+    async with agent(tmp_path) as client:
+        error = await client.error("initialize", {"protocolVersion": version})
+        assert (error["code"], "protocolVersion" in error["message"]) == (-32602, True)
+        assert (await client.error("session/list", {}))["message"] == "call initialize first"
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"initialize", "authenticate", "session/cancel"}))
+async def test_before_initialize_nothing_is_served_and_bad_params_are_said_first(method: str, tmp_path: Path) -> None:
+    assert METHODS[method].needs_initialization
+    params = {**where("s", tmp_path), "prompt": [], "modeId": "ask", "configId": "mode", "value": "ask"}
+    async with agent(tmp_path) as client:
+        refused = await client.error(method, params)
+        assert (refused["code"], refused["message"]) == (-32600, "call initialize first")
+        assert (await client.error(method, {**params, "cwd": "relative", "sessionId": 7}))["code"] == -32602
+
+
+async def test_what_needs_no_initialize_is_served_without(tmp_path: Path) -> None:
+    async with agent(tmp_path) as client:
+        assert "no authentication methods" in (await client.error("authenticate", {"methodId": "x"}))["message"]
+        await client.notify("session/cancel", {"sessionId": "none"})
+        await client.quiet()
+
+
+async def test_initialize_may_be_repeated_until_a_session_is_open_and_again_when_it_is_closed(tmp_path: Path) -> None:
+    async with agent(tmp_path) as client:
+        await client.initialize()
+        session = await client.open(tmp_path)
+        assert (await client.error("initialize", {"protocolVersion": 1}))["code"] == -32600
+        await client.call("session/close", {"sessionId": session})
+        await client.initialize()
+
+
+# --- what comes before what -------------------------------------------------------------------------------------------
+
+
+async def test_no_update_comes_before_the_response_that_names_its_session(tmp_path: Path) -> None:
+    async with agent(tmp_path) as client:
+        session = await client.open(tmp_path)
+        assert client.updates() == []
+        update = await client.until(lambda message: True)
+        assert (update_in(update), update["params"]["sessionId"]) == ("available_commands_update", session)
+        await client.quiet()
+
+
+async def test_a_load_shows_everything_before_its_response_and_the_commands_after_it(tmp_path: Path) -> None:
+    store = MemoryStore(SystemClock())
+    async with agent(tmp_path, store=store, model=scripted(tmp_path, {"text": "Hello."})) as first:
+        session = await first.open(tmp_path)
+        assert await first.prompt(session, "hi") == "end_turn"
+        shown = [update for update in first.updates() if update["sessionUpdate"] != "available_commands_update"]
+    async with agent(tmp_path, store=store) as second:
+        await second.initialize()
+        await second.call("session/load", where(session, tmp_path))
+        echo = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hi"}}
+        first_update, *others = second.updates()
+        assert {key: first_update[key] for key in echo} == echo
+        assert others == shown
+        assert update_in(await second.until(lambda message: True)) == "available_commands_update"
+        await second.quiet()
+
+
+async def test_a_prompt_is_answered_after_all_that_belongs_to_it(tmp_path: Path) -> None:
+    model = scripted(tmp_path, {"text": "Looking.", "statement": "print('out')\n6 * 7"}, {"text": "It is 42."})
+    async with agent(tmp_path, model=model) as client:
+        assert await client.prompt(await client.open(tmp_path), "compute") == "end_turn"
+        assert client.text() == "Looking.It is 42."
+        assert client.updates("tool_call_update")[-1]["rawOutput"]["value"] == "42"
+        assert client.updates()[-1]["_meta"]["rewindow"]["cycle"]["stop"] == "completed"
+        await client.quiet()
+
+
+async def test_a_client_that_reads_nothing_holds_the_agent_back_and_gets_everything_in_order(tmp_path: Path) -> None:
+    pieces = "".join(f"{number:04} " for number in range(2_000))
+    async with agent(tmp_path, model=scripted(tmp_path, {"text": pieces, "chunk": 5}), capacity=1) as client:
+        session = await client.open(tmp_path)
+        prompt = await client.begin_prompt(session, "go")
+        await anyio.wait_all_tasks_blocked()
+        assert (await client.response(prompt))["result"]["stopReason"] == "end_turn"
+        assert client.text() == pieces
+
+
+async def test_when_ready_is_called_once_after_the_first_session_was_shown(tmp_path: Path) -> None:
+    ready: list[str] = []
+    async with agent(tmp_path, when_ready=lambda: ready.append("ready")) as client:
+        await client.initialize()
+        assert ready == []
+        for _ in range(2):
+            await client.new_session(tmp_path)
+            await client.until(lambda message: update_in(message) == "available_commands_update")
+            await anyio.wait_all_tasks_blocked()
+        assert ready == ["ready"]
+
+
+# --- permissions ------------------------------------------------------------------------------------------------------
+
+
+async def asked(client: Client, folder: Path) -> tuple[int, Message]:
+    """A prompt whose statement waits for the user's permission, and the question."""
+    client.permission = None
+    prompt = await client.begin_prompt(await client.open(folder), "do it")
+    return prompt, await client.until(asks_permission)
+
+
+def asking(tmp_path: Path) -> str:
+    return scripted(tmp_path, {"statement": "x = 1"}, {"text": "So be it."})
+
+
+async def test_the_question_comes_after_the_call_that_it_is_about(tmp_path: Path) -> None:
+    async with agent(tmp_path, model=asking(tmp_path)) as client:
+        prompt, question = await asked(client, tmp_path)
+        (call,) = client.updates("tool_call")
+        assert call["toolCallId"] == question["params"]["toolCall"]["toolCallId"]
+        assert question["params"]["toolCall"]["rawInput"] == {"source": "x = 1"}
+        await client.answer(question, selected("allow_once"))
+        assert (await client.response(prompt))["result"]["stopReason"] == "end_turn"
+        assert client.updates("tool_call_update")[-1]["status"] == "completed"
+
+
+NO_APPROVALS: list[Message] = [
+    {"result": selected("reject_once")},
+    {"result": selected("never_offered")},
+    {"result": {"outcome": {"outcome": "surely"}}},
+    {"result": {}},
+    {"error": {"code": -32601, "message": "Method not found"}},
+]
+
+
+@pytest.mark.parametrize("answer", NO_APPROVALS, ids=json.dumps)
+async def test_whatever_is_no_clear_approval_is_none(answer: Message, tmp_path: Path) -> None:
+    async with agent(tmp_path, model=asking(tmp_path)) as client:
+        prompt, question = await asked(client, tmp_path)
+        await client.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
+        assert (await client.response(prompt))["result"]["stopReason"] == "end_turn"
+        assert client.updates("tool_call_update")[-1]["status"] == "failed"
+
+
+async def test_a_cancel_takes_the_question_back(tmp_path: Path) -> None:
+    async with agent(tmp_path, model=asking(tmp_path)) as client:
+        prompt, question = await asked(client, tmp_path)
+        await client.notify("session/cancel", {"sessionId": question["params"]["sessionId"]})
+        assert (await client.response(prompt))["result"]["stopReason"] == "cancelled"
+        withdrawn = await client.seen(lambda message: message.get("method") == "$/cancel_request")
+        assert withdrawn["params"] == {"requestId": question["id"]}
+
+
+# --- opening and closing at once --------------------------------------------------------------------------------------
+
+
+async def stored(tmp_path: Path, store: MemoryStore) -> str:
+    """A session that the store holds, with one prompt."""
+    async with agent(tmp_path, store=store) as client:
+        session = await client.open(tmp_path)
+        await client.prompt(session, "kept = 1")
+        return session
+
+
+async def test_a_prompt_and_a_close_during_a_load_are_answered_and_a_load_works_again(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore(SystemClock())
+    session = await stored(tmp_path, store)
+    async with agent(tmp_path, store=store) as client:
+        await client.initialize()
+        await client.write(client.line("session/load", where(session, tmp_path), "load"))
+        await client.until(lambda message: update_in(message) == "user_message_chunk")
+        prompt = client.line("session/prompt", text_prompt(session, "while True: pass"), "prompt")
+        await client.write(prompt + client.line("session/close", {"sessionId": session}, "close"))
+        assert (await client.seen(lambda message: message.get("id") == "load"))["result"]["modes"]
+        assert (await client.seen(lambda message: message.get("id") == "prompt"))["result"]["stopReason"] == "cancelled"
+        assert (await client.seen(lambda message: message.get("id") == "close"))["result"] == {}
+        assert (await client.call("session/load", where(session, tmp_path)))["modes"]
+
+
+async def test_two_loads_in_one_write_open_the_session_once_and_show_it_twice(tmp_path: Path) -> None:
+    store = MemoryStore(SystemClock())
+    session = await stored(tmp_path, store)
+    async with agent(tmp_path, store=store) as client:
+        await client.initialize()
+        await client.write(b"".join(client.line("session/load", where(session, tmp_path), name) for name in "ab"))
+        for name in "ab":
+            await client.seen(lambda message, name=name: message.get("id") == name)
+        assert len(client.updates("user_message_chunk")) == 2
+        assert await client.prompt(session, "kept + 1") == "end_turn"
+        assert client.updates("tool_call_update")[-1]["rawOutput"]["value"] == "2"
+
+
+async def test_a_deleted_session_is_closed_first_and_then_unknown(tmp_path: Path) -> None:
+    async with agent(tmp_path) as client:
+        session = await client.open(tmp_path)
+        prompt = await client.begin_prompt(session, "while True: pass")
+        await client.until(lambda message: "in_progress" in json.dumps(message))
+        deleted = await client.begin("session/delete", {"sessionId": session})
+        assert (await client.response(prompt))["result"]["stopReason"] == "cancelled"
+        assert (await client.response(deleted))["result"] == {}
+        error = await client.error("session/prompt", text_prompt(session, "1"))
+        assert (error["code"], error["data"]) == (-32002, {"sessionId": session})
+
+
+async def test_the_end_of_input_cancels_what_runs_and_still_answers_it(tmp_path: Path) -> None:
+    async with agent(tmp_path) as client:
+        session = await client.open(tmp_path)
+        prompt = await client.begin_prompt(session, "while True: pass")
+        await client.until(lambda message: "in_progress" in json.dumps(message))
+        client.stop_writing()
+        assert (await client.response(prompt))["result"]["stopReason"] == "cancelled"
+        assert await client.next() is None
