@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -149,9 +150,15 @@ def environment(path: Path) -> dict[bytes, bytes]:
     return {**os.environb, b"REWINDOW_ROOT": os.fsencode(ROOT), b"REWINDOW_STORE": os.fsencode(path)}
 
 
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    # With the children that a test has it make, which would keep the pipes open.
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 @contextmanager
 def program(source: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A real process that runs `source` after PRELUDE, with pipes; killed at the end if it still runs."""
+    """A real process that runs `source` after PRELUDE, with pipes; killed at the end with its children."""
     process = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + source],
         stdin=subprocess.PIPE,
@@ -159,16 +166,17 @@ def program(source: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
         stderr=subprocess.PIPE,
         env=environment(path),
         bufsize=0,
+        start_new_session=True,
     )
     try:
         yield process
     except BaseException:
-        process.kill()
+        _kill_group(process)
         if process.stderr is not None:
             print(process.stderr.read().decode(errors="replace"))  # shown by pytest with the failure
         raise
     finally:
-        process.kill()
+        _kill_group(process)
         process.wait(PATIENCE)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
