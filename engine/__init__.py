@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .config.settings import SETTINGS as SETTINGS
     from .config.settings import Settings as Settings
     from .config.settings import load_settings as load_settings
+    from .cutting import cut_line as cut_line
     from .cycles import CycleSummary as CycleSummary
     from .environment.zygote import Zygote as Zygote
     from .execution import Captured as Captured
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from .sessions.tickets import Ticket as Ticket
     from .sessions.tickets import TurnEnd as TurnEnd
     from .store import open_store as open_store
+    from .text import valid_text as valid_text
     from .timeline.index import Cell as Cell
     from .tools import TOOLS as TOOLS
 
@@ -152,14 +154,17 @@ __all__ = [
     "ToolCallId",
     "TurnEnd",
     "Zygote",
+    "cut_line",
     "load_settings",
     "open_store",
     "result_text",
     "user_text",
+    "valid_text",
 ]
 
 _MODULES: Final = {
     "config.settings": "SETTINGS Settings load_settings",
+    "cutting": "cut_line",
     "cycles": "CycleSummary",
     "environment.zygote": "Zygote",
     "execution": "Captured Display ExceptionInfo ExecutionStatus Location NamespaceDiff",
@@ -182,6 +187,7 @@ _MODULES: Final = {
     "sessions.subscription": "Subscription",
     "sessions.tickets": "Ticket TurnEnd",
     "store": "open_store",
+    "text": "valid_text",
     "timeline.index": "Cell",
     "tools": "TOOLS",
 }

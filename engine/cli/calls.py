@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from ..events.conversation import ToolCall
-from ..terminal.printing import first_line
+from ..terminal.printing import shown_line
 
 WIDTH: Final = 100
 """Characters of a line that stands for something longer."""
@@ -17,4 +17,4 @@ def call_line(call: ToolCall) -> str:
     """The tool, and the first line of its source, or its arguments as JSON."""
     source = call.arguments.get("source")
     text = source if isinstance(source, str) else msgspec.json.encode(call.arguments).decode()
-    return f"{first_line(call.tool, WIDTH)} {first_line(text, WIDTH)}".rstrip()
+    return f"{shown_line(call.tool, WIDTH)} {shown_line(text, WIDTH)}".rstrip()

@@ -13,7 +13,7 @@ from ..cycles import Cycles, RequestCycle, steps_of
 from ..cycles.model import ANOMALIES, Item
 from ..cycles.steps import AiBlock, Call, Step
 from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
-from ..terminal.printing import first_line, shown
+from ..terminal.printing import shown, shown_line
 from .calls import WIDTH, call_line
 
 _OPEN: Final = "open"
@@ -68,7 +68,7 @@ def _call(kind: str, call: Call) -> str:
 
 def _stop(stop: RunStop) -> str:
     cause = "" if (stop.reason, stop.cause) in _ORDINARY else f" ({stop.cause})"
-    detail = f": {first_line(stop.detail, WIDTH)}" if stop.detail else ""
+    detail = f": {shown_line(stop.detail, WIDTH)}" if stop.detail else ""
     return f"[{stop.reason}{cause}{detail}]"
 
 
@@ -92,4 +92,4 @@ def _anomaly(seq: int, kind: str, subject: str, sentence: str) -> str:
 
 
 def _line(head: str, text: str) -> str:
-    return f"{shown(head)} {first_line(text, WIDTH)}".rstrip()
+    return f"{shown(head)} {shown_line(text, WIDTH)}".rstrip()

@@ -11,8 +11,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
-from ..events.execution import TITLE_CHARS
 from ..ids import MessageId, Seq
+from ..text import title
 
 RootKind = Literal["direct", "followUp"]
 Output = AgentText | AgentReasoning | ToolCall
@@ -100,9 +100,8 @@ class RequestCycle(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The first line of the root that says something, at most TITLE_CHARS characters."""
-        lines = (line.strip() for line in self.root.text.splitlines())
-        return next((line for line in lines if line), "(attachments)")[:TITLE_CHARS]
+        """`text.title` of the root."""
+        return title(self.root.text, "(attachments)")
 
 
 class Cycles(Struct, frozen=True):

@@ -6,13 +6,14 @@ cycles. Total like the fold: what JSON cannot hold is replaced. Rounds refer to 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
 
 from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..plain_data import DEEPEST, number
+from ..text import valid_text
 from .model import Cycles, Item, RequestCycle, RootKind, Waiting
 from .rounds import InferenceRound, rounds_of
 from .steps import AiBlock, Call, Step, steps_of
@@ -20,8 +21,6 @@ from .steps import AiBlock, Call, Step, steps_of
 Plain = dict[str, Any]
 
 SCHEMA: Final = "request-cycles/1"
-_DEEPEST: Final = 64
-_BITS: Final = 63
 
 
 def to_json(model: Cycles) -> bytes:
@@ -37,11 +36,13 @@ def to_plain(model: Cycles) -> Plain:
         "cycles": [_cycle(cycle) for cycle in model.cycles],
         "queue": [_waiting(waiting) for waiting in model.queue],
         "withdrawn": [
-            {"messageId": _text(each.message_id), "text": None if each.text is None else _text(each.text)}
+            {"messageId": valid_text(each.message_id), "text": None if each.text is None else valid_text(each.text)}
             for each in model.withdrawn
         ],
         "strays": [_stray(item) for item in model.strays],
-        "anomalies": [{"type": each.kind, "seq": each.seq, "subject": _text(each.subject)} for each in model.anomalies],
+        "anomalies": [
+            {"type": each.kind, "seq": each.seq, "subject": valid_text(each.subject)} for each in model.anomalies
+        ],
     }
 
 
@@ -81,13 +82,13 @@ def _reference(item: Item, cycle: RequestCycle) -> Plain:
     match item:
         case UserMessage():
             kind = cycle.root_kind if item is cycle.root else "steer"
-            return {"type": "user-message", "kind": kind, "messageId": _text(item.message_id)}
+            return {"type": "user-message", "kind": kind, "messageId": valid_text(item.message_id)}
         case ToolCall():
-            return {"type": "agent-output", "item": "tool-call", "toolCallId": _text(item.tool_call_id)}
+            return {"type": "agent-output", "item": "tool-call", "toolCallId": valid_text(item.tool_call_id)}
         case ToolResult():
-            return {"type": "tool-result", "toolCallId": _text(item.tool_call_id)}
+            return {"type": "tool-result", "toolCallId": valid_text(item.tool_call_id)}
         case AgentText() | AgentReasoning():
-            return {"type": "agent-output", "item": _item_name(item), "messageId": _text(item.message_id)}
+            return {"type": "agent-output", "item": _item_name(item), "messageId": valid_text(item.message_id)}
 
 
 def _stray(item: Item) -> Plain:
@@ -99,15 +100,15 @@ def _stray(item: Item) -> Plain:
         case ToolCall():
             return _call(Call(item, None))
         case ToolResult():
-            return {**_result(item), "toolCallId": _text(item.tool_call_id)}
+            return {**_result(item), "toolCallId": valid_text(item.tool_call_id)}
 
 
 def _waiting(waiting: Waiting) -> Plain:
     return {
         "type": "user-message",
         "kind": "followUp",
-        "messageId": _text(waiting.message_id),
-        "text": _text(waiting.text),
+        "messageId": valid_text(waiting.message_id),
+        "text": valid_text(waiting.text),
     }
 
 
@@ -115,9 +116,9 @@ def _message(message: UserMessage, kind: str) -> Plain:
     return {
         "type": "user-message",
         "kind": kind,
-        "messageId": _text(message.message_id),
-        "text": _text(message.text),
-        "attachments": [_text(attachment.uri) for attachment in message.attachments],
+        "messageId": valid_text(message.message_id),
+        "text": valid_text(message.text),
+        "attachments": [valid_text(attachment.uri) for attachment in message.attachments],
         "seq": message.seq,
     }
 
@@ -126,8 +127,8 @@ def _text_item(item: AgentText | AgentReasoning) -> Plain:
     return {
         "type": "agent-output",
         "item": _item_name(item),
-        "messageId": _text(item.message_id),
-        "text": _text(item.text),
+        "messageId": valid_text(item.message_id),
+        "text": valid_text(item.text),
         "seq": item.seq,
     }
 
@@ -140,8 +141,8 @@ def _call(call: Call) -> Plain:
     return {
         "type": "agent-output",
         "item": "tool-call",
-        "toolCallId": _text(call.call.tool_call_id),
-        "tool": _text(call.call.tool),
+        "toolCallId": valid_text(call.call.tool_call_id),
+        "tool": valid_text(call.call.tool),
         "arguments": _value(call.call.arguments, 0),
         "parentId": _optional(call.call.parent_id),
         "seq": call.call.seq,
@@ -150,7 +151,7 @@ def _call(call: Call) -> Plain:
 
 
 def _result(result: ToolResult) -> Plain:
-    return {"type": "tool-result", "status": result.status, "text": _text(result.text), "seq": result.seq}
+    return {"type": "tool-result", "status": result.status, "text": valid_text(result.text), "seq": result.seq}
 
 
 def _stop(stop: RunStop) -> Plain:
@@ -164,11 +165,7 @@ def _stop(stop: RunStop) -> Plain:
 
 
 def _optional(text: str | None) -> str | None:
-    return None if text is None else _text(text)
-
-
-def _text(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return None if text is None else valid_text(text)
 
 
 def _value(value: object, depth: int) -> object:
@@ -177,20 +174,18 @@ def _value(value: object, depth: int) -> object:
         case None | bool():
             return value
         case str():
-            return _text(value)
-        case int():
-            return value if value.bit_length() <= _BITS else f"{value:#x}"
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case Mapping() if depth < _DEEPEST:
+            return valid_text(value)
+        case int() | float():
+            return number(value)
+        case Mapping() if depth < DEEPEST:
             pairs = cast("Mapping[object, object]", value).items()
             named = sorted(((_key(key), item) for key, item in pairs), key=lambda pair: pair[0])
             return {key: _value(item, depth + 1) for key, item in named}
-        case list() | tuple() if depth < _DEEPEST:
+        case list() | tuple() if depth < DEEPEST:
             return [_value(item, depth + 1) for item in cast("Sequence[object]", value)]
         case _:
             return f"<{type(value).__name__}>"
 
 
 def _key(key: object) -> str:
-    return _text(key) if isinstance(key, str) else f"<{type(key).__name__}>"
+    return valid_text(key) if isinstance(key, str) else f"<{type(key).__name__}>"

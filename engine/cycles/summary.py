@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..cutting import cut_line
 from ..events.conversation import AgentText, ToolCall, UserMessage
 from ..ids import EventId, ToolCallId
 from .model import Cycles, Item, RequestCycle
@@ -69,7 +70,7 @@ def _call_line(call: Call, files: Files) -> str:
     looked_at = ", ".join(files.get(call.call.tool_call_id, ()))
     text = _line(f"You ran {call.call.tool} ({status}): ", str(call.call.arguments.get("source", call.call.arguments)))
     if call.result is not None and call.result.status == "error":
-        text += f" -> {_cut(call.result.text.strip().rpartition(chr(10))[2])}"
+        text += f" -> {cut_line(call.result.text.strip().rpartition(chr(10))[2], LINE_CHARS)}"
     return f"{text} [{looked_at}]" if looked_at else text
 
 
@@ -86,8 +87,4 @@ def _stray_lines(item: Item) -> list[str]:
 
 
 def _line(head: str, text: str) -> str:
-    return head + _cut(" ".join(text.split()))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LINE_CHARS else f"{text[: LINE_CHARS - 4]} ..."
+    return head + cut_line(" ".join(text.split()), LINE_CHARS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from msgspec import field
 
@@ -16,9 +16,8 @@ from ..execution import (
     StatementKind,
 )
 from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
+from ..text import title
 from .base import Event
-
-TITLE_CHARS: Final = 80
 
 
 class StatementRecorded(Event, frozen=True, kw_only=True):
@@ -44,9 +43,8 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The first line that says something, at most 80 characters."""
-        line = next((line.strip() for line in self.source.splitlines() if line.strip()), "(empty)")
-        return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
+        """`text.title` of the source."""
+        return title(self.source, "(empty)")
 
 
 class ExecutionStarted(Event, frozen=True, kw_only=True):

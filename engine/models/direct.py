@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from ..cutting import cut_end
 from ..events.conversation import ToolResult, UserMessage
 from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
 
@@ -72,6 +73,4 @@ class DirectModel:
 
 
 def _echo(text: str) -> str:
-    if len(text) <= ECHO_CHARS:
-        return text or "(no output)"
-    return f"{text[:ECHO_CHARS]}\n... {len(text) - ECHO_CHARS} more characters in the statement's output"
+    return cut_end(text, ECHO_CHARS, "in the statement's output") or "(no output)"

@@ -22,6 +22,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
+from ..cutting import cut_line
 from ..ports import ContextTooLongError, ModelError
 from .provider_failure import ProviderFailure
 
@@ -90,4 +91,4 @@ def _words(error: Exception) -> str:
     text = said if isinstance(said, str) and said.strip() else str(error) or type(error).__name__
     if isinstance(error, ModelHTTPError):
         text = f"{text} (HTTP {error.status_code})"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return cut_line(text, _LONGEST)

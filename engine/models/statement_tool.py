@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from ..cutting import cut_line
+
 STATEMENT_TOOL: Final = "python"
 DESCRIPTION: Final = (
     "Runs one cell of Python in the session's live namespace and returns what it printed, displayed and raised. "
@@ -42,8 +44,9 @@ def source_of(tool: str, arguments: str | dict[str, object] | None) -> str:
         return msgspec.convert(arguments or {}, _Arguments).source
     except (msgspec.MsgspecError, UnicodeError) as error:
         given = arguments if isinstance(arguments, str) else repr(arguments)
-        shown = given if len(given) <= _SHOWN else f"{given[:_SHOWN]}..."
-        return _raising(TypeError, f'arguments must be {{"source": "<a cell of Python>"}}; {error}: {shown}')
+        return _raising(
+            TypeError, f'arguments must be {{"source": "<a cell of Python>"}}; {error}: {cut_line(given, _SHOWN)}'
+        )
 
 
 def _raising(kind: type[Exception], message: str) -> str:

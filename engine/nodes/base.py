@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Concatenate, Final, Literal, ParamSpec, TypeVa
 import msgspec
 import xxhash
 
+from ..cutting import cut_line
 from ..events import Event
 from ..events.nodes import MethodCalled, TickKind
 from ..ids import ObjId
@@ -238,8 +239,8 @@ class NodeBase(ABC):
                 obj_id=self._obj_id,
                 obj_type=self.obj_type,
                 method=method,
-                args=tuple(map(_short_repr, args)),
-                kwargs={name: _short_repr(value) for name, value in kwargs.items()},
+                args=tuple(cut_line(repr(value), _LONGEST_REPR) for value in args),
+                kwargs={name: cut_line(repr(value), _LONGEST_REPR) for name, value in kwargs.items()},
                 before_digest=before,
                 after_digest=self.digest(),
             )
@@ -259,8 +260,3 @@ class NodeBase(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.obj_type} {self.title} {self.mode} tokens={self._tokens!r}>"
-
-
-def _short_repr(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_REPR else text[: _LONGEST_REPR - 3] + "..."

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import xxhash
 
+from ..text import valid_text
 from ..tokens import Ruler
 
 RevisionState = Literal["text", "binary", "missing", "unreadable", "directory", "too large"]
@@ -92,7 +93,7 @@ def decoded(data: bytes) -> Revision:
 
 def from_text(text: str) -> Revision:
     """The revision of a text that is no file. Lone surrogates become U+FFFD."""
-    clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    clean = valid_text(text)
     return _text(clean, "text", clean.encode())
 
 

@@ -11,6 +11,8 @@ import re
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from ..text import printable
+
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
@@ -57,15 +59,6 @@ def title_of(path: str, cwd: str) -> str:
     root = cwd.rstrip("/") + "/"
     shown = path[len(root) :] if path.startswith(root) and len(path) > len(root) else path
     return printable(shown)
-
-
-def printable(text: str) -> str:
-    """`text` with control characters and lone surrogates escaped, so that it stays on one line."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def is_inside(path: str, directories: tuple[str, ...]) -> bool:

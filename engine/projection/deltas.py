@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..cutting import DOTS
+
 HEADING: Final = "Changed since your last statement:\n"
 _KEPT: Final = 256
 
@@ -82,4 +84,4 @@ def _whole(delta: Delta, names: Mapping[str, str]) -> str:
 
 
 def _left_out(changes: int) -> str:
-    return f"... {changes} {'change' if changes == 1 else 'changes'} not shown for want of room\n" if changes else ""
+    return f"{DOTS} {changes} {'change' if changes == 1 else 'changes'} not shown for want of room\n" if changes else ""

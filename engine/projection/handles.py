@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ..cutting import more
 from ..ports import HandleRow
 
 HEADING: Final = "Handles (name: type, document, mode, lod, tokens used/budget):\n"
@@ -33,17 +34,17 @@ def table(rows: Sequence[HandleRow], budget: int, count: Callable[[str], int]) -
     heading = count(HEADING)
     if not rows or heading + total <= budget:
         return (HEADING + "".join(lines), heading + total) if rows else ("", 0)
-    kept = _chosen(rows, costs, budget - heading - count(_left_out(len(rows))))
+    kept = _chosen(rows, costs, budget - heading - count(_rest(len(rows))))
     if not kept:
-        note = _left_out(len(rows))
+        note = _rest(len(rows))
         return (note, count(note)) if count(note) <= budget else ("", 0)
-    note = _left_out(len(rows) - len(kept))
+    note = _rest(len(rows) - len(kept))
     text = HEADING + "".join(lines[index] for index in kept) + note
     return text, heading + sum(costs[index] for index in kept) + count(note)
 
 
-def _left_out(rows: int) -> str:
-    return f"... {rows} more {'handle' if rows == 1 else 'handles'}\n"
+def _rest(rows: int) -> str:
+    return more(rows, "handle") + "\n"
 
 
 def _chosen(rows: Sequence[HandleRow], costs: Sequence[int], room: int) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ..cutting import between
 from ..events import Event
 from ..events.conversation import AgentText, ToolResult
 from ..view.entries import Summary
@@ -37,5 +38,4 @@ def shortened(text: str, share: float) -> str:
     kept = int(len(text) * share)
     head = int(kept * _HEAD)
     tail = kept - head
-    note = f"\n[... {len(text) - kept:,} characters left out, because the context is full ...]\n"
-    return text[:head] + note + text[len(text) - tail :]
+    return text[:head] + between(len(text) - kept, "because the context is full") + text[len(text) - tail :]

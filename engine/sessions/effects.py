@@ -13,6 +13,7 @@ import anyio
 import msgspec
 import xxhash
 
+from ..cutting import cut_end
 from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import EffectAnswered, EffectRequested
 from ..execution import ExceptionInfo
@@ -113,4 +114,4 @@ def _shown(answer: EffectAnswer) -> str:
     if answer.error is not None:
         return f"{answer.error.type}: {answer.error.message}"
     text = answer.value if isinstance(answer.value, str) else "\n".join(map(str, cast("list[object]", answer.value)))
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}\n... {len(text) - SHOWN_CHARS} more characters"
+    return cut_end(text, SHOWN_CHARS)

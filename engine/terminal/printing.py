@@ -9,6 +9,9 @@ import os
 import re
 from typing import Final
 
+from ..cutting import cut_line
+from ..text import first_line, printable
+
 _UNITS: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """C0 but for tab and newline, DEL, C1, and what turns the direction of the text that follows."""
@@ -29,13 +32,12 @@ def visible_json(text: str) -> str:
 def shown(text: str) -> str:
     r"""One line that any terminal can take: what is not printable or not Unicode is an escape, a newline too."""
     unicode = os.fsencode(text).decode("utf-8", "backslashreplace") if _is_path(text) else text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in unicode)
+    return printable(unicode)
 
 
-def first_line(text: str, width: int) -> str:
+def shown_line(text: str, width: int) -> str:
     """The first line that says something, as `shown` shows it, cut to `width` characters with an ellipsis."""
-    line = shown(next((line.strip() for line in text.splitlines() if line.strip()), ""))
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return cut_line(shown(first_line(text)), width)
 
 
 def size(count: int) -> str:

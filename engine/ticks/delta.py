@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from ..cutting import DOTS, cut_line
 from ..timeline.diff import Opcode, hunks, opcodes
 
 _CONTEXT: Final = 1
@@ -39,20 +40,20 @@ def _within(summary: str, diff: Iterator[str], count: Callable[[str], int], budg
     """As many whole diff lines as fit; that some are left out is said where it fits too."""
     kept = [summary]
     used = count(summary + "\n")
-    cut = False
+    is_cut = False
     for line in diff:
         used += count(line + "\n")
         if used > budget:
-            cut = True
+            is_cut = True
             break
         kept.append(line)
     text = "\n".join(kept)
     # Counted as a whole, because a blank context line may join its neighbours and so make the sum above too low.
-    while len(kept) > 1 and count(text + ("\n...\n" if cut else "\n")) > budget:
+    while len(kept) > 1 and count(text + (f"\n{DOTS}\n" if is_cut else "\n")) > budget:
         kept.pop()
-        cut = True
+        is_cut = True
         text = "\n".join(kept)
-    return text + "\n..." if cut and len(kept) > 1 else text
+    return f"{text}\n{DOTS}" if is_cut and len(kept) > 1 else text
 
 
 def _unified(codes: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
@@ -75,5 +76,4 @@ def _span(start: int, end: int) -> str:
 
 
 def _short(line: str) -> str:
-    line = line.rstrip("\r")
-    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
+    return cut_line(line.rstrip("\r"), _LONGEST_LINE)

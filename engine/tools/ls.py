@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from ..cutting import more
 from .workspace import Workspace
 
 MAX_ENTRIES: Final = 2_000
@@ -26,7 +27,7 @@ def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_ENTRIES
     with os.scandir(path) as entries:
         names = sorted(_name(entry) for entry in entries)
     if len(names) > limit:
-        names = [*names[:limit], f"... {len(names) - limit} more"]
+        names = [*names[:limit], more(len(names) - limit)]
     return names
 
 

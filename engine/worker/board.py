@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
+from ..cutting import more
 from ..events import Event
 from ..events.nodes import NodeChanged
 from ..execution import Display, Location
@@ -27,6 +28,7 @@ from ..ports import Files, HandleRow
 from ..projection.deltas import Delta, DeltaFeed
 from ..projection.handles import line
 from ..projection.tail import assemble
+from ..text import printable
 from ..ticks import run
 
 _LISTED: Final = 20
@@ -65,8 +67,8 @@ class Listing:
         if not self.rows:
             return "no handles; view(path) makes one"
         left = len(self.rows) - _LISTED
-        more = f"... {left} more\n" if left > 0 else ""
-        return ("".join(map(line, self.rows[:_LISTED])) + more).rstrip("\n")
+        rest = more(left, "handle") if left > 0 else ""
+        return ("".join(map(line, self.rows[:_LISTED])) + rest).rstrip("\n")
 
 
 class Board:
@@ -133,7 +135,7 @@ class Board:
             raise TypeError("view() takes a path or an open file, or text=...")
         if not isinstance(text, str | None) or not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
             raise TypeError(f"text= and title= are strings, not {type(text).__name__} and {type(title).__name__}")
-        document = self._documents.of_text(text, source.printable(title)) if text is not None else self._file(path)
+        document = self._documents.of_text(text, printable(title)) if text is not None else self._file(path)
         node = ViewHandle(self._context, document, pos=pos, tokens=tokens, lod=lod, follow=follow)
         self._nodes[node.obj_id] = node
         self._shown[node.obj_id] = _Shown(node)

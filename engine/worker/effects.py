@@ -10,10 +10,10 @@ import builtins
 import threading
 from typing import Protocol
 
+from ..plain_data import clean
 from .guard import ReplayEffect
 from .interrupts import Interrupts
 from .protocol import Answer, Ask, FromWorker, ToWorker
-from .sanitize import sanitize
 
 
 class Transport(Protocol):
@@ -70,7 +70,7 @@ class Effects:
             OSError, ValueError ...: what the host answered, by the name of the builtin exception.
             ReplayEffect: a replay has no recorded answer.
         """
-        clean = sanitize(arguments)
+        sent = clean(arguments)
         # Before the lock, which a fork may have copied in its locked state.
         if not self._transport.ours:
             raise RuntimeError(f"{operation}() needs the session's own process, not one forked from it")
@@ -78,7 +78,7 @@ class Effects:
             if not self._open:
                 raise RuntimeError(f"{operation}() can only be called while a statement runs")
             ordinal, self._ordinal = self._ordinal, self._ordinal + 1
-            answer = self._exchange(ordinal, operation, clean)
+            answer = self._exchange(ordinal, operation, sent)
         if answer.error is not None:
             raise exception_named(answer.error.type, answer.error.message)
         return answer.value

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Final
 
+from ..cutting import cut_middle
 from ..execution import ExceptionInfo, NamespaceDiff
-from .failures import bound, describe_failure
+from .failures import describe_failure
 from .interrupts import Interrupts
 from .namespace import NamespaceWatch
 
@@ -86,7 +87,7 @@ class Executor:
                 exec(body, self._namespace)  # noqa: S102 -- running statements is what this is for
             if tail is not None:
                 value = eval(tail, self._namespace)  # noqa: S307 -- as above
-                result.value = None if value is None else bound(repr(value), VALUE_LIMIT)
+                result.value = None if value is None else cut_middle(repr(value), VALUE_LIMIT)
         finally:
             result.time_ms = (time.perf_counter_ns() - started) / 1e6
 

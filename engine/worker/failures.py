@@ -10,6 +10,7 @@ import os
 import traceback
 from typing import Final
 
+from ..cutting import cut_middle
 from ..execution import ExceptionInfo
 
 MESSAGE_LIMIT: Final = 4096
@@ -20,22 +21,14 @@ _OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LABEL: Final = "<statement "
 
 
-def bound(text: str, limit: int) -> str:
-    """The text within `limit` characters, its middle replaced by a line that counts what is missing."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
-
-
 def describe_failure(error: BaseException) -> ExceptionInfo:
     """Type, message and traceback; whatever the exception's own methods raise becomes part of the message."""
     report = traceback.TracebackException(type(error), error, error.__traceback__, limit=_limit(error), compact=True)
     _strip(report, set())
     return ExceptionInfo(
         type=type(error).__name__,
-        message=bound(_message(error), MESSAGE_LIMIT),
-        traceback=bound("".join(report.format()), TRACEBACK_LIMIT),
+        message=cut_middle(_message(error), MESSAGE_LIMIT),
+        traceback=cut_middle("".join(report.format()), TRACEBACK_LIMIT),
     )
 
 

@@ -14,8 +14,8 @@ from ..events import EVENTS, UNSTAMPED, Event
 from ..events.codec import UndecodableEventError
 from ..events.codec import decode as decode_event
 from ..events.codec import encode as encode_event
+from ..plain_data import clean
 from .protocol import FromWorker, FromZygote, ToWorker, ToZygote
-from .sanitize import sanitize
 
 MAX_FRAME: Final = 64 << 20
 """Bytes of one frame's body, at most, in either direction."""
@@ -37,7 +37,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def frame(message: ToZygote | FromZygote | ToWorker | FromWorker) -> bytes:
-    """The message as bytes to send, sanitized where it has to be.
+    """The message as bytes to send, cleaned where it has to be.
 
     Raises:
         FrameTooLargeError: its encoding exceeds `MAX_FRAME`.
@@ -45,7 +45,7 @@ def frame(message: ToZygote | FromZygote | ToWorker | FromWorker) -> bytes:
     try:
         body = _ENCODER.encode(message)
     except (UnicodeEncodeError, OverflowError):
-        body = _ENCODER.encode(sanitize(message))
+        body = _ENCODER.encode(clean(message))
     if len(body) > MAX_FRAME:
         raise FrameTooLargeError(f"a message of {len(body)} bytes; at most {MAX_FRAME} are sent")
     return len(body).to_bytes(_PREFIX, "little") + body
@@ -121,13 +121,13 @@ def from_worker(body: bytes) -> FromWorker:
 
 
 def pack_events(events: tuple[Event, ...]) -> tuple[bytes, ...]:
-    """Events as JSON, sanitized where they have to be."""
+    """Events as JSON, cleaned where they have to be."""
     packed: list[bytes] = []
     for event in events:
         try:
             packed.append(encode_event(event))
         except (UnicodeEncodeError, OverflowError):
-            packed.append(encode_event(sanitize(event)))
+            packed.append(encode_event(clean(event)))
     return tuple(packed)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import compress, repeat
 from operator import is_not
 
+from ..cutting import ELLIPSIS
 from ..execution import ChangeInfo, NamespaceDiff, TypeInfo
 from .summaries import ATOMS, FIXED, describe, digest
 from .touched import bound_in, names_in, reachable
@@ -87,7 +88,9 @@ class NamespaceWatch:
         value = self._namespace.get(name, _MISSING)
         # Should an interrupt end this, the value is not looked at again: it would hang every later statement too.
         self._unknowable.add(name)
-        self._known[name] = _Known(id(value), value, TypeInfo(type_name=type(value).__name__, short_repr="…"), None)
+        self._known[name] = _Known(
+            id(value), value, TypeInfo(type_name=type(value).__name__, short_repr=ELLIPSIS), None
+        )
         self._seen[name] = value
         known = self._known[name] = _Known(id(value), value, describe(value), digest(value))
         self._unknowable.discard(name)

@@ -16,8 +16,9 @@ from typing import Any, Final, cast
 
 import xxhash
 
+from ..cutting import ELLIPSIS, cut_line
 from ..execution import TypeInfo
-from .sanitize import sanitize_text
+from ..text import valid_text
 
 REPR_LIMIT: Final = 80
 """Characters of a short repr."""
@@ -56,15 +57,14 @@ def short_repr(value: object) -> str:
         raise
     except BaseException as error:
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    text = sanitize_text(_ADDRESS.sub("at 0x…", text))
-    return text if len(text) <= REPR_LIMIT else text[: REPR_LIMIT - 1] + "…"
+    return cut_line(valid_text(_ADDRESS.sub(f"at 0x{ELLIPSIS}", text)), REPR_LIMIT)
 
 
 def _bounded(value: object, depth: int) -> str:
     kind = type(value)
     if kind is str or kind is bytes:
         text = cast(str, value)
-        return repr(text[:REPR_LIMIT]) + ("…" if len(text) > REPR_LIMIT else "")
+        return repr(text[:REPR_LIMIT]) + (ELLIPSIS if len(text) > REPR_LIMIT else "")
     if kind is int and cast(int, value).bit_length() > _INTEGER_BITS:
         return f"<int of {cast(int, value).bit_length()} bits>"
     if kind in _BRACKETS:
@@ -81,20 +81,20 @@ _BRACKETS: Final[dict[type, str]] = {list: "[]", tuple: "()", set: "{}", frozens
 def _container(value: Iterable[object], kind: type, depth: int) -> str:
     first, last = _BRACKETS[kind]
     if not depth:
-        return f"{first}…{last}"
+        return f"{first}{ELLIPSIS}{last}"
     items = [_bounded(item, depth - 1) for item in islice(value, _ITEMS)]
     count = len(cast("list[object]", value))
     if kind is set and not count:
         return "set()"
-    inner = ", ".join((*items, "…") if count > _ITEMS else items) + ("," if kind is tuple and count == 1 else "")
+    inner = ", ".join((*items, ELLIPSIS) if count > _ITEMS else items) + ("," if kind is tuple and count == 1 else "")
     return f"frozenset({first}{inner}{last})" if kind is frozenset else f"{first}{inner}{last}"
 
 
 def _mapping(value: dict[object, object], depth: int) -> str:
     if not depth:
-        return "{…}"
+        return f"{{{ELLIPSIS}}}"
     items = [f"{_bounded(k, depth - 1)}: {_bounded(v, depth - 1)}" for k, v in islice(value.items(), _ITEMS)]
-    return "{" + ", ".join((*items, "…") if len(value) > _ITEMS else items) + "}"
+    return "{" + ", ".join((*items, ELLIPSIS) if len(value) > _ITEMS else items) + "}"
 
 
 # --- digests ---------------------------------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ Takes an array, an object with `messages` or `events`, and objects one after the
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn, cast
 
 from msgspec import Struct, field
 
 from ...errors import InvalidRequestError
+from ...plain_data import DEEPEST, integer, number
+from ...text import valid_text
 
 Fields = dict[str, Any]
 
@@ -24,10 +25,7 @@ _NAMES: Final[dict[type[object], str]] = {
     int: "a number",
     float: "a number",
 }
-_DEPTH: Final = 64
 _LISTS: Final = ("messages", "events")
-_LONG: Final = 1 << 63
-_DIGITS: Final = 20
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -134,16 +132,11 @@ def _type(value: object) -> str:
     return _NAMES.get(type(value), "null")
 
 
-def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _DIGITS and -_LONG <= int(digits) < _LONG else digits
-
-
 def _float(digits: str) -> float | str:
-    value = float(digits)
-    return value if math.isfinite(value) else digits
+    return number(float(digits))
 
 
-_DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_float, parse_constant=str)
+_DECODER: Final = json.JSONDecoder(parse_int=integer, parse_float=_float, parse_constant=_float)
 
 
 class _Cleaner:
@@ -153,8 +146,8 @@ class _Cleaner:
         self.replaced = 0
 
     def clean(self, value: object, place: str, depth: int = 0) -> Any:
-        if depth > _DEPTH:
-            raise InvalidRequestError(f"{place}: the JSON is nested more than {_DEPTH} deep")
+        if depth > DEEPEST:
+            raise InvalidRequestError(f"{place}: the JSON is nested more than {DEEPEST} deep")
         match value:
             case str():
                 return self._text(value)
@@ -167,10 +160,7 @@ class _Cleaner:
                 return value
 
     def _text(self, text: str) -> str:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            clean = "".join(_REPLACEMENT if "\ud800" <= each <= "\udfff" else each for each in text)
-            self.replaced += sum(old != new for old, new in zip(text, clean, strict=True))
-            return clean
-        return text
+        clean = valid_text(text)
+        if clean is not text:
+            self.replaced += clean.count(_REPLACEMENT) - text.count(_REPLACEMENT)
+        return clean

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, cast
 
+from ...cutting import cut_line
 from ...events.conversation import ThinkingBlock
 from .document import Document, Fields, Item
 from .parts import joined
@@ -24,7 +25,7 @@ def role_of(item: Item, roles: Sequence[str]) -> str:
     """The message's role. Raises InvalidRequestError unless it is one of `roles`."""
     role = item.fields.get("role")
     if role not in roles:
-        said = "it has no role" if role is None else f"its role is {str(role)[:80]!r}"
+        said = "it has no role" if role is None else f"its role is {cut_line(str(role), _NAME_CHARS)!r}"
         item.refuse(f"{said}; known are {', '.join(roles)}")
     return str(role)
 
@@ -33,7 +34,7 @@ def note_unread(fields: Fields, read: Collection[str], report: Report, where: st
     """Counts the fields that hold something and that nobody reads."""
     for key, value in fields.items():
         if key not in read and value is not None and value is not False and value not in ("", [], {}):
-            report.ignored[f"{key[:_NAME_CHARS]} {where}"] += 1
+            report.ignored[f"{cut_line(key, _NAME_CHARS)} {where}"] += 1
 
 
 def system(item: Item, writer: Writer) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from ...cutting import cut_line
 from ...events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ...ids import EventId
 from .document import Document, Fields, Item
@@ -22,6 +23,7 @@ from .writer import Reply, Writer
 NAME: Final = "openhands"
 TITLE: Final = "OpenHands events"
 _FINISH: Final = "finish"
+_NAME_CHARS: Final = 80
 _ENTRIES: Final = (UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult)
 
 
@@ -50,7 +52,7 @@ class _Reader:
         self._note_branch(item.fields.get("parent_id"))
         row = _ROWS.get(kind)
         if row is None:
-            self.writer.report.ignored[kind[:80]] += 1
+            self.writer.report.ignored[cut_line(kind, _NAME_CHARS)] += 1
             return
         before = len(self.writer)
         row(self, item)
@@ -93,7 +95,9 @@ class _Reader:
         elif role == "user":
             self.writer.user(text)
         else:
-            item.refuse(f"the role of its llm_message is {str(role)[:80]!r}; known are user, assistant")
+            item.refuse(
+                f"the role of its llm_message is {cut_line(str(role), _NAME_CHARS)!r}; known are user, assistant"
+            )
 
     def action(self, item: Item) -> None:
         fields = item.fields

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
+from ...cutting import cut_line
 from ...errors import InvalidRequestError
 from .document import Fields
 from .report import Report
@@ -51,8 +52,8 @@ def text_of(part: Fields, report: Report) -> str:
         if word in name:
             report.noted[f"{word} parts"] += 1
             return f"[{word}{_detail(describe(part))}]"
-    report.noted[f"{name[:_NAME_CHARS]} parts"] += 1
-    return f"[{name[:_NAME_CHARS]}: left out]"
+    report.noted[f"{cut_line(name, _NAME_CHARS)} parts"] += 1
+    return f"[{cut_line(name, _NAME_CHARS)}: left out]"
 
 
 def joined(content: object, place: str, report: Report) -> str:
@@ -111,4 +112,4 @@ def _first(fields: Fields, *keys: str) -> str:
 
 def _detail(text: str) -> str:
     line = " ".join(text.split())
-    return f": {line[:_NOTE_CHARS]}" if line else ""
+    return f": {cut_line(line, _NOTE_CHARS)}" if line else ""

@@ -34,12 +34,12 @@ from ...events.conversation import (
 from ...events.session import SessionOpened, TitleChanged
 from ...ids import EventId, LlmResponseId, Seq, ToolCallId
 from ...minter import Minter
+from ...text import title
 from .document import loads
 from .report import Report
 
 SYSTEM_URI: Final = "import:system-prompt"
 _NOBODY: Final = "[the conversation holds no message of a user]"
-_TITLE_CHARS: Final = 80
 _COUNTED: Final[dict[type[Event], str]] = {
     UserMessage: "user messages",
     AgentText: "agent texts",
@@ -165,17 +165,16 @@ class Writer:
     def finish(self) -> Imported:
         """The log. A run that the conversation leaves open is interrupted."""
         self.pause()
-        title = self._title()
-        if title is not None:
-            self._add(TitleChanged(title=title))
+        name = self._title()
+        if name is not None:
+            self._add(TitleChanged(title=name))
         if self._system:
             self._attach("\n\n".join(self._system))
-        return Imported(tuple(self._events), title, self.report)
+        return Imported(tuple(self._events), name, self.report)
 
     def _title(self) -> str | None:
-        texts = (event.text for event in self._events if isinstance(event, UserMessage))
-        lines = (line.strip() for text in texts for line in text.splitlines())
-        return next((line[:_TITLE_CHARS].replace("\0", " ") for line in lines if line), None)
+        titles = (title(event.text, "") for event in self._events if isinstance(event, UserMessage))
+        return next(filter(None, titles), None)
 
     def _attach(self, text: str) -> None:
         kept = Attachment(uri=SYSTEM_URI, name="system prompt", media_type="text/plain", text=text)

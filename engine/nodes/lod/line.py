@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ...cutting import left_out
 from ...tokens import Ruler
 from ..position import Place
 from ..revision import Revision
@@ -64,8 +65,8 @@ class Lines:
     def _part(self, index: int, start: int, size: int) -> str:
         line = self.lines[index]
         after = len(line) - start - size
-        lead = f"[{start} chars cut] " if start else ""
-        trail = f" [{after} chars cut]" if after else ""
+        lead = f"[{left_out(start)}] " if start else ""
+        trail = f" [{left_out(after)}]" if after else ""
         return f"{self._gutter(index)}{lead}{line[start : start + size]}{trail}\n"
 
 

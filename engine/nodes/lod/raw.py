@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ...cutting import DOTS
 from ...tokens import Ruler
 from ..position import Place
 from ..rendered import RenderedView
@@ -38,7 +39,7 @@ def render(revision: Revision, place: Place, budget: int, count: Callable[[str],
     """The excerpt. Never over `budget` tokens; empty where not even "..." fits."""
     if not revision.lines:
         short = "(empty)" if revision.has_content else f"({revision.state})"
-        return _fitting((revision.notice, short, "..."), budget, count)
+        return _fitting((revision.notice, short, DOTS), budget, count)
     preface = revision.notice + "\n" if revision.notice else ""
     room = budget - count(preface)
     sheet = _Sheet(*measured(revision, count), place, count)
@@ -66,8 +67,8 @@ def _stub(sheet: _Sheet, budget: int) -> RenderedView:
         number = sheet.place.line + 1
         return RenderedView(text=part, tokens=sheet.count(part), first_line=number, last_line=number)
     noun = "line" if sheet.length == 1 else "lines"
-    more = f"... {sheet.length} {noun}, of which none fits {budget} tokens"
-    return _fitting((more, f"... {sheet.length} {noun}", "..."), budget, sheet.count)
+    more = f"{DOTS} {sheet.length} {noun}, of which none fits {budget} tokens"
+    return _fitting((more, f"{DOTS} {sheet.length} {noun}", DOTS), budget, sheet.count)
 
 
 def _fitting(candidates: tuple[str, ...], budget: int, count: Callable[[str], int]) -> RenderedView:
@@ -79,7 +80,7 @@ def _fitting(candidates: tuple[str, ...], budget: int, count: Callable[[str], in
 
 
 def _marker(lines: int, side: str) -> str:
-    return f"... {lines} {'line' if lines == 1 else 'lines'} {side}\n" if lines else ""
+    return f"{DOTS} {lines} {'line' if lines == 1 else 'lines'} {side}\n" if lines else ""
 
 
 def _excerpt(sheet: _Sheet, budget: int, *, marked: bool) -> RenderedView | None:

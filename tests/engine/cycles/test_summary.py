@@ -56,7 +56,7 @@ def test_each_step_is_a_line() -> None:
         "The user asked: second",
     )
     assert lines[-1].startswith("You said: xxx")
-    assert lines[-1].endswith(" ...")
+    assert lines[-1].endswith("x…")
     assert len(lines[-1]) <= LINE_CHARS + len("You said: ")
 
 

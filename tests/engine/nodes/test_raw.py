@@ -122,9 +122,9 @@ def test_another_budget_on_the_same_revision_counts_no_line_twice() -> None:
 def test_a_line_longer_than_the_budget_is_cut_and_says_so() -> None:
     revision = from_text("short\n" + "word " * 500 + "\nshort")
     rendered = _render(revision, "2:1000", 60)
-    assert re.fullmatch(r"2\t\[\d+ chars cut\] .* \[\d+ chars cut\]\n", rendered.text)
-    cut = sum(map(int, re.findall(r"\[(\d+) chars cut\]", rendered.text)))
-    shown = re.sub(r" ?\[\d+ chars cut\] ?", "", rendered.text.partition("\t")[2]).rstrip("\n")
+    assert re.fullmatch(r"2\t\[\d+ characters left out\] .* \[\d+ characters left out\]\n", rendered.text)
+    cut = sum(map(int, re.findall(r"\[(\d+) characters left out\]", rendered.text)))
+    shown = re.sub(r" ?\[\d+ characters left out\] ?", "", rendered.text.partition("\t")[2]).rstrip("\n")
     assert 2500 - cut - 2 <= len(shown) <= 2500 - cut
 
 
@@ -132,7 +132,7 @@ def test_a_huge_single_line_is_shown_in_part_around_the_column_even_with_all() -
     revision = from_text("".join(f"{number:08d}" for number in range(125_000)))
     rendered = _render(revision, "1:500000", UNBOUNDED)
     assert f"{500_000 // 8:08d}" in rendered.text
-    assert "chars cut" in rendered.text
+    assert "characters left out" in rendered.text
     assert len(rendered.text) < 2_100
 
 

@@ -21,10 +21,10 @@ def test_the_limit_makes_all_fit_wherever_any_limit_does(costs: list[int], room:
 
 @given(st.text(), st.floats(0, 1))
 def test_a_shortened_text_has_its_ends_and_says_what_is_missing(text: str, share: float) -> None:
-    head, _, rest = shortened(text, share).partition("\n[... ")
-    count, _, tail = rest.partition(" characters left out, because the context is full ...]\n")
-    if "\n[... " not in text:
+    head, _, rest = shortened(text, share).partition("\n... ")
+    missing, _, tail = rest.partition(" left out, because the context is full ...\n")
+    if "\n... " not in text:
         assert text.startswith(head)
         assert text.endswith(tail)
-        assert len(head) + len(tail) + int(count.replace(",", "")) == len(text)
+        assert len(head) + len(tail) + int(missing.split()[0]) == len(text)
         assert len(head) + len(tail) == int(len(text) * share)

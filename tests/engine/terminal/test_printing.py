@@ -14,7 +14,7 @@ from engine.events.conversation import UserMessage as Said
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.execution import Captured
 from engine.ids import EventId, ExecutionId, MessageId, Seq, StatementId, ToolCallId
-from engine.terminal.printing import first_line, shown, visible, visible_json
+from engine.terminal.printing import shown, shown_line, visible, visible_json
 from tests.support.commands import Home
 from tests.support.stores import row
 
@@ -120,5 +120,5 @@ def test_texts_keep_their_lines_and_what_is_one_line_does_not() -> None:
     assert shown("/caf\udce9") == "/caf\\xe9"
     assert shown("\ud800") == "\\ud800"
     assert json.loads(visible_json(json.dumps("\x7f\x9b\u202e", ensure_ascii=False))) == "\x7f\x9b\u202e"
-    assert first_line("\n  one \ntwo", 10) == "one"
-    assert first_line("0123456789a", 10) == "012345678…"
+    assert shown_line("\n  one \ntwo", 10) == "one"
+    assert shown_line("0123456789a", 10) == "012345678…"

@@ -156,7 +156,7 @@ def test_the_listing_is_a_few_lines_with_names(desk: Desk) -> None:
     lines = repr(desk.board.ls()).splitlines()
     assert lines[0].startswith("one: view text, paused, lod 0, 3/2000")
     assert len(lines) == 21
-    assert lines[-1] == "... 10 more"
+    assert lines[-1] == "... 10 more handles"
 
 
 def test_rows_say_all_as_zero_and_carry_exact_tokens(desk: Desk) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from engine.worker.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, bound, describe_failure
+from engine.worker.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe_failure
 
 
 def raised(source: str) -> BaseException:
@@ -32,8 +32,3 @@ def test_groups_and_cyclic_contexts_are_described() -> None:
     a, b = ValueError("a"), ValueError("b")
     a.__context__, b.__context__ = b, a
     assert describe_failure(a).message == "a"
-
-
-def test_bound_counts_what_is_missing() -> None:
-    assert bound("abc", 10) == "abc"
-    assert "\n... 90 characters left out ...\n" in bound("x" * 100, 10)

@@ -1,3 +1,5 @@
+"""Values made fit for every encoder, in one spelling, and refused where they are no plain data."""
+
 from __future__ import annotations
 
 import math
@@ -10,9 +12,9 @@ from hypothesis import strategies as st
 from engine.events.codec import decode
 from engine.events.execution import NamesRebound
 from engine.execution import ExceptionInfo
+from engine.plain_data import clean, integer, number
 from engine.worker.framing import frame, from_worker, pack_events
 from engine.worker.protocol import Ran
-from engine.worker.sanitize import sanitize, sanitize_text
 
 TEXT = st.text(st.characters(codec=None, categories=None))  # lone surrogates included
 PLAIN = st.recursive(
@@ -24,22 +26,15 @@ PLAIN = st.recursive(
 
 @given(PLAIN)
 def test_whatever_is_plain_can_be_encoded_afterwards_and_stays_as_it_is(value: object) -> None:
-    clean = sanitize(value)
-    msgspec.msgpack.encode(clean)
-    assert sanitize(clean) == clean
-
-
-@given(TEXT)
-def test_only_lone_surrogates_are_replaced(text: str) -> None:
-    clean = sanitize_text(text)
-    assert len(clean) == len(text)
-    for before, after in zip(text, clean, strict=True):
-        assert after == ("\ufffd" if "\ud800" <= before <= "\udfff" else before)
+    cleaned = clean(value)
+    msgspec.msgpack.encode(cleaned)
+    msgspec.json.encode(cleaned)
+    assert clean(cleaned) == cleaned
 
 
 def test_numbers_that_no_encoder_takes_become_tagged_texts() -> None:
     big = 1 << 70
-    assert sanitize([big, -big, math.nan, math.inf, -math.inf, 2**64 - 1, -(2**63), 1.5]) == [
+    assert clean([big, -big, math.nan, math.inf, -math.inf, 2**64 - 1, -(2**63), 1.5]) == [
         f"int:{big}",
         f"int:-{big}",
         "float:nan",
@@ -49,18 +44,31 @@ def test_numbers_that_no_encoder_takes_become_tagged_texts() -> None:
         -(2**63),
         1.5,
     ]
-    assert sanitize(10**5000).startswith("int:0x")
+    assert clean(10**5000).startswith("int:0x")
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**19, 10**300, -(10**20)])
+def test_an_integer_is_spelled_alike_wherever_it_was_read(value: int) -> None:
+    assert integer(str(value)) == number(value)
+
+
+def test_more_digits_than_python_converts_are_kept_as_they_are() -> None:
+    assert integer("9" * 5000) == "int:" + "9" * 5000
+
+
+def test_texts_are_made_valid_at_any_depth_keys_too() -> None:
+    assert clean({"\ud800": ["a", ("\udfff",)]}) == {"\ufffd": ["a", ("\ufffd",)]}
 
 
 def test_what_is_no_plain_data_is_refused() -> None:
     for value in (object(), {1: 2}, {1, 2}, [[object()]]):
         with pytest.raises(TypeError):
-            sanitize(value)
+            clean(value)
     nested: list[object] = []
     for _ in range(100):
         nested = [nested]
     with pytest.raises(TypeError, match="64 levels"):
-        sanitize(nested)
+        clean(nested)
 
 
 def test_records_and_events_with_lone_surrogates_are_sent_cleaned() -> None:
