@@ -1,6 +1,7 @@
 """What must not be seen: which variables statements get, and known secret values taken out of texts.
 
-Owns the names that look secret. Must not know sessions. Used by the composition, the journal, imports and `doctor`.
+Owns the names that look secret. Must not know sessions. Used by the composition, logs, the
+journal, imports and `doctor`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Final
+
+from ..events import Event
+from ..events.codec import decode, encode
 
 _ALLOWED: Final = frozenset((
     "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "TMPDIR", "USER", "LOGNAME", "SHELL",
@@ -57,6 +61,12 @@ class Redactor:
     def redact(self, text: str) -> str:
         """The text with every known value replaced by `***`."""
         return self._pattern.sub(HIDDEN, text) if self._pattern else text
+
+    def redact_event(self, event: Event) -> Event:
+        """The event with every known value replaced in all its texts; the event itself where there is none."""
+        data = encode(event).decode()
+        clean = self.redact(data)
+        return event if clean == data else decode(clean)
 
     def redact_piece(self, text: str) -> tuple[str, str]:
         """The same for a text that goes on: what can be shown of it, and the rest, which may be the start of a value.

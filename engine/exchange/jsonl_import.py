@@ -7,11 +7,8 @@ and the store's transaction keeps other writers waiting, and once to write. Call
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from base64 import b64decode
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import IO, Any, Final, NoReturn, cast
 
 from msgspec.structs import replace
@@ -25,6 +22,7 @@ from ..ports import SessionRow, Store
 from ..store.blobs import MAX_BLOB, digest_of, names_in
 from ..store.writable import check_row, encoded_items
 from .jsonl_export import FORMAT, VERSION
+from .spool import rereadable
 
 MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000
 """Bytes of the longest line there can be: the largest blob in base64."""
@@ -54,7 +52,7 @@ def import_lines(store: Store, source: IO[bytes], name: str, new_id: SessionId |
         StoreError: the store cannot take it.
         OSError: it cannot be read, or there is no room for the temporary file.
     """
-    with _twice(source) as lines:
+    with rereadable(source) as lines:
         row = _Reader(lines, name).check(new_id)
         if any(known.session_id == row.session_id for known in store.rows()):
             raise InvalidRequestError(f"there is a session {row.session_id} already; import this one under another id")
@@ -63,17 +61,6 @@ def import_lines(store: Store, source: IO[bytes], name: str, new_id: SessionId |
         reader.header()
         store.add(row, reader.items())
     return store.row(row.session_id)
-
-
-@contextmanager
-def _twice(source: IO[bytes]) -> Generator[IO[bytes]]:
-    if source.seekable():
-        yield source
-        return
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(source, copy)
-        copy.seek(0)
-        yield copy
 
 
 class _Reader:

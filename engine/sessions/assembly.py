@@ -13,7 +13,6 @@ from ..config.project import ProjectEnvironment
 from ..config.secrets import Redactor, allowed_variables
 from ..config.settings import Settings
 from ..events import Event
-from ..events.codec import decode, encode
 from ..ids import Seq, SessionId
 from ..log import EventLog
 from ..minter import Minter
@@ -49,17 +48,11 @@ def assemble(
     history: Sequence[Event] = (),
 ) -> SessionParts:
     """The parts of a session. `history` is what the store holds of it, durable and stamped."""
-
-    def redact(event: Event) -> Event:
-        data = encode(event).decode()
-        clean = surroundings.redactor.redact(data)
-        return event if clean == data else decode(clean)
-
     timeline, policy, view = Timeline(), Policy(), ViewFold()
     log = EventLog(
         surroundings.clock,
         journal.write,
-        redact=redact,
+        redact=surroundings.redactor.redact_event,
         folds=(timeline.apply, policy.apply, view.apply),
         check=view.refusal,
     )

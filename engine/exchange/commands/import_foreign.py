@@ -12,7 +12,6 @@ from ...config.secrets import Redactor
 from ...config.system import SystemClock, SystemEntropy
 from ...errors import InvalidRequestError
 from ...events import Event
-from ...events.codec import decode, encode
 from ...events.session import TitleChanged
 from ...ids import SessionId
 from ...minter import Minter
@@ -48,21 +47,14 @@ def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted, 
     clock = SystemClock()
     minter, now = Minter(clock, SystemEntropy()), clock.now()
     found, imported = read(data, name, Writer(minter, cwd, now), wanted.format)
-    events = _redacted(imported.events)
+    # As the log of a running session does with everything it takes.
+    events = tuple(map(Redactor.of(os.environ).redact_event, imported.events))
     title = next((each.title for each in reversed(events) if isinstance(each, TitleChanged)), None)
     session_id = SessionId(wanted.new_id) if wanted.new_id else minter.session()
     opened.add(SessionRow(session_id=session_id, cwd=cwd, title=title, created_at=now, updated_at=now), events)
     row = opened.row(session_id)
     typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}, from {found.title}")
     _say(imported, events)
-
-
-def _redacted(events: tuple[Event, ...]) -> tuple[Event, ...]:
-    # As the log of a running session does with everything it takes.
-    redactor = Redactor.of(os.environ)
-    written = ((event, encode(event).decode()) for event in events)
-    clean = ((event, json, redactor.redact(json)) for event, json in written)
-    return tuple(event if json == new else decode(new) for event, json, new in clean)
 
 
 def _say(imported: Imported, events: tuple[Event, ...]) -> None:

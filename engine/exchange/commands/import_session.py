@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO, Final
@@ -20,6 +18,7 @@ from ...terminal.printing import shown, size
 from ..foreign import FORMATS
 from ..jsonl_export import FORMAT
 from ..jsonl_import import import_lines
+from ..spool import rereadable
 from .import_foreign import Wanted, import_foreign
 
 OWN: Final = "rewindow"
@@ -64,11 +63,6 @@ def _add(opened: Store, source: IO[bytes], name: str, wanted: Wanted) -> None:
 @contextmanager
 def _source(file: str) -> Generator[IO[bytes]]:
     """The file, to be read from its start as often as needed."""
-    with open(sys.stdin.fileno() if file == "-" else file, "rb", closefd=file != "-") as source:
-        if source.seekable():
-            yield source
-            return
-        with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(source, copy)
-            copy.seek(0)
-            yield copy
+    descriptor = sys.stdin.fileno() if file == "-" else file
+    with open(descriptor, "rb", closefd=file != "-") as stream, rereadable(stream) as source:
+        yield source

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from engine.config.project import find_project_environment
 from engine.config.secrets import Redactor, allowed_variables
+from engine.events.conversation import ToolCall
+from engine.ids import ToolCallId
 
 OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -96,6 +98,19 @@ def test_secret_values_are_hidden_and_short_ones_are_not() -> None:
         redactor.redact("x sk-12345678-longer y sk-12345678 short /home/someone") == "x *** y *** short /home/someone"
     )
     assert Redactor([]).redact("as it was") == "as it was"
+
+
+def test_an_event_loses_secrets_wherever_a_text_of_it_holds_them() -> None:
+    secret = 'a "quoted" secret\n'
+    redactor = Redactor([secret])
+    call = ToolCall(
+        tool_call_id=ToolCallId("c1"), tool="python", arguments={"source": f"x = {secret}", "deep": [secret]}
+    )
+    assert redactor.redact_event(call) == ToolCall(
+        tool_call_id=ToolCallId("c1"), tool="python", arguments={"source": "x = ***", "deep": ["***"]}
+    )
+    harmless = ToolCall(tool_call_id=ToolCallId("c1"), tool="python", arguments={"at": 1})
+    assert redactor.redact_event(harmless) is harmless
 
 
 @given(
