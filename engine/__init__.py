@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from .store import open_store as open_store
     from .text import valid_text as valid_text
     from .timeline.index import Cell as Cell
-    from .tools import TOOLS as TOOLS
+    from .toolbox import TOOLS as TOOLS
 
 __version__ = "0.1.0"
 
@@ -189,7 +189,7 @@ _MODULES: Final = {
     "store": "open_store",
     "text": "valid_text",
     "timeline.index": "Cell",
-    "tools": "TOOLS",
+    "toolbox": "TOOLS",
 }
 """The public names by the module that owns them."""
 _OWNERS: Final = {name: module for module, names in _MODULES.items() for name in names.split()}

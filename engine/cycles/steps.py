@@ -15,11 +15,10 @@ from msgspec import Struct, field
 
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import ToolCallId
+from ..toolbox import TOOLS, GroupName
 from .model import RequestCycle
 
-GroupName = Literal["read-group", "write-group", "bash-group", "other-group"]
-
-GROUPS: Final[dict[str, GroupName]] = {
+_PUBLISHED: Final[dict[str, GroupName]] = {
     "ls": "read-group",
     "read": "read-group",
     "grep": "read-group",
@@ -28,7 +27,9 @@ GROUPS: Final[dict[str, GroupName]] = {
     "edit": "write-group",
     "bash": "bash-group",
 }
-"""The group of each tool that has one; any other tool is in the other-group."""
+"""The names that agents commonly give their tools, as the model of request cycles publishes them."""
+GROUPS: Final[dict[str, GroupName]] = {**_PUBLISHED, **{tool.name: tool.group for tool in TOOLS.values()}}
+"""The group of each tool that has one, other programs' tools too; any other is in the other-group."""
 _STATEMENT: Final = "python"
 
 

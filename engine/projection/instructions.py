@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..toolbox import TOOLS, VIEWS
+
 EXAMPLES: Final = (
-    ('readme = view("README.md", tokens=400)', "a window on a file; its text is in this statement's result"),
-    ('readme.SetPos("12").SetTokens(900)', "move it to line 12, give it more room"),
-    ("readme.Scroll(20)", "20 lines on"),
-    ('readme.Run(freq="Sync")', "follow the file: changes are reported after every statement"),
-    ("readme.Pause()", "keep what it shows"),
-    ("readme.Refresh()", "take the file as it is now"),
-    ("show(readme)", "its text once more"),
-    ("ls()", "every handle"),
-    ('ls(".")', "a directory"),
-    ('text = read("README.md")', "a whole file as a string"),
+    *(example for examples in VIEWS.values() for example in examples),
+    *(example for tool in TOOLS.values() for example in tool.examples),
 )
 
 _HEAD: Final = """\
@@ -31,5 +25,5 @@ changed since your last reply, stand at the end of the newest message.
 
 def instructions(cwd: str) -> str:
     """The instructions for a project in `cwd` (absolute)."""
-    lines = [f"{source:<44}# {comment}" for source, comment in EXAMPLES]
+    lines = [f"{example.source:<44}# {example.comment}" for example in EXAMPLES]
     return f"{_HEAD}\n```python\n" + "\n".join(lines) + f"\n```\nThe project is {cwd}.\n"

@@ -22,7 +22,7 @@ from ..log import EventLog
 from ..minter import Minter
 from ..ports import EffectAnswer, EffectHandler, EffectRequest, Store
 from ..timeline.index import Cell
-from ..tools import TOOLS, Workspace
+from ..tools import Workspace, operation
 
 SHOWN_CHARS = 2_000
 """How much of an answer the tool result on the log repeats; the whole is in the blob."""
@@ -77,15 +77,15 @@ class EffectDesk:
         return handle
 
     async def _perform(self, request: EffectRequest) -> EffectAnswer:
-        tool = TOOLS.get(request.operation)
-        if tool is None:
-            return _failure(ValueError(f"no operation {request.operation!r}; there is {', '.join(TOOLS)}"))
         try:
-            arguments: Any = msgspec.convert(request.arguments, tool.arguments)
+            found = operation(request.operation)
+            arguments: Any = msgspec.convert(request.arguments, found.arguments)
         except msgspec.ValidationError as error:
             return _failure(TypeError(f"{request.operation}(): {error}"))
+        except ValueError as error:
+            return _failure(error)
         try:
-            return EffectAnswer(value=await anyio.to_thread.run_sync(tool.perform, self._workspace, arguments))
+            return EffectAnswer(value=await anyio.to_thread.run_sync(found.perform, self._workspace, arguments))
         except (OSError, ValueError) as error:
             return _failure(error)
 

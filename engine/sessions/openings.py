@@ -7,12 +7,10 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from ..events.conversation import Attachment
-
-INJECTED: Final = frozenset({"view", "show", "ls", "read", "All", "restore_names"})
+from ..toolbox import INJECTED
 
 
 def openings(attachments: Sequence[Attachment], bound: Collection[str] = ()) -> list[str]:

@@ -1,33 +1,35 @@
-"""What the host does for a statement: one file per operation, one row each. The worker asks, the host performs.
+"""What the host does for a statement: one file for each row of `toolbox`, of the same name.
 
-A row names the operation, its ACP-neutral kind, the arguments it takes, and the function that performs it (blocking, so
-that the caller runs it in a thread).
+A file has `Arguments`, a structure with the row's parameters, and `perform(workspace, arguments)`, which returns plain
+data or raises what the statement is to see. It blocks, so its caller runs it in a thread. It is loaded when its tool is
+first called, because a session that is only opened needs none of them. Called by `sessions.effects`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from msgspec import Struct
-
-from . import ls, read
+from ..toolbox import TOOLS
 from .workspace import Workspace
 
-ToolKind = Literal["read", "search", "edit", "execute", "other"]
 
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """How a tool is performed."""
 
-class Tool(Struct, frozen=True):
-    """One operation. `perform` returns plain data or raises what the statement is to see."""
-
-    kind: ToolKind
     arguments: type[Any]
     perform: Callable[[Workspace, Any], object]
 
 
-TOOLS: Final[dict[str, Tool]] = {
-    "ls": Tool("read", ls.Arguments, ls.perform),
-    "read": Tool("read", read.Arguments, read.perform),
-}
+def operation(name: str) -> Operation:
+    """The operation of the tool of that name. Raises ValueError where there is no such tool."""
+    if name not in TOOLS:
+        raise ValueError(f"no operation {name!r}; there is {', '.join(TOOLS)}")
+    module = import_module(f"{__name__}.{name}")
+    return Operation(module.Arguments, module.perform)
 
-__all__ = ["TOOLS", "Tool", "ToolKind", "Workspace"]
+
+__all__ = ["Operation", "Workspace", "operation"]

@@ -14,7 +14,7 @@ MAX_ENTRIES: Final = 2_000
 
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True):
-    path: str = "."
+    path: str
 
 
 def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_ENTRIES) -> list[str]:

@@ -1,4 +1,4 @@
-"""`read(path, start_line=1, end_line=None)`: a text file, or some of its lines, as a string."""
+"""`read(path, start_line=None, end_line=None)`: a text file, or some of its lines, as a string."""
 
 from __future__ import annotations
 

@@ -1,25 +1,21 @@
-"""The names injected into every namespace: the nodes' functions, `ls`, `read`, and `restore_names`.
+"""The names injected into every namespace: the nodes' functions, a function for each tool, and `restore_names`.
 
-Owns which names there are and notices when a statement rebinds them. Must not know how an effect is performed. Built
-by `main`; `namespace` leaves these names out of its diffs.
+Owns their meaning there and notices when a statement rebinds one; which names there are says `toolbox`. Must not know
+how a tool is performed. Built by `main`; `namespace` leaves these names out of its diffs.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from inspect import Parameter as Argument
+from inspect import Signature
+from typing import Final, cast
 
+from ..toolbox import REQUIRED, RESTORE, TOOLS, Tool
 from .board import Board
 
 Ask = Callable[[str, dict[str, object]], object]
-
-
-class Listing(str):
-    """Text that displays as it is, not as a quoted literal."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 class InjectedNames:
@@ -28,17 +24,12 @@ class InjectedNames:
     def __init__(self, board: Board, ask: Ask, namespace: dict[str, object]) -> None:
         self._namespace = namespace
         self._rebound: set[str] = set()
+        proxies = {tool.name: proxy(tool, ask) for tool in TOOLS.values()}
+        entries = proxies["ls"]
 
         def ls(path: str | None = None) -> object:
-            """Without a path: the handles there are. With one: the directory's listing."""
-            if path is None:
-                return board.ls()
-            found = ask("ls", {"path": str(path)})
-            return Listing(found) if isinstance(found, str) else found
-
-        def read(path: str, start_line: int | None = None, end_line: int | None = None) -> object:
-            """The file's text, or its lines from `start_line` to `end_line`, both counted from 1 and included."""
-            return ask("read", {"path": str(path), "start_line": start_line, "end_line": end_line})
+            """Without a path: the handles there are. With one: the entries of that directory."""
+            return board.ls() if path is None else entries(path)
 
         def restore_names() -> None:
             """Gives injected names that were rebound or deleted their meaning back."""
@@ -46,9 +37,9 @@ class InjectedNames:
 
         self.originals: dict[str, object] = {
             **board.names(),
+            **proxies,
             "ls": ls,
-            "read": read,
-            "restore_names": restore_names,
+            RESTORE: restore_names,
         }
         self.restore()
 
@@ -62,3 +53,37 @@ class InjectedNames:
         fresh = tuple(sorted(now - self._rebound))
         self._rebound = now
         return fresh
+
+
+_KIND: Final = Argument.POSITIONAL_OR_KEYWORD
+
+
+def proxy(tool: Tool, ask: Ask) -> Callable[..., object]:
+    """The function that statements call: it has the row's signature and docstring, and asks the host.
+
+    It raises TypeError for arguments that do not go with the signature; the host says what else is wrong with them.
+    """
+    signature = Signature(
+        [Argument(each.name, _KIND, default=_default(each.default), annotation=each.type) for each in tool.parameters]
+    )
+
+    def call(*args: object, **kwargs: object) -> object:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{tool.name}(): {error}") from None
+        bound.apply_defaults()
+        return ask(tool.name, {name: _plain(value) for name, value in bound.arguments.items()})
+
+    call.__name__ = call.__qualname__ = tool.name
+    call.__doc__ = tool.doc
+    call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess] -- what `inspect` and `help` read
+    return call
+
+
+def _default(value: object) -> object:
+    return Argument.empty if value is REQUIRED else value
+
+
+def _plain(value: object) -> object:
+    return os.fsdecode(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.tools import TOOLS, Workspace, ls, read
+from engine.tools import Workspace, ls, read
+from engine.tools import operation as operation_of
 
 
 @pytest.fixture
@@ -20,8 +21,8 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def run(workspace: Workspace, operation: str, **arguments: object) -> object:
-    tool = TOOLS[operation]
-    return tool.perform(workspace, tool.arguments(**arguments))
+    found = operation_of(operation)
+    return found.perform(workspace, found.arguments(**arguments))
 
 
 def test_read_gives_the_whole_text_or_lines_of_it(workspace: Workspace) -> None:
@@ -44,9 +45,9 @@ def test_undecodable_bytes_and_names_are_replaced(workspace: Workspace) -> None:
 
 
 def test_ls_marks_directories_and_bounds_its_length(workspace: Workspace) -> None:
-    assert run(workspace, "ls") == ["a.txt", "src/"]
-    assert ls.perform(workspace, ls.Arguments(), limit=2) == ["a.txt", "src/"]
-    assert ls.perform(workspace, ls.Arguments(), limit=1) == ["a.txt", "... 1 more"]
+    assert run(workspace, "ls", path=".") == ["a.txt", "src/"]
+    assert ls.perform(workspace, ls.Arguments(path="."), limit=2) == ["a.txt", "src/"]
+    assert ls.perform(workspace, ls.Arguments(path="."), limit=1) == ["a.txt", "... 1 more"]
 
 
 def test_a_file_too_large_for_a_string_is_refused_with_a_way_out(workspace: Workspace) -> None:

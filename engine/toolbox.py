@@ -1,0 +1,98 @@
+"""The tools of a statement, one row each, and every other name that its namespace begins with.
+
+A row says all there is to say about a tool but how it is performed: that is `engine/tools/<name>.py`, which the worker
+must not import, because it performs I/O. From the row follow the function that statements call (`worker.names`), the
+names that nobody else may take, the step group of its calls, the examples in the instructions, and the kind that
+editors show. Pure. A new tool is a row here and its module.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+ToolKind = Literal["read", "search", "edit", "execute", "other"]
+"""What a tool does, as editors show it."""
+GroupName = Literal["read-group", "write-group", "bash-group", "other-group"]
+"""Where a person looks for a tool's calls among the steps of a request."""
+
+
+class Required(Struct, frozen=True):
+    """The default of a parameter that has none."""
+
+
+REQUIRED: Final = Required()
+
+
+class Parameter(Struct, frozen=True):
+    """One argument of a tool. `type` is what the host takes for it; paths are given as text or as `os.PathLike`."""
+
+    name: str
+    type: Any
+    default: object = REQUIRED
+
+
+class Example(Struct, frozen=True):
+    """A statement that works in a project with a README.md, and what it does in a few words."""
+
+    source: str
+    comment: str
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """One tool. `doc` is what `help` shows: one sentence, more where it is needed."""
+
+    name: str
+    kind: ToolKind
+    group: GroupName
+    parameters: tuple[Parameter, ...]
+    doc: str
+    examples: tuple[Example, ...]
+
+
+_ROWS: Final = (
+    Tool(
+        name="ls",
+        kind="read",
+        group="read-group",
+        parameters=(Parameter("path", str),),
+        doc="The entries of the directory at `path`, directories with a trailing slash.",
+        examples=(Example("ls()", "every handle"), Example('ls(".")', "a directory")),
+    ),
+    Tool(
+        name="read",
+        kind="read",
+        group="read-group",
+        parameters=(
+            Parameter("path", str),
+            Parameter("start_line", int | None, None),
+            Parameter("end_line", int | None, None),
+        ),
+        doc="The file's text, or its lines from `start_line` to `end_line`, both counted from 1 and included.",
+        examples=(Example('text = read("README.md")', "a whole file as a string"),),
+    ),
+)
+
+TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROWS}
+"""The tools by name, in the order in which the instructions show them."""
+
+VIEWS: Final[dict[str, tuple[Example, ...]]] = {
+    "view": (
+        Example('readme = view("README.md", tokens=400)', "a window on a file; its text is in this statement's result"),
+        Example('readme.SetPos("12").SetTokens(900)', "move it to line 12, give it more room"),
+        Example("readme.Scroll(20)", "20 lines on"),
+        Example('readme.Run(freq="Sync")', "follow the file: changes are reported after every statement"),
+        Example("readme.Pause()", "keep what it shows"),
+        Example("readme.Refresh()", "take the file as it is now"),
+    ),
+    "show": (Example("show(readme)", "its text once more"),),
+    "All": (),
+}
+"""The names that the worker's board provides, with their examples."""
+
+RESTORE: Final = "restore_names"
+"""The function that gives all these names their meaning back."""
+
+INJECTED: Final = frozenset((*VIEWS, *TOOLS, RESTORE))
+"""Every name that a namespace begins with."""

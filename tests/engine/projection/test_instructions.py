@@ -1,0 +1,36 @@
+"""The instructions are short, and what they show works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from engine.projection.instructions import EXAMPLES, instructions
+from engine.tokens import count
+from engine.toolbox import INJECTED
+from engine.tools import Workspace, operation
+from engine.worker.names import InjectedNames
+from tests.support.boards import Desk
+
+
+def test_the_instructions_are_under_900_tokens_and_show_every_example() -> None:
+    text = instructions("/home/someone/project")
+    assert count(text) < 900
+    assert all(example.source in text and example.comment in text for example in EXAMPLES)
+    shown = " ".join(example.source for example in EXAMPLES)
+    assert all(f"{name}(" in shown for name in INJECTED - {"All", "restore_names"})
+
+
+def test_every_example_runs_in_a_project_with_a_readme(tmp_path: Path) -> None:
+    desk, workspace = Desk(tmp_path), Workspace(str(tmp_path))
+    desk.write("README.md", "line\n" * 60)
+
+    def ask(name: str, arguments: dict[str, object]) -> object:
+        found = operation(name)
+        return found.perform(workspace, msgspec.convert(arguments, found.arguments))
+
+    InjectedNames(desk.board, ask, desk.namespace)
+    for example in EXAMPLES:
+        desk.run(example.source)
+    assert desk.get("text") == "line\n" * 60

@@ -1,0 +1,94 @@
+"""The functions that statements find in their namespace: real ones, with a signature and help."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.toolbox import INJECTED, TOOLS
+from engine.worker.names import InjectedNames
+from tests.support.boards import Desk
+
+Asked = list[tuple[str, dict[str, object]]]
+
+
+class Names:
+    """The injected names over a host that notes what it is asked and answers with the number of questions."""
+
+    def __init__(self, root: Path) -> None:
+        self.asked: Asked = []
+        self.desk = Desk(root)
+        self.namespace: dict[str, Any] = {}
+        self.injected = InjectedNames(self.desk.board, self._answer, self.namespace)
+
+    def _answer(self, operation: str, arguments: dict[str, object]) -> object:
+        self.asked.append((operation, arguments))
+        return len(self.asked)
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Names:
+    return Names(tmp_path)
+
+
+def test_the_namespace_begins_with_exactly_the_names_of_the_toolbox(names: Names) -> None:
+    assert names.namespace.keys() == INJECTED
+
+
+def test_a_call_asks_the_host_with_every_argument_by_name(names: Names) -> None:
+    read = names.namespace["read"]
+    assert read("a", 2) == 1
+    assert read(end_line=3, path="b") == 2
+    assert names.asked == [
+        ("read", {"path": "a", "start_line": 2, "end_line": None}),
+        ("read", {"path": "b", "start_line": None, "end_line": 3}),
+    ]
+
+
+def test_a_path_is_sent_as_text(names: Names) -> None:
+    names.namespace["read"](Path("a") / "b")
+    names.namespace["ls"](Path("src"))
+    assert [arguments["path"] for _, arguments in names.asked] == ["a/b", "src"]
+
+
+@pytest.mark.parametrize(("args", "kwargs"), [((), {}), (("a", 1, 2, 3), {}), (("a",), {"paths": "b"})])
+def test_arguments_that_do_not_go_with_the_signature_are_refused_by_name(
+    names: Names, args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
+    with pytest.raises(TypeError, match=r"^read\(\): "):
+        names.namespace["read"](*args, **kwargs)
+    assert names.asked == []
+
+
+def test_help_shows_the_signature_and_what_the_row_says(names: Names) -> None:
+    read = names.namespace["read"]
+    assert str(inspect.signature(read)) == "(path: str, start_line: int | None = None, end_line: int | None = None)"
+    shown = pydoc.plain(pydoc.render_doc(read))
+    assert "read(path: str, start_line: int | None = None, end_line: int | None = None)" in shown
+    assert TOOLS["read"].doc in shown
+
+
+def test_ls_without_a_path_lists_the_handles_and_asks_nobody(names: Names, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    assert repr(names.namespace["ls"]()).startswith("no handles")
+    handle = names.namespace["view"]("a.txt")
+    assert "a.txt" in repr(names.namespace["ls"]())
+    assert handle.title == "a.txt"
+    assert names.asked == []
+    assert names.namespace["ls"](".") == 1
+
+
+def test_a_rebound_or_deleted_name_is_told_once_and_restored(names: Names) -> None:
+    read = names.namespace["read"]
+    names.namespace["read"] = 5
+    del names.namespace["ls"]
+    assert names.injected.newly_rebound() == ("ls", "read")
+    assert names.injected.newly_rebound() == ()
+    names.namespace["restore_names"]()
+    assert names.namespace["read"] is read
+    assert names.namespace.keys() == INJECTED
+    assert names.injected.newly_rebound() == ()
