@@ -33,6 +33,7 @@ from ..events.conversation import AgentReasoning, AgentText, ThinkingBlock, Tool
 from ..ids import ToolCallId
 from ..view import Window
 from .exchanges import Exchange, exchanges
+from .providers import Provider
 
 CONTINUED: Final = "(continue)"
 """Stands where an API asks for a user's message and there is none: before, between and after replies."""
@@ -45,18 +46,11 @@ _ID_MARK: Final = "|"
 """Between the id of a thinking item and its signature, which is base64 and has none."""
 
 
-class Dialect(Struct, frozen=True, kw_only=True):
-    """What one provider's API makes of a conversation beyond what all of them do.
+class Dialect(Struct, frozen=True):
+    """Whose API a conversation is written for; `system` is what pydantic-ai calls it in messages."""
 
-    `system` is pydantic-ai's name for the provider. `signer` is who signs its thinking, None where nothing signed goes
-    back. `on_calls`: a signature without text belongs to the call (Gemini). `cache_points`: the end of what will be
-    sent again has to be marked (Anthropic).
-    """
-
+    provider: Provider
     system: str
-    signer: str | None = None
-    on_calls: bool = False
-    cache_points: bool = False
 
 
 def signature_of(part: ThinkingPart) -> str | None:
@@ -86,7 +80,7 @@ def to_messages(
             messages += [_request(returns, said), ModelResponse(parts=reply, provider_name=dialect.system)]
             returns, said = [_returned(call, exchange) for call in exchange.calls], []
         said += exchange.said
-    if dialect.cache_points:
+    if dialect.provider.cache_points:
         last = _request(returns, said)
         last.parts = [*last.parts, UserPromptPart([CachePoint(), tail] if tail.strip() else [CachePoint()])]
     else:
@@ -115,7 +109,7 @@ def _reply(exchange: Exchange, dialect: Dialect) -> list[ModelResponsePart]:
     parts: list[ModelResponsePart] = [
         _thinking(block, dialect)
         for block in blocks
-        if _goes_back(block, dialect) and (block.text or not dialect.on_calls)
+        if _goes_back(block, dialect) and (block.text or not dialect.provider.signs_calls)
     ]
     for event in exchange.reply:
         if isinstance(event, AgentText):
@@ -129,9 +123,10 @@ def _reply(exchange: Exchange, dialect: Dialect) -> list[ModelResponsePart]:
 
 
 def _goes_back(block: ThinkingBlock | AgentReasoning, dialect: Dialect) -> bool:
-    if not block.signature or dialect.signer is None or block.provider != dialect.signer:
+    signer = dialect.provider.signer
+    if not block.signature or signer is None or block.provider != signer:
         return False
-    return not dialect.on_calls or _is_base64(_signature(block)[1])
+    return not dialect.provider.signs_calls or _is_base64(_signature(block)[1])
 
 
 def _signature(block: ThinkingBlock | AgentReasoning) -> tuple[str | None, str]:
@@ -156,7 +151,7 @@ def _thinking(block: ThinkingBlock | AgentReasoning, dialect: Dialect) -> Thinki
 def _call(call: ToolCall, dialect: Dialect) -> ToolCallPart:
     part = ToolCallPart(_tool_name(call), dict(call.arguments), _call_id(call.tool_call_id))
     signed = next((block for block in call.thinking if _goes_back(block, dialect) and not block.text), None)
-    if dialect.on_calls and signed is not None:
+    if dialect.provider.signs_calls and signed is not None:
         part.provider_name = dialect.system
         part.provider_details = {"thought_signature": _signature(signed)[1]}
     return part

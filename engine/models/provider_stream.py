@@ -52,13 +52,8 @@ class ProviderClient:
             raise
         except Exception as error:
             raise self._failure(error) from None
-        signer = route.kind if route.signs else None
-        self._dialect = Dialect(
-            system=self._model.system,
-            signer=signer,
-            on_calls=route.signs_calls,
-            cache_points=route.kind == "anthropic",
-        )
+        self._provider = route.provider
+        self._dialect = Dialect(route.provider, self._model.system)
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         """The answer to one request.
@@ -68,7 +63,7 @@ class ProviderClient:
         """
         messages = to_messages(prompt.messages, self._dialect, instructions=prompt.instructions, tail=prompt.tail)
         parameters = ModelRequestParameters(function_tools=[_TOOL])
-        answer = _Answer(self._route.kind if self._route.signs else None)
+        answer = _Answer(self._provider.signer)
         try:
             async with model_request_stream(
                 self._model, messages, model_settings=self._settings(prompt), model_request_parameters=parameters
@@ -90,16 +85,16 @@ class ProviderClient:
             pass
 
     def _failure(self, error: Exception) -> ProviderFailure:
-        return failure_of(error, self._route.name, self._route.variables)
+        return failure_of(error, self._route.name, self._route.provider.variables)
 
     def _settings(self, prompt: Prompt) -> ModelSettings:
         settings: AnthropicModelSettings = {"max_retries": 0}
-        if self._route.parallel_can_be_off:
+        if self._provider.one_call:
             settings["parallel_tool_calls"] = False
         if not prompt.statements:
             # The tool stays declared, because Anthropic wants it as long as the conversation has calls of it.
             settings["tool_choice"] = "none"
-        if self._dialect.cache_points:
+        if self._provider.cache_points:
             settings["anthropic_cache_instructions"] = True
         if self._model.profile.get("anthropic_binds_thinking_blocks"):
             # The tail is never sent twice at one place, so what was thought after it is bound to a prefix that is gone.
