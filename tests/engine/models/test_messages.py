@@ -310,6 +310,7 @@ def test_openai_gets_its_encrypted_reasoning_back_under_its_id(send: Send) -> No
         "type": "reasoning",
     }
     assert [each.get("type") for each in body["input"][2:4]] == ["function_call", "function_call_output"]
+    assert body["parallel_tool_calls"] is False
 
 
 def test_thinking_of_another_provider_is_not_sent_even_as_text(send: Send) -> None:

@@ -353,6 +353,7 @@ async def test_a_cancelled_wait_for_the_first_piece_hangs_up(server: LlmServer) 
         ("openai:gpt-5", "https://eu.api.openai.com/v1", "openai-responses:gpt-5"),
         ("openai:llama3:8b", "http://localhost:11434/v1", "openai-chat:llama3:8b"),
         ("openai:m", "https://notopenai.com/v1", "openai-chat:m"),
+        ("openai:gpt-5", "https://openai.com/v1", "openai-responses:gpt-5"),
         ("openai-responses:m", "http://localhost:1", "openai-responses:m"),
         ("google-gla:gemini-3", None, "google:gemini-3"),
         ("anthropic:claude", None, "anthropic:claude"),
