@@ -9,9 +9,10 @@ stand next to each other and to their neighbours as if it were not there, and is
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import ToolCallId
@@ -63,13 +64,15 @@ class AiBlock(Struct, frozen=True):
 Step = UserStep | AiBlock
 
 
-class _CallDraft(Struct):
+@dataclass(slots=True)
+class _CallDraft:
     call: ToolCall
     result: ToolResult | None = None
     transparent: bool = False
 
 
-class _BlockDraft(Struct):
+@dataclass(slots=True)
+class _BlockDraft:
     text: AgentText | AgentReasoning | None = None
     calls: list[_CallDraft] = field(default_factory=list[_CallDraft])
 

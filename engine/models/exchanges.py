@@ -7,8 +7,7 @@ that made it, once, and nothing stands between. Must not know any API. Called by
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
@@ -19,7 +18,8 @@ from ..view import Summary
 Said = AgentText | AgentReasoning | ToolCall
 
 
-class Exchange(Struct):
+@dataclass(slots=True)
+class Exchange:
     """`reply` is empty only in the first one; `results` are those of its calls; `said` holds no blank texts."""
 
     response: LlmResponseId | None = None

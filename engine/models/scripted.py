@@ -17,7 +17,7 @@ from ..errors import InvalidRequestError
 from ..ports import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta
 
 
-class Reply(msgspec.Struct, forbid_unknown_fields=True):
+class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of the script.
 
     `chunk` cuts text and reasoning into deltas of so many characters (0: one delta), `pause` waits so many seconds

@@ -26,7 +26,7 @@ PARAMETERS: Final[dict[str, object]] = {
 _SHOWN: Final = 200
 
 
-class _Arguments(msgspec.Struct, forbid_unknown_fields=True):
+class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 

@@ -20,9 +20,8 @@ from ..events import Event
 from ..events.nodes import MethodCalled, TickKind
 from ..ids import ObjId
 from ..ticks.result import Frequency, TickResult
-from . import budget
-from .budget import Budget
-from .lod import checked as checked_lod
+from .budget import Budget, checked_budget
+from .lod import checked_lod
 from .rendered import RenderedView
 
 Mode = Literal["paused", "running"]
@@ -91,7 +90,7 @@ class NodeBase(ABC):
     obj_type: ClassVar[str]
 
     def __init__(self, context: NodeContext, *, tokens: Budget, lod: int) -> None:
-        self._tokens = budget.checked(tokens)
+        self._tokens = checked_budget(tokens)
         self._lod = checked_lod(lod)
         self._context = context
         self._running = False
@@ -191,7 +190,7 @@ class NodeBase(ABC):
     @mutating
     def SetTokens(self, tokens: Budget) -> None:
         """Sets the budget: a number of tokens, or All."""
-        self._tokens = budget.checked(tokens)
+        self._tokens = checked_budget(tokens)
         self._touch("policy")
 
     @mutating

@@ -26,7 +26,7 @@ All: Final = AllTokens()
 Budget = int | AllTokens
 
 
-def checked(tokens: object) -> Budget:
+def checked_budget(tokens: object) -> Budget:
     """`tokens` if it is a budget.
 
     Raises:
@@ -39,6 +39,6 @@ def checked(tokens: object) -> Budget:
     raise ValueError(f"tokens={tokens!r}: give a number of tokens from 1 on, or All")
 
 
-def limit(tokens: Budget) -> int:
+def limit_of(tokens: Budget) -> int:
     """The budget as a number of tokens."""
     return UNBOUNDED if isinstance(tokens, AllTokens) else min(tokens, UNBOUNDED)

@@ -21,7 +21,7 @@ class Place(NamedTuple):
     column: int
 
 
-def checked(pos: object) -> Pos:
+def checked_pos(pos: object) -> Pos:
     """`pos` if it has one of the forms above.
 
     Raises:

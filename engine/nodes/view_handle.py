@@ -11,14 +11,12 @@ from typing import ClassVar, Final
 from ..events.nodes import FileChangeKind, TickKind
 from ..ticks.delta import describe
 from ..ticks.result import UNCHANGED, Frequency, SourceChange, TickResult
-from . import budget, position
 from .base import Aspect, NodeBase, NodeContext, mutating
-from .budget import Budget
+from .budget import Budget, checked_budget, limit_of
 from .document import Document
-from .lod import LEVELS
-from .lod import checked as checked_lod
+from .lod import LEVELS, checked_lod
 from .lod.line import measured
-from .position import Place, Pos
+from .position import Place, Pos, checked_pos, resolve
 from .rendered import RenderedView
 from .revision import Revision
 
@@ -46,7 +44,7 @@ class ViewHandle(NodeBase):
         lod: int,
         follow: Frequency | None = None,
     ) -> None:
-        self._pos = position.checked(pos)
+        self._pos = checked_pos(pos)
         self._document = document
         self._revision = document.current
         self._rendered: RenderedView | None = None
@@ -86,7 +84,7 @@ class ViewHandle(NodeBase):
     @property
     def place(self) -> Place:
         """Where the view stands in its revision, line and column counted from 0."""
-        return position.resolve(self._pos, self._revision.lines)
+        return resolve(self._pos, self._revision.lines)
 
     @property
     def title(self) -> str:
@@ -120,13 +118,13 @@ class ViewHandle(NodeBase):
 
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
         level = LEVELS[self._lod if lod is None else checked_lod(lod)]
-        limit = budget.limit(self._tokens if tokens is None else budget.checked(tokens))
+        limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
         return level(self._revision, self.place, limit, self._context.count)
 
     @mutating
     def SetPos(self, pos: Pos) -> None:
         """Moves to "line:col", "line" or a character offset."""
-        self._pos = position.checked(pos)
+        self._pos = checked_pos(pos)
         self._touch("pos")
 
     @mutating

@@ -13,7 +13,7 @@ from .workspace import Workspace
 MAX_ENTRIES: Final = 2_000
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str
 
 

@@ -15,7 +15,7 @@ MAX_BYTES: Final = 8 << 20
 """Larger files have to be read by lines or looked at through a view."""
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Lines count from 1; `end_line` is the last one included."""
 
     path: str

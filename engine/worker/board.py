@@ -17,11 +17,11 @@ from ..events import Event
 from ..events.nodes import NodeChanged
 from ..execution import Display, Location
 from ..ids import ObjId
-from ..nodes import budget, source
+from ..nodes import source
 from ..nodes.base import NodeContext, checked_freq
-from ..nodes.budget import All, Budget
+from ..nodes.budget import All, Budget, checked_budget
 from ..nodes.document import Document, Documents
-from ..nodes.lod import checked as checked_lod
+from ..nodes.lod import checked_lod
 from ..nodes.position import Pos
 from ..nodes.view_handle import ViewHandle
 from ..ports import Files, HandleRow
@@ -146,7 +146,7 @@ class Board:
         if not isinstance(obj, ViewHandle):
             raise TypeError(f"show() takes a handle made by view(), not {type(obj).__name__}")
         lod = None if lod is None else checked_lod(lod)
-        tokens = None if tokens is None else budget.checked(tokens)
+        tokens = None if tokens is None else checked_budget(tokens)
         self._shown[obj.obj_id] = _Shown(obj, lod, tokens)
 
     def _file(self, path: object) -> Document:

@@ -6,9 +6,8 @@ Must not know how any of them is read. Called by `rewindow import`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
-
-from msgspec import Struct
 
 from ...errors import InvalidRequestError
 from . import anthropic, openai, openhands
@@ -16,7 +15,8 @@ from .document import Document, parse
 from .writer import Imported, Writer
 
 
-class Format(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Format:
     """`recognises` says whether a document looks like it; `read` writes it, or raises InvalidRequestError."""
 
     name: str

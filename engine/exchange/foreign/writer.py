@@ -10,9 +10,9 @@ it is kept beside it: as an attachment, with its text, of the first message.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final, Literal, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ...events import Event
@@ -57,7 +57,8 @@ _CAUSES: Final[dict[RunStopReason, StopCause]] = {
 Run = Literal["idle", "asked", "working", "answered"]
 
 
-class Imported(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Imported:
     """A stamped log that begins with SessionOpened, its title, and the report."""
 
     events: tuple[Event, ...]

@@ -19,7 +19,7 @@ Renderer = Callable[[Revision, Place, int, Callable[[str], int]], RenderedView]
 LEVELS: Final[dict[int, Renderer]] = {0: raw.render}
 
 
-def checked(lod: object) -> int:
+def checked_lod(lod: object) -> int:
     """`lod` if there is such a level.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.nodes.position import Place, checked, resolve
+from engine.nodes.position import Place, checked_pos, resolve
 
 _LINES = ["abc", "", "de"]
 
@@ -27,7 +27,7 @@ _LINES = ["abc", "", "de"]
     ],
 )
 def test_positions_mean_lines_and_columns(pos: str | int, place: Place) -> None:
-    assert resolve(checked(pos), _LINES) == place
+    assert resolve(checked_pos(pos), _LINES) == place
 
 
 @pytest.mark.parametrize("pos", ["0:0", "7:3", 12])
@@ -38,4 +38,4 @@ def test_a_position_in_nothing_is_the_start(pos: str | int) -> None:
 @pytest.mark.parametrize("pos", ["class Foo", "", "-1", "1:2:3", "\u0661", -1, 1.5, None, True, "1" * 13])
 def test_what_is_no_position_is_refused_with_the_forms_there_are(pos: object) -> None:
     with pytest.raises(ValueError, match='give "line:col", "line" or a character offset'):
-        checked(pos)
+        checked_pos(pos)
