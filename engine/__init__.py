@@ -81,7 +81,6 @@ if TYPE_CHECKING:
     from .sessions.tickets import Ticket as Ticket
     from .sessions.tickets import TurnEnd as TurnEnd
     from .store import open_store as open_store
-    from .text import valid_text as valid_text
     from .timeline.index import Cell as Cell
     from .toolbox import TOOLS as TOOLS
 
@@ -159,7 +158,6 @@ __all__ = [
     "open_store",
     "result_text",
     "user_text",
-    "valid_text",
 ]
 
 _MODULES: Final = {
@@ -187,7 +185,6 @@ _MODULES: Final = {
     "sessions.subscription": "Subscription",
     "sessions.tickets": "Ticket TurnEnd",
     "store": "open_store",
-    "text": "valid_text",
     "timeline.index": "Cell",
     "toolbox": "TOOLS",
 }

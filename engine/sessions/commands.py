@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..cutting import ELLIPSIS, more
 from ..events import Event
 from ..events.nodes import NodeChanged
 from ..projection.results import result_text
@@ -102,7 +103,7 @@ def _timeline_glance(context: CommandContext, argument: str) -> str:
         return "No statement has run yet."
     lines = [_cell_line(cell) for cell in cells[-SHOWN_STATEMENTS:]]
     if len(cells) > SHOWN_STATEMENTS:
-        lines.insert(0, f"... {len(cells) - SHOWN_STATEMENTS} before these")
+        lines.insert(0, more(len(cells) - SHOWN_STATEMENTS, "statement", "before these"))
     return "\n".join(lines)
 
 
@@ -117,7 +118,7 @@ def _one_statement(cells: Sequence[Cell], argument: str) -> str:
 def _cell_line(cell: Cell) -> str:
     first, _, rest = cell.statement.source.strip().partition("\n")
     status = f"{cell.finished.status}, {cell.finished.time_ms:.0f} ms" if cell.finished else "running"
-    return f"{cell.statement.index}. `{first}{' ...' if rest else ''}` ({status})"
+    return f"{cell.statement.index}. `{first}{f' {ELLIPSIS}' if rest else ''}` ({status})"
 
 
 async def _tick(context: CommandContext, _: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
+from ..cutting import DOTS, left_out
 from ..cycles import CycleFold, summary_lines
 from ..events import Event
 from ..events.conversation import (
@@ -162,8 +163,7 @@ class Condenser:
 
 async def _fitting(environment: Environment, lines: Sequence[str], tokens: int) -> str:
     """The newest lines that fit below the heading, and how many are missing."""
-    left_out = f"... {len(lines)} earlier lines left out"
-    texts = [f"{line}\n" for line in (HEADING.rstrip("\n"), left_out, *lines)]
+    texts = [f"{line}\n" for line in (HEADING.rstrip("\n"), _missing(len(lines)), *lines)]
     heading, note, *costs = (await environment.project(texts, 0)).text_tokens
     first = len(lines)
     room = tokens - heading - note
@@ -171,8 +171,12 @@ async def _fitting(environment: Environment, lines: Sequence[str], tokens: int) 
         first -= 1
     if first == len(lines):
         return ""
-    omitted = [f"... {first} earlier lines left out"] if first else []
+    omitted = [_missing(first)] if first else []
     return HEADING + "\n".join([*omitted, *lines[first:]])
+
+
+def _missing(lines: int) -> str:
+    return f"{DOTS} {left_out(lines, 'earlier line')}"
 
 
 def _earlier(forgotten: Sequence[Event]) -> list[str]:

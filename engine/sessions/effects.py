@@ -22,7 +22,7 @@ from ..log import EventLog
 from ..minter import Minter
 from ..ports import EffectAnswer, EffectHandler, EffectRequest, Store
 from ..timeline.index import Cell
-from ..tools import Workspace, operation
+from ..tools import OPERATIONS, Workspace
 
 SHOWN_CHARS = 2_000
 """How much of an answer the tool result on the log repeats; the whole is in the blob."""
@@ -77,15 +77,15 @@ class EffectDesk:
         return handle
 
     async def _perform(self, request: EffectRequest) -> EffectAnswer:
+        operation = OPERATIONS.get(request.operation)
+        if operation is None:
+            return _failure(ValueError(f"no operation {request.operation!r}; there is {', '.join(OPERATIONS)}"))
         try:
-            found = operation(request.operation)
-            arguments: Any = msgspec.convert(request.arguments, found.arguments)
+            arguments: Any = msgspec.convert(request.arguments, operation.arguments)
         except msgspec.ValidationError as error:
             return _failure(TypeError(f"{request.operation}(): {error}"))
-        except ValueError as error:
-            return _failure(error)
         try:
-            return EffectAnswer(value=await anyio.to_thread.run_sync(found.perform, self._workspace, arguments))
+            return EffectAnswer(value=await anyio.to_thread.run_sync(operation.perform, self._workspace, arguments))
         except (OSError, ValueError) as error:
             return _failure(error)
 

@@ -1,8 +1,7 @@
 """What the host does for a statement: one file for each row of `toolbox`, of the same name.
 
 A file has `Arguments`, a structure with the row's parameters, and `perform(workspace, arguments)`, which returns plain
-data or raises what the statement is to see. It blocks, so its caller runs it in a thread. It is loaded when its tool is
-first called, because a session that is only opened needs none of them. Called by `sessions.effects`.
+data or raises what the statement is to see. It blocks, so its caller runs it in a thread. Called by `sessions.effects`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from ..toolbox import TOOLS
 from .workspace import Workspace
@@ -24,12 +23,12 @@ class Operation:
     perform: Callable[[Workspace, Any], object]
 
 
-def operation(name: str) -> Operation:
-    """The operation of the tool of that name. Raises ValueError where there is no such tool."""
-    if name not in TOOLS:
-        raise ValueError(f"no operation {name!r}; there is {', '.join(TOOLS)}")
+def _operation(name: str) -> Operation:
     module = import_module(f"{__name__}.{name}")
     return Operation(module.Arguments, module.perform)
 
 
-__all__ = ["Operation", "Workspace", "operation"]
+OPERATIONS: Final = {name: _operation(name) for name in TOOLS}
+"""By the names of their tools. Found by name, so that a row and a file are all that a tool needs."""
+
+__all__ = ["OPERATIONS", "Operation", "Workspace"]

@@ -16,9 +16,12 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..cutting import cut_line
+
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
 _IN_MEMORY: Final = (":memory:", "")
+_PATH_CHARS: Final = 200
 
 _FILES: Final = (
     "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.symlink", "os.link", "os.chmod", "os.chown",
@@ -117,7 +120,8 @@ class OutsideGuard:
         check = _STOPPED.get(name)
         if check is None or not check(args):
             return
-        phrase = f"was kept from {name} {_text(args[0])[:200] if args and name in ('open', *_FILES) else ''}".rstrip()
+        path = cut_line(_text(args[0]), _PATH_CHARS) if args and name in ("open", *_FILES) else ""
+        phrase = f"was kept from {name} {path}".rstrip()
         self.stops.append(phrase)
         raise self._refusal(phrase)
 

@@ -210,6 +210,7 @@ PUBLIC = [
     "ToolCallId",
     "TurnEnd",
     "Zygote",
+    "cut_line",
     "load_settings",
     "open_store",
     "result_text",

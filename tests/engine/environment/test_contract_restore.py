@@ -77,6 +77,13 @@ async def test_a_replay_leaves_no_trace(b: AnyBench, tmp_path: Path, source: str
     assert (tmp_path / "f.txt").stat().st_mode == mode
 
 
+async def test_what_a_replay_was_kept_from_is_told_in_bounded_length(b: AnyBench) -> None:
+    restored = await restore(b, past("open('/' + 'g' * 9999, 'w')"))
+    told = [line for line in restored.divergences if "was kept from open /ggg" in line]
+    assert told
+    assert all("g…" in line and line.count("g") < 210 for line in told)
+
+
 async def test_a_replay_does_not_connect(b: AnyBench) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)

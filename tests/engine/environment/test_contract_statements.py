@@ -131,7 +131,7 @@ async def test_effects_are_answered_by_the_host(b: AnyBench) -> None:
 
     outcome = await b.run("r = read('f.txt', 2, end_line=3)\nls('.')", effects=answer)
     assert outcome.status == "ok"
-    assert outcome.value == "a\nb"
+    assert outcome.value == repr("a\nb")
     assert [(e.ordinal, e.operation, e.arguments) for e in asked] == [
         (0, "read", {"path": "f.txt", "start_line": 2, "end_line": 3}),
         (1, "ls", {"path": "."}),

@@ -375,6 +375,15 @@ async def test_who_was_silent_for_as_long_as_one_may_is_not_asked_again(
     assert "openai:m" in str(failed.error)
 
 
+async def test_what_a_provider_says_is_shown_in_bounded_length() -> None:
+    from pydantic_ai.exceptions import ModelHTTPError  # as above
+
+    failed = failure_of(ModelHTTPError(400, "m", {"message": "no " * 1000}), "openai:m", ())
+    assert str(failed.error).startswith("openai:m: no no ")
+    assert str(failed.error).endswith("…")
+    assert len(str(failed.error)) < 600
+
+
 @pytest.mark.parametrize("spec", ["provider", "provider:", "provider:openai", "provider:openai:"])
 async def test_a_spec_without_provider_and_model_is_refused(spec: str) -> None:
     with pytest.raises(InvalidRequestError, match="needs a provider and a model"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic_ai.exceptions import UserError
-from pydantic_ai.models import infer_model
 
 from engine.models.providers import NAMED, PROVIDERS, Provider
 from engine.models.routes import route_to
@@ -37,6 +35,9 @@ def test_only_who_signs_thinking_signs_calls(provider: Provider) -> None:
 def test_the_library_knows_the_provider_and_asks_for_the_same_key(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from pydantic_ai.exceptions import UserError  # only here, because who collects tests need not wait for it
+    from pydantic_ai.models import infer_model
+
     for variable in provider.variables:
         monkeypatch.delenv(variable, raising=False)
     # A provider whose package is not installed says so before it asks for a key; an unknown one says that it is.

@@ -9,7 +9,7 @@ import msgspec
 from engine.projection.instructions import EXAMPLES, instructions
 from engine.tokens import count
 from engine.toolbox import INJECTED
-from engine.tools import Workspace, operation
+from engine.tools import OPERATIONS, Workspace
 from engine.worker.names import InjectedNames
 from tests.support.boards import Desk
 
@@ -27,7 +27,7 @@ def test_every_example_runs_in_a_project_with_a_readme(tmp_path: Path) -> None:
     desk.write("README.md", "line\n" * 60)
 
     def ask(name: str, arguments: dict[str, object]) -> object:
-        found = operation(name)
+        found = OPERATIONS[name]
         return found.perform(workspace, msgspec.convert(arguments, found.arguments))
 
     InjectedNames(desk.board, ask, desk.namespace)

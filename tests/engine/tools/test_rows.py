@@ -10,13 +10,13 @@ import pytest
 import engine.tools
 from engine.cycles.steps import GROUPS
 from engine.toolbox import INJECTED, REQUIRED, TOOLS, VIEWS
-from engine.tools import operation
+from engine.tools import OPERATIONS
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_row_and_its_module_take_the_same_arguments(name: str) -> None:
     row = [(each.name, each.type, each.default) for each in TOOLS[name].parameters]
-    fields = msgspec.structs.fields(operation(name).arguments)
+    fields = msgspec.structs.fields(OPERATIONS[name].arguments)
     taken = [(each.name, each.type, REQUIRED if each.default is msgspec.NODEFAULT else each.default) for each in fields]
     assert row == taken
 
@@ -28,18 +28,12 @@ def test_a_row_is_known_by_its_own_name_and_its_arguments_are_plain(name: str) -
     assert tool.doc
     assert tool.examples
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"nothing of this name": 1}, operation(name).arguments)
+        msgspec.convert({"nothing of this name": 1}, OPERATIONS[name].arguments)
 
 
 def test_there_is_no_module_without_a_row() -> None:
     modules = {module.name for module in pkgutil.iter_modules(engine.tools.__path__)}
     assert modules - {"workspace"} == set(TOOLS)
-
-
-@pytest.mark.parametrize("name", ["", "workspace", "os", "../read", "view"])
-def test_what_is_no_tool_is_not_performed(name: str) -> None:
-    with pytest.raises(ValueError, match="there is ls, read"):
-        operation(name)
 
 
 def test_no_tool_takes_the_name_of_another_injected_name() -> None:

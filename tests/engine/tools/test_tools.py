@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.tools import Workspace, ls, read
-from engine.tools import operation as operation_of
+from engine.tools import OPERATIONS, Workspace, ls, read
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def run(workspace: Workspace, operation: str, **arguments: object) -> object:
-    found = operation_of(operation)
+    found = OPERATIONS[operation]
     return found.perform(workspace, found.arguments(**arguments))
 
 

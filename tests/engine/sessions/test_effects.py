@@ -1,0 +1,61 @@
+"""What the host answers a statement, and what of it goes on the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.events.conversation import ToolResult
+from engine.ids import ExecutionId, ToolCallId
+from engine.log import EventLog
+from engine.minter import Minter
+from engine.ports import EffectAnswer, EffectRequest
+from engine.sessions.effects import SHOWN_CHARS, EffectDesk
+from engine.store.memory import MemoryStore
+from engine.tools import Workspace
+from tests.support.fixed import CountingEntropy, FixedClock
+
+pytestmark = pytest.mark.anyio
+SECONDS = 10.0
+PARENT = ToolCallId("p")
+
+
+async def performed(root: Path, operation: str, **arguments: object) -> tuple[EffectAnswer, ToolResult]:
+    """The answer to one effect, and the result that the log has of it."""
+    clock = FixedClock()
+    log = EventLog(clock, lambda event: None)
+    desk = EffectDesk(log, MemoryStore(clock), Minter(clock, CountingEntropy()), Workspace(str(root)))
+    with anyio.fail_after(SECONDS):
+        answer = await desk.handler(ExecutionId("ex"), PARENT)(
+            EffectRequest(ordinal=0, operation=operation, arguments=arguments)
+        )
+    (result,) = [event for event in log.events if isinstance(event, ToolResult)]
+    return answer, result
+
+
+async def test_a_statement_gets_the_whole_answer_and_the_log_its_beginning(tmp_path: Path) -> None:
+    text = "x" * (SHOWN_CHARS + 5)
+    (tmp_path / "a.txt").write_text(text)
+    answer, result = await performed(tmp_path, "read", path="a.txt")
+    assert answer.value == text
+    assert (result.status, result.parent_id) == ("ok", PARENT)
+    assert result.text == "x" * SHOWN_CHARS + "\n... 5 more characters"
+
+
+@pytest.mark.parametrize("operation", ["", "workspace", "os", "../read", "view"])
+async def test_what_is_no_tool_is_not_performed(tmp_path: Path, operation: str) -> None:
+    answer, result = await performed(tmp_path, operation)
+    assert answer.error is not None
+    assert answer.error.type == "ValueError"
+    assert answer.error.message == f"no operation {operation!r}; there is ls, read"
+    assert result.status == "error"
+
+
+async def test_arguments_of_another_type_are_the_statements_mistake(tmp_path: Path) -> None:
+    answer, result = await performed(tmp_path, "read", path=3)
+    assert answer.error is not None
+    assert answer.error.type == "TypeError"
+    assert answer.error.message.startswith("read(): ")
+    assert result.text.startswith("TypeError: read(): ")
