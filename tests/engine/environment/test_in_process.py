@@ -144,8 +144,10 @@ async def test_statements_of_several_environments_are_interrupted_each_for_itsel
         assert second.environment.alive
 
 
-async def test_the_guard_stands_before_its_own_statement_and_nobody_else(tmp_path: Path) -> None:
-    bytecode = sys.dont_write_bytecode
+async def test_the_guard_stands_before_its_own_statement_and_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     asked = anyio.Event()
     answered = anyio.Event()
 
@@ -167,7 +169,7 @@ async def test_the_guard_stands_before_its_own_statement_and_nobody_else(tmp_pat
                 assert refused.exception.type == "PermissionError"
                 assert sys.dont_write_bytecode
                 answered.set()
-    assert sys.dont_write_bytecode == bytecode
+    assert not sys.dont_write_bytecode
 
 
 async def test_the_builtins_of_the_host_stay_as_they_are(tmp_path: Path) -> None:
