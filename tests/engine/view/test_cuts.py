@@ -70,6 +70,12 @@ def test_no_smaller_prefix_would_do(seed: int, target: int) -> None:
     assert cut == Cut(tuple(range(expected)), sum(costs[:expected]))
 
 
+def test_what_leaves_exactly_the_target_is_enough() -> None:
+    costs = [1_000] * 4
+    assert choose_cut(range(5), costs, 3_000 + allowance(1_000)) == Cut((0,), 1_000)
+    assert choose_cut(range(5), costs, 3_000 + allowance(1_000) - 1) == Cut((0, 1), 2_000)
+
+
 def allowance(freed: int) -> int:
     return Cut((), freed).summary_tokens
 
