@@ -1,38 +1,71 @@
-"""Runs every benchmark, or those named (`python -m benchmarks acp store`), and writes `results/latest.{json,md}`."""
+"""Runs suites and keeps what they find in `results/latest.{json,md}`; those that are not run keep what they had.
+
+`python -m benchmarks` runs all, `python -m benchmarks acp store` some. With `--against DIR`, another checkout with its
+own `.venv`, the same programs measure its code in the same run, taking turns with ours: `new/old` comes first in the
+tables, below 1.00 where this checkout is faster (or smaller). `--quick` shows that everything runs; it keeps nothing.
+"""
 
 from __future__ import annotations
 
-import json
-import platform
+import argparse
 import sys
 import time
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
-from benchmarks.environments import Row, table
+from benchmarks import bench_acp, bench_store, bench_view
+from benchmarks.environments import OURS, Checkout, machine
+from benchmarks.measuring import Setting
+from benchmarks.report import Row, Suite, keep, table
 
-BENCHMARKS = ("acp", "store", "view")
-RESULTS = Path(__file__).parent / "results"
+SUITES: Final[Mapping[str, Callable[[Setting], Sequence[Row]]]] = {
+    "acp": bench_acp.run,
+    "store": bench_store.run,
+    "view": bench_view.run,
+}
+RESULTS: Final = Path(__file__).parent / "results"
 
 
-def main(names: list[str]) -> int:
-    """Exits 1 if a bar is not met, 2 for a name that is none."""
-    unknown = sorted(set(names) - set(BENCHMARKS))
+def main(
+    arguments: Sequence[str],
+    suites: Mapping[str, Callable[[Setting], Sequence[Row]]] = SUITES,
+    place: Path = RESULTS,
+) -> int:
+    """Exits 1 if a bar is not met, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"which; all by default: {', '.join(suites)}")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, with its own .venv")
+    parser.add_argument("--quick", action="store_true", help="few rounds and small sizes; keeps no results")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.suites) - set(suites))
     if unknown:
-        sys.stderr.write(f"no benchmark {', '.join(unknown)}; there is {', '.join(BENCHMARKS)}\n")
-        return 2
-    results: dict[str, list[Row]] = {}
-    for name in names or BENCHMARKS:
+        parser.error(f"there is no suite {', '.join(unknown)}; there is {', '.join(suites)}")
+    against = None if options.against is None else Checkout(options.against.resolve())
+    if against is not None and not Path(against.python).exists():
+        parser.error(f"{against.root} has no .venv; make one there with `make .venv/.installed`")
+    found = _run(options.suites or list(suites), suites, Setting(against, options.quick))
+    if not options.quick:
+        keep(place, found)
+    return 0 if all(row.met is not False for suite in found.values() for row in suite.rows) else 1
+
+
+def _run(
+    names: Sequence[str], suites: Mapping[str, Callable[[Setting], Sequence[Row]]], setting: Setting
+) -> dict[str, Suite]:
+    found: dict[str, Suite] = {}
+    for name in names:
         print(f"\n## {name}\n", flush=True)
-        results[name] = import_module(f"benchmarks.bench_{name}").run()
-        print(table(results[name]), flush=True)
-    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    RESULTS.mkdir(exist_ok=True)
-    text = [f"# Benchmarks\n\n{machine}, {time.strftime('%Y-%m-%d')}. Run them with `make bench`."]
-    text += [f"## {name}\n\n{table(rows)}" for name, rows in results.items()]
-    (RESULTS / "latest.md").write_text("\n\n".join(text) + "\n")
-    (RESULTS / "latest.json").write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
-    return 0 if all(row["met"] is not False for rows in results.values() for row in rows) else 1
+        rows = tuple(suites[name](setting))
+        print(table(rows), flush=True)
+        found[name] = Suite(
+            measured=time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+            commit=OURS.commit,
+            machine=machine(),
+            before=setting.against.commit if setting.against else "",
+            rows=rows,
+        )
+    return found
 
 
 if __name__ == "__main__":

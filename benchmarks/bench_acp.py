@@ -1,47 +1,49 @@
 """`rewindow-acp` over its pipes beside a bare asyncio loop and the Python SDK's echo agent in the same run.
 
-Every figure is taken by the same raw client, alternating between the agents, as a median after a warm-up. The model is
+Every figure is taken by the same raw client, the agents taking turns, as a median after a warm-up. The model is
 `scripted`, which answers at once, so that what is left is our own overhead; the peers answer at once too.
-
-Run as `python -m benchmarks.bench_acp`; `run()` returns the rows for the collected report.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
-from benchmarks.environments import Row, peer_python, table
+from benchmarks.environments import ROOT, measured, peer_python
+from benchmarks.measuring import Figures, Setting, in_turns, row
+from benchmarks.report import Row
 
-HERE = Path(__file__).parent
-OURS = str(Path(sys.executable).parent / "rewindow-acp")
-STARTS = 9
-TURNS = 60
-CHUNKS = 2_000
-SDK = "agent-client-protocol==0.12.1"
+PEERS: Final = ROOT / "benchmarks" / "peers"
+STARTS: Final = 9
+TURNS: Final = 60
+CHUNKS: Final = 2_000
+SDK: Final = "agent-client-protocol==0.12.1"
+
+Commands = Mapping[str, Sequence[str]]
+"""How each agent is started, by the name of its figures."""
 
 
 class Client:
     """A raw client: one line out, lines in until what was waited for."""
 
-    def __init__(self, command: list[str], state_dir: Path, cwd: str) -> None:
+    def __init__(self, command: Sequence[str], state_dir: Path, cwd: str) -> None:
         self.cwd = cwd
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "REWINDOW_STATE_DIR": str(state_dir)},
+            env={**measured(), "REWINDOW_STATE_DIR": str(state_dir)},
         )
         self.ids = 0
 
@@ -89,60 +91,73 @@ class Client:
         self.process.wait(30)
 
 
-def run() -> list[Row]:
+def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
     """One row per bar."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         (place / "project").mkdir()
-        bench = _Bench(place)
-        return [*bench.starts(), *bench.turns(), *bench.stream(), *bench.cancels(), *bench.memory()]
+        bench = _Bench(place, setting)
+        return [*bench.starts(), *bench.turns(), bench.stream(), *bench.cancels(), *bench.memory()]
 
 
 class _Bench:
-    def __init__(self, place: Path) -> None:
+    """Every agent has a state directory of its own; our two checkouts are `ours` and `before`."""
+
+    def __init__(self, place: Path, setting: Setting) -> None:
         self.place = place
+        self.setting = setting
         sdk = peer_python("acp-sdk", SDK)
-        self.bare = [sys.executable, str(HERE / "peers" / "bare_agent.py")]
-        self.sdk = [str(sdk), str(HERE / "peers" / "sdk_agent.py")] if sdk else None
+        self.bare = {"bare": (sys.executable, str(PEERS / "bare_agent.py"))}
+        self.sdk = {"SDK": (str(sdk), str(PEERS / "sdk_agent.py"))} if sdk else {}
 
-    def client(self, command: list[str]) -> Client:
-        return Client(command, self.place / "state", str(self.place / "project"))
+    def ours(self, *arguments: str) -> Commands:
+        return {name: (checkout.agent, *arguments) for name, checkout in self.setting.checkouts.items()}
 
-    def scripted(self, *replies: dict[str, Any]) -> list[str]:
+    def scripted(self, *replies: dict[str, Any]) -> Commands:
         script = self.place / "replies.jsonl"
         script.write_text("\n".join(json.dumps(reply) for reply in replies))
-        return [OURS, "--model", f"scripted:{script}"]
+        return self.ours("--model", f"scripted:{script}")
+
+    def client(self, name: str, command: Sequence[str]) -> Client:
+        return Client(command, self.place / f"state-{name}", str(self.place / "project"))
+
+    @contextmanager
+    def opened(self, commands: Commands) -> Iterator[dict[str, tuple[Client, str]]]:
+        """A client for each agent, with a session."""
+        clients = {name: self.client(name, command) for name, command in commands.items()}
+        try:
+            yield {name: (client, client.open()) for name, client in clients.items()}
+        finally:
+            for client in clients.values():
+                client.close()
 
     def starts(self) -> list[Row]:
-        agents = {"ours": [OURS], "bare": self.bare} | ({"sdk": self.sdk} if self.sdk else {})
-        first: dict[str, list[float]] = {name: [] for name in agents}
-        second: dict[str, list[float]] = {name: [] for name in agents}
-        for turn in range(STARTS + 1):
-            for name, command in agents.items():
-                initialized, opened = self._start(command)
-                if turn:
-                    first[name].append(initialized)
-                    second[name].append(opened)
-        a, b = (_medians(times) for times in (first, second))
-        sdk = a.get("sdk")
-        met = a["ours"] <= 4 * a["bare"] and (sdk is None or a["ours"] <= 0.45 * sdk)
-        peer = f"bare {_ms(a['bare'])}, SDK {_ms(sdk)}"
-        bar = b["ours"] <= a["ours"] + 0.030
+        agents = {**self.ours(), **self.bare, **self.sdk}
+        rounds = self.setting.rounds(STARTS)
+        opened: dict[str, list[float]] = {name: [] for name in agents}
+
+        def start(name: str) -> float:
+            initialized, new = self._start(name, agents[name])
+            opened[name].append(new)
+            return initialized
+
+        first = in_turns({name: name for name in agents}, rounds, start)
+        second = {name: statistics.median(times[1:]) for name, times in opened.items()}
+        sdk = first.get("SDK")
+        met = first["ours"] <= 4 * first["bare"] and (sdk is None or first["ours"] <= 0.45 * sdk)
         return [
-            _row("spawn -> initialize", _ms(a["ours"]), peer, a["ours"] / a["bare"], "<= 4x bare, <= 0.45x SDK", met),
+            _row("spawn -> initialize", first, "<= 4x bare, <= 0.45x SDK", met),
             _row(
                 "spawn -> session/new, back to back",
-                _ms(b["ours"]),
-                f"bare {_ms(b['bare'])}, SDK {_ms(b.get('sdk'))}",
-                b["ours"] / b["bare"],
+                second,
                 "<= the row above + 30 ms",
-                bar,
+                second["ours"] <= first["ours"] + 0.030,
             ),
         ]
 
-    def _start(self, command: list[str]) -> tuple[float, float]:
+    def _start(self, name: str, command: Sequence[str]) -> tuple[float, float]:
         started = perf_counter()
-        client = self.client(command)
+        client = self.client(name, command)
         hello = client.begin("initialize", {"protocolVersion": 1})
         new = client.begin("session/new", {"cwd": client.cwd, "mcpServers": []})
         client.response(hello)
@@ -153,62 +168,50 @@ class _Bench:
         return initialized, opened
 
     def turns(self) -> list[Row]:
-        ours = self.client(self.scripted(*[{"text": "x"}] * (3 * TURNS)))
-        bare = self.client(self.bare)
-        session, other = ours.open(), bare.open()
-        overhead, floor, first = [], [], []
-        for _ in range(TURNS):
-            overhead.append(ours.prompt(session, "go"))
-            floor.append(bare.prompt(other, "go"))
-            started = perf_counter()
-            request = ours.begin_prompt(session, "go")
-            ours.until(lambda message: "agent_message_chunk" in str(message))
-            first.append(perf_counter() - started)
-            ours.response(request)
-        ours.close()
-        bare.close()
-        statement = self._statements()
-        mine, peer, update = _median(overhead), _median(floor), _median(first)
+        rounds = self.setting.rounds(TURNS)
+        with self.opened({**self.scripted(*[{"text": "x"}] * (2 * TURNS + 2)), **self.bare}) as agents:
+            warm = in_turns(agents, rounds, lambda agent: agent[0].prompt(agent[1], "go"))
+            first = in_turns(agents, rounds, self._first_update)
+        with self.opened(self.ours()) as agents:
+            statement = in_turns(agents, rounds, lambda agent: agent[0].prompt(agent[1], "x = 1"))
         return [
-            _row("warm turn overhead", _ms(mine), f"bare {_ms(peer)}", mine / peer, "<= 10 ms", mine <= 0.010),
-            _row("prompt -> first update", _ms(update), f"bare {_ms(peer)}", update / peer, "<= 2 ms", update <= 0.002),
-            _row("warm turn with one statement", _ms(statement), "-", None, "", True),
+            _row("warm turn overhead", warm, "<= 10 ms", warm["ours"] <= 0.010),
+            _row("prompt -> first update", first, "<= 2 ms", first["ours"] <= 0.002),
+            _row("warm turn with one statement", statement, "", None),
         ]
 
-    def _statements(self) -> float:
-        client = self.client([OURS])
-        session = client.open()
-        times = [client.prompt(session, "x = 1") for _ in range(TURNS)]
-        client.close()
-        return _median(times[5:])
+    def _first_update(self, agent: tuple[Client, str]) -> float:
+        client, session = agent
+        started = perf_counter()
+        request = client.begin_prompt(session, "go")
+        client.until(lambda message: "agent_message_chunk" in str(message))
+        took = perf_counter() - started
+        client.response(request)
+        return took
 
-    def stream(self) -> list[Row]:
-        ours = self.client(self.scripted(*[{"text": "x" * CHUNKS, "chunk": 1}] * (STARTS + 2)))
-        bare = self.client(self.bare)
-        session, other = ours.open(), bare.open()
-        mine, peer = [], []
-        for _ in range(STARTS + 1):
-            mine.append(ours.prompt(session, "go"))
-            peer.append(bare.prompt(other, str(CHUNKS)))
-        ours.close()
-        bare.close()
-        a, b = _median(mine[1:]), _median(peer[1:])
-        return [_row(f"{CHUNKS} streamed chunks", _ms(a), f"bare {_ms(b)}", a / b, "<= 2x bare", a <= 2 * b)]
+    def stream(self) -> Row:
+        rounds = self.setting.rounds(STARTS)
+        replies = [{"text": "x" * CHUNKS, "chunk": 1}] * (STARTS + 2)
+        with self.opened({**self.scripted(*replies), **self.bare}) as agents:
+            # The bare agent takes the number of chunks from the prompt; ours does not read it.
+            figures = in_turns(agents, rounds, lambda agent: agent[0].prompt(agent[1], str(CHUNKS)))
+        return _row(f"{CHUNKS} streamed chunks", figures, "<= 2x bare", figures["ours"] <= 2 * figures["bare"])
 
     def cancels(self) -> list[Row]:
-        model = self.client(self.scripted(*[{"text": "x" * 10_000, "chunk": 1, "pause": 0.01}] * 20))
-        statement = self.client([OURS])
-        rows = []
-        for name, client, text, sign, limit in (
-            ("cancel -> cancelled, model call", model, "go", "agent_message_chunk", 0.005),
-            ("cancel -> cancelled, statement", statement, "while True: pass", "in_progress", 0.050),
+        rounds = self.setting.rounds(STARTS)
+        rows: list[Row] = []
+        for name, commands, text, sign, limit in (
+            ("model call", self._endless(), "go", "agent_message_chunk", 0.005),
+            ("statement", self.ours(), "while True: pass", "in_progress", 0.050),
         ):
-            session = client.open()
-            times = [self._cancel(client, session, text, sign) for _ in range(STARTS + 1)][1:]
-            client.close()
-            took = _median(times)
-            rows.append(_row(name, _ms(took), "-", None, f"<= {limit * 1000:.0f} ms", took <= limit))
+            with self.opened(commands) as agents:
+                figures = in_turns(agents, rounds, lambda agent: self._cancel(*agent, text, sign))  # noqa: B023
+            met = figures["ours"] <= limit
+            rows.append(_row(f"cancel -> cancelled, {name}", figures, f"<= {limit * 1000:.0f} ms", met))
         return rows
+
+    def _endless(self) -> Commands:
+        return self.scripted(*[{"text": "x" * 10_000, "chunk": 1, "pause": 0.01}] * 20)
 
     def _cancel(self, client: Client, session: str, text: str, sign: str) -> float:
         request = client.begin_prompt(session, text)
@@ -219,9 +222,23 @@ class _Bench:
         return perf_counter() - started
 
     def memory(self) -> list[Row]:
-        project = self.place / "project"
-        (project / "a.py").write_text("x = 1\n" * 1000)
-        client = self.client([OURS])
+        (self.place / "project" / "a.py").write_text("x = 1\n" * 1000)
+        found = {name: self._memory(name, command) for name, command in self.ours().items()}
+        return [
+            row(
+                f"memory {what}",
+                {name: sizes[index] for name, sizes in found.items()},
+                _mb,
+                bar=f"<= {limit} MB",
+                met=found["ours"][index] <= limit * 1e6,
+            )
+            for index, (what, limit) in enumerate(
+                (("after session/new", 75), ("after a turn with a view", 130), ("of each further session", 15))
+            )
+        ]
+
+    def _memory(self, name: str, command: Sequence[str]) -> tuple[float, float, float]:
+        client = self.client(name, command)
         session = client.open()
         opened = _pss(client.process.pid)
         client.prompt(session, 'view("a.py")')
@@ -231,11 +248,7 @@ class _Bench:
             client.prompt(another, 'view("a.py")')
         each = (_pss(client.process.pid) - turned) / 3
         client.close()
-        return [
-            _row("memory after session/new", _mb(opened), "-", None, "<= 75 MB", opened <= 75e6),
-            _row("memory after a turn with a view", _mb(turned), "-", None, "<= 130 MB", turned <= 130e6),
-            _row("memory of each further session", _mb(each), "-", None, "<= 15 MB", each <= 15e6),
-        ]
+        return opened, turned, each
 
 
 def _pss(pid: int) -> int:
@@ -244,25 +257,15 @@ def _pss(pid: int) -> int:
     return sum(member.memory_full_info().pss for member in [process, *process.children(recursive=True)])
 
 
-def _median(times: list[float]) -> float:
-    return statistics.median(times)
+def _row(name: str, figures: Figures, bar: str, met: bool | None) -> Row:
+    bare = figures.get("bare")
+    ratio = "" if bare is None else f"{figures['ours'] / bare:.2f}"
+    return row(name, figures, _ms, bar=bar, met=met, ratio=ratio)
 
 
-def _medians(times: dict[str, list[float]]) -> dict[str, float]:
-    return {name: _median(values) for name, values in times.items()}
-
-
-def _ms(seconds: float | None) -> str:
-    return "missing" if seconds is None else f"{seconds * 1000:.2f} ms"
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.2f} ms"
 
 
 def _mb(size: float) -> str:
     return f"{size / 1e6:.0f} MB"
-
-
-def _row(name: str, ours: str, peer: str, ratio: float | None, bar: str, met: bool) -> Row:
-    return {"name": name, "ours": ours, "peer": peer, "ratio": ratio and round(ratio, 2), "bar": bar, "met": met}
-
-
-if __name__ == "__main__":
-    print(table(run()))
