@@ -51,7 +51,7 @@ class Editor:
                 if until_running and update.get("status") == "in_progress":
                     return update
             elif "error" in message:
-                raise SystemExit(f"the agent refused: {message['error']['message']}")
+                raise SystemExit(f"the agent answered with an error: {message['error']['message']}")
             else:
                 return message["result"]
 
@@ -76,7 +76,7 @@ class Editor:
         assert self.agent.stdout
         line = self.agent.stdout.readline()
         if not line:
-            raise SystemExit("the agent has left; its stderr is above")
+            raise SystemExit("the agent has ended; its standard error is above")
         return json.loads(line)
 
 
@@ -117,9 +117,9 @@ def main() -> None:
         session = run(Path(scratch))
     say("The session, as `rewindow show` finds it in the store")
     subprocess.run([str(BIN / "rewindow"), "show", session], check=True)
-    say("Where it was saved")
+    say("What `rewindow doctor` says: where sessions are kept, and whether everything is in place")
     subprocess.run([str(BIN / "rewindow"), "doctor"], check=True)
-    print(f"\n  look at it again with: rewindow show {session}")
+    print(f"\n  To look at the session again: rewindow show {session}")
 
 
 def run(scratch: Path) -> str:
@@ -138,12 +138,12 @@ def run(scratch: Path) -> str:
     link = {"type": "resource_link", "uri": notes.as_uri(), "name": "notes.md"}
     editor.prompt(session, 'notes_md.Run(freq="Sync")\nturn.SetPos("60").SetTokens(120)\nls()', link)
 
-    say("The editor saves notes.md; the next statement's tick sees it")
+    say("The editor saves notes.md; the change is reported before the next statement")
     with notes.open("a") as file:
         file.write("It can be rewound.\n")
     editor.prompt(session, "total = sum(range(10)); total")
 
-    say("A statement that never ends is cancelled; what was set before is still there")
+    say("A statement that never ends is cancelled; the names that were set before it are still there")
     editor.begin(
         "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "while True: total += 1"}]}
     )
@@ -155,7 +155,7 @@ def run(scratch: Path) -> str:
     editor.prompt(session, "/timeline")
     editor.prompt(session, "/context")
 
-    say("The agent is killed; a new process resumes the session, and its names are back")
+    say("The agent is killed; a new process resumes the session and rebuilds its names")
     editor.agent.kill()
     editor.agent.wait(10)
     editor = Editor()
