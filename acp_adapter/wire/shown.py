@@ -25,13 +25,11 @@ class FileCall(Struct, frozen=True):
 class Shown(Struct, frozen=True, kw_only=True):
     """`Shown()` is right for a new session and for one that is resumed: nothing is under way in either.
 
-    `calls` are the tool calls of statements that have not ended, `waiting` those of them that have not begun;
-    `unannounced` are calls that nothing was said of, because a statement or a result is still to come; `condensing` is
-    the call that shows the condensation under way.
+    `calls` are the tool calls of statements that have not ended; `unannounced` are calls that nothing was said of,
+    because a statement or a result is still to come; `condensing` is the call that shows the condensation under way.
     """
 
     calls: Mapping[StatementId, ToolCallId] = field(default_factory=dict[StatementId, ToolCallId])
-    waiting: frozenset[ToolCallId] = frozenset()
     unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
     file_call: FileCall | None = None
     condensing: str | None = None

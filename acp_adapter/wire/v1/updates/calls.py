@@ -36,11 +36,10 @@ def answered(event: ToolResult, shown: Shown, facts: Facts) -> Step:
     if call is not None:
         shown = replace(shown, unannounced=_without(shown, event.tool_call_id))
         return shown, [_shown_call(call, facts, status, event.text)]
-    if event.parent_id is None and event.tool_call_id not in shown.waiting:
-        return shown, []  # because the end of what began is announced by ExecutionFinished
     calls = {statement: call for statement, call in shown.calls.items() if call != event.tool_call_id}
-    shown = replace(shown, calls=calls, waiting=shown.waiting - {event.tool_call_id})
-    return shown, [ended_call(event.tool_call_id, status, event.text)]
+    if event.parent_id is None and len(calls) == len(shown.calls):
+        return shown, []  # because the end of what was run is announced by ExecutionFinished
+    return replace(shown, calls=calls), [ended_call(event.tool_call_id, status, event.text)]
 
 
 def _without(shown: Shown, call_id: ToolCallId) -> dict[ToolCallId, ToolCall]:

@@ -48,7 +48,6 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     shown = replace(
         shown,
         calls={**shown.calls, event.statement_id: event.tool_call_id},
-        waiting=shown.waiting | {event.tool_call_id},
         unannounced={other: call for other, call in shown.unannounced.items() if other != event.tool_call_id},
     )
     return shown, [call]
@@ -58,7 +57,7 @@ def _started(event: ExecutionStarted, shown: Shown) -> Step:
     call = shown.calls.get(event.statement_id)
     if call is None:
         return shown, []
-    return replace(shown, waiting=shown.waiting - {call}), [ToolCallUpdate(tool_call_id=call, status="in_progress")]
+    return shown, [ToolCallUpdate(tool_call_id=call, status="in_progress")]
 
 
 def _finished(event: ExecutionFinished, shown: Shown) -> Step:
@@ -74,7 +73,7 @@ def _finished(event: ExecutionFinished, shown: Shown) -> Step:
         raw_output=_record(event),
     )
     calls = {other: id_ for other, id_ in shown.calls.items() if other != event.statement_id}
-    return replace(shown, calls=calls, waiting=shown.waiting - {call}), [update]
+    return replace(shown, calls=calls), [update]
 
 
 def _record(event: ExecutionFinished) -> dict[str, Any]:
