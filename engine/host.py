@@ -24,6 +24,7 @@ from anyio.abc import TaskGroup
 from .config import stages
 from .config.settings import DEFAULT_MODEL, Settings
 from .config.system import SystemClock, SystemEntropy
+from .environment.factory import workers
 from .environment.zygote import Zygote
 from .errors import StoreError
 from .ports import Clock, Entropy, Environment, Model, Store
@@ -69,7 +70,7 @@ class Host:
         if models is None and settings.model != DEFAULT_MODEL:
             self._models()  # so that one that cannot be used is said at once
         self._zygote = Zygote.spawn() if environments is None and zygote is None else zygote
-        self._environments = environments or self._worker
+        self._environments = environments or self._workers()
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._store = store or open_store(settings.state_dir, self._clock)
@@ -136,11 +137,9 @@ class Host:
         with suppress(StoreError):
             self._store.rows()
 
-    def _worker(self) -> Environment:
-        from .environment.worker_environment import WorkerEnvironment  # of the prompt stage
-
+    def _workers(self) -> Callable[[], Environment]:
         assert self._zygote is not None
-        return WorkerEnvironment(self._zygote)
+        return workers(self._zygote)
 
     def _model_of_settings(self) -> Model:
         from .models import make_model  # of the prompt stage

@@ -1,46 +1,36 @@
-"""One session: its log with the folds over it, its queue of requests, and the task that serves them one at a time.
+"""One session, as adapters use it: what there is to see of it, what can be asked of it, and its life.
 
-Owns the order in which requests become turns and what a cancel withdraws. Must not know any protocol, nor how a turn is
-carried out: that is `turns`, loaded with the first request. Made by `assembly`, used by the adapters.
-
-A request is a prompt or a cell, and both wait in one queue, because both need the one namespace. `accept` and `cell`
-register theirs before anything is awaited, so that a cancel which is read after it finds it. What runs is ended by
-telling it to end and waiting until it has: a ticket always ends, with the event that its requester must see last.
+Owns nothing but the connection of its parts: the log with its folds (`parts`), the queue of requests (`requests`), and
+what serves them (`turns`), which is loaded with the first. Must not know any protocol. Made by `registry`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from anyio.abc import TaskGroup
 
-from ..errors import EngineError, SessionBusyError, StatementWithdrawnError, TurnFailedError
+from ..errors import StatementWithdrawnError
 from ..events import AnyEvent, Event
-from ..events.conversation import Attachment, PromptKind, StopCause, UserMessage
+from ..events.conversation import Attachment, PromptKind
 from ..events.execution import ExecutionFinished
-from ..events.session import ConfigChanged, ModeChanged, PromptQueued, PromptWithdrawn, TitleChanged
+from ..events.session import ConfigChanged, ModeChanged
 from ..ids import Seq, SessionId
 from ..ports import Permissions
 from ..timeline.index import Cell
 from ..view import Window
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
+from .requests import RequestQueue
 from .subscription import Subscription
-from .tickets import Ticket, TurnEnd
+from .tickets import Ticket
 
 if TYPE_CHECKING:  # of the prompt stage
     from ..cycles import CycleSummary
     from .projector import Projection
     from .turns import Turns
-
-logger = logging.getLogger(__name__)
-
-MAX_QUEUED: Final = 32
-"""Requests that may wait; a client that sends more is told so."""
 
 
 class Session:
@@ -50,13 +40,7 @@ class Session:
         self._parts = parts
         self._made_turns: Turns | None = None
         self._permissions: Permissions | None = None
-        self._queue: deque[Ticket] = deque()
-        self._running: Ticket | None = None
-        self._steering: list[Ticket] = []
-        self._wake = anyio.Event()
-        self._idle = anyio.Event()
-        self._idle.set()
-        self._closing = False
+        self._requests = RequestQueue(parts, lambda: self._turns)
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -134,7 +118,8 @@ class Session:
             SessionReadOnlyError: nothing can be recorded any more.
         """
         ticket = Ticket(self._parts.minter.message(), text, tuple(attachments), self._kind())
-        return self._take(ticket, wanted)
+        self._requests.take(ticket, wanted)
+        return ticket
 
     async def cell(self, source: str, seconds: float | None = None) -> ExecutionFinished:
         """Runs one statement from outside a turn, in its place in the queue; returns when its record is durable.
@@ -151,7 +136,7 @@ class Session:
             EnvironmentUnavailableError: there is no worker to run it in.
         """
         ticket = Ticket(self._parts.minter.message(), source, (), self._kind(), cell=True, seconds=seconds)
-        self._take(ticket, None)
+        self._requests.take(ticket, None)
         try:
             end = await ticket.end()
         except anyio.get_cancelled_exc_class():
@@ -190,28 +175,25 @@ class Session:
 
     def cancel(self, ticket: Ticket | None = None) -> None:
         """Withdraws what waits, then ends what runs; or only what belongs to `ticket`. Does nothing when idle."""
-        for waiting in [waiting for waiting in self._queue if ticket in (None, waiting)]:
-            self._queue.remove(waiting)
-            self._withdraw(waiting)
-        if self._running is not None and (ticket in (None, self._running) or ticket in self._steering):
-            self._turns.cancel()
+        self._requests.cancel(ticket)
+
+    def _kind(self) -> PromptKind:
+        return "follow_up" if self._requests.is_busy else "direct"
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
     def start(self, tasks: TaskGroup) -> None:
         """Begins to serve requests."""
-        tasks.start_soon(self._serve)
+        tasks.start_soon(self._requests.serve)
 
     def begin_close(self) -> None:
         """Takes no request any more and cancels those there are; at once, like `accept`."""
-        self._closing = True
-        self.cancel()
-        self._wake.set()
+        self._requests.begin_close()
 
     async def close(self) -> None:
         """Begins to close, waits until nothing runs any more, and frees what was used. Idempotent."""
         self.begin_close()
-        await self._idle.wait()
+        await self._requests.idle()
         if self._made_turns is not None:
             await self._made_turns.close()
         self._parts.journal.close()
@@ -224,128 +206,3 @@ class Session:
             self._made_turns = Turns(self._parts)
             self._made_turns.attach(self._permissions)
         return self._made_turns
-
-    # --- the queue ----------------------------------------------------------------------------------------------------
-
-    def _kind(self) -> PromptKind:
-        return "follow_up" if self._is_busy else "direct"
-
-    @property
-    def _is_busy(self) -> bool:
-        return self._running is not None or bool(self._queue)
-
-    def _take(self, ticket: Ticket, wanted: PromptKind | None) -> Ticket:
-        if self._closing:
-            raise SessionBusyError(f"session {self.session_id} is closed; load it again")
-        if len(self._queue) >= MAX_QUEUED:
-            raise SessionBusyError(f"{MAX_QUEUED} prompts wait already; cancel, or wait for their turns")
-        if self._parts.journal.failure is not None:
-            raise self._parts.journal.failure
-        if self._is_busy:
-            if not ticket.cell and (self._answered_at_once(ticket) or (self._steers(wanted) and self._steer(ticket))):
-                return ticket
-            self._parts.log.append(PromptQueued(message_id=ticket.message_id, text=ticket.text))
-        self._queue.append(ticket)
-        self._idle = anyio.Event()
-        self._wake.set()
-        return ticket
-
-    def _answered_at_once(self, ticket: Ticket) -> bool:
-        """Whether it asked for what can be answered while a turn is running; nothing of that is recorded."""
-        answered = self._turns.answer_at_once(ticket.text, ticket.message_id)
-        if answered:
-            ticket.finish(self._end_of("end_turn"))
-        return answered
-
-    def _steers(self, wanted: PromptKind | None) -> bool:
-        return wanted == "steer" or (wanted is None and self.options.values["while_running"] == "steer")
-
-    def _steer(self, ticket: Ticket) -> bool:
-        message = UserMessage(
-            message_id=ticket.message_id, text=ticket.text, prompt_kind="steer", attachments=ticket.attachments
-        )
-        if not self._turns.steer(message):
-            return False
-        self._steering.append(ticket)
-        return True
-
-    def _withdraw(self, ticket: Ticket) -> None:
-        failure: EngineError | None = None
-        try:
-            if ticket.prompt_kind == "follow_up":
-                self._parts.log.append(PromptWithdrawn(message_id=ticket.message_id))
-        except EngineError as error:
-            failure = error
-        ticket.finish(self._end_of("cancelled", failure=failure))
-
-    async def _serve(self) -> None:
-        while not self._closing:
-            while self._queue:
-                await self._serve_one(self._queue.popleft())
-            self._idle.set()
-            self._wake = anyio.Event()
-            if not self._closing:
-                await self._wake.wait()
-        self._idle.set()
-
-    async def _serve_one(self, ticket: Ticket) -> None:
-        self._running = ticket
-        try:
-            end = await self._run(ticket)
-        except EngineError as error:
-            end = self._end_of("error", failure=error)
-        except Exception:
-            # A defect of ours must not take the other sessions of this process with it.
-            logger.exception("turn %s of session %s failed", ticket.message_id, self.session_id)
-            end = self._end_of("error", failure=TurnFailedError(self.session_id))
-        self._running = None
-        for ended in (ticket, *self._steering):
-            ended.finish(end)
-        self._steering.clear()
-
-    async def _run(self, ticket: Ticket) -> TurnEnd:
-        turns = self._turns
-        is_aside = ticket.cell or turns.is_command(ticket.text)
-        self._parts.log.append(
-            UserMessage(
-                message_id=ticket.message_id,
-                text=ticket.text,
-                prompt_kind=ticket.prompt_kind,
-                attachments=ticket.attachments,
-                aside=is_aside,
-            )
-        )
-        execution: ExecutionFinished | None = None
-        detail: str | None = None
-        if ticket.cell:
-            execution = await turns.run_cell(ticket.text, ticket.seconds)
-            cause: StopCause = "cancelled" if execution.status == "cancelled" else "end_turn"
-        elif is_aside:
-            cause = await turns.answer(ticket.text)
-        else:
-            if self._parts.policy.title is None:
-                self._begin(turns)
-            stop = await turns.run(ticket.attachments)
-            cause, detail = stop.cause, stop.detail
-        end = self._end_of(cause, detail, execution=execution)
-        await self._parts.journal.durable(end.seq)
-        return end
-
-    def _begin(self, turns: Turns) -> None:
-        """What happens once in a session, at its first prompt: it gets a title, and the user is told what is amiss."""
-        cycle = turns.cycles.active
-        assert cycle is not None
-        self._parts.log.append(TitleChanged(title=cycle.title))
-        self._parts.store.retitle(self.session_id, cycle.title)
-        if self._parts.note:
-            turns.say(self._parts.note + "\n\n")
-
-    def _end_of(
-        self,
-        cause: StopCause,
-        detail: str | None = None,
-        *,
-        failure: EngineError | None = None,
-        execution: ExecutionFinished | None = None,
-    ) -> TurnEnd:
-        return TurnEnd(cause, detail, Seq(len(self._parts.log) - 1), failure, execution)

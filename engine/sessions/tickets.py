@@ -1,6 +1,6 @@
 """A request on its way through a session's queue: what is wanted, and how it ended.
 
-Knows nothing of queues or turns. Made and ended by `Session`, awaited by the caller that made the request.
+Knows nothing of queues or turns. Made by `Session`, ended by its queue, awaited by the caller that made the request.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ..errors import EngineError
 from ..events.conversation import Attachment, PromptKind, StopCause
 from ..events.execution import ExecutionFinished
 from ..ids import MessageId, Seq
+from ..log import EventLog
 
 
 class TurnEnd(Struct, frozen=True):
@@ -70,3 +71,15 @@ class Ticket:
         await self._ended.wait()
         assert self._end is not None
         return self._end
+
+
+def end_at(
+    log: EventLog,
+    cause: StopCause,
+    detail: str | None = None,
+    *,
+    failure: EngineError | None = None,
+    execution: ExecutionFinished | None = None,
+) -> TurnEnd:
+    """The end of a request whose last event is the log's last."""
+    return TurnEnd(cause, detail, Seq(len(log) - 1), failure, execution)

@@ -13,6 +13,7 @@ from ..errors import EnvironmentUnavailableError
 from ..events import Event
 from ..events.conversation import AgentText, Attachment, RunStop, StopCause, UserMessage
 from ..events.execution import ExecutionFinished
+from ..events.session import TitleChanged
 from ..ids import MessageId
 from ..models import close_model
 from ..ports import Model, Permissions
@@ -29,6 +30,7 @@ from .parts import SessionParts
 from .projector import Projection, Projector
 from .signals import TextStreamed
 from .statements import StatementRunner
+from .tickets import Ticket, TurnEnd, end_at
 
 
 class Turns:
@@ -94,17 +96,33 @@ class Turns:
 
     # --- one request --------------------------------------------------------------------------------------------------
 
-    async def run(self, attachments: Sequence[Attachment]) -> Stop:
-        """Carries out the prompt whose message is on the log, to its RunStop."""
-        return await self._loop.run(openings(attachments, self._parts.timeline.names))
+    async def carry_out(self, ticket: Ticket) -> TurnEnd:
+        """Serves one request from its UserMessage to its RunStop; returns when both are durable."""
+        is_command = not ticket.cell and command_in(ticket.text)[0] is not None
+        self._parts.log.append(
+            UserMessage(
+                message_id=ticket.message_id,
+                text=ticket.text,
+                prompt_kind=ticket.prompt_kind,
+                attachments=ticket.attachments,
+                aside=ticket.cell or is_command,
+            )
+        )
+        if ticket.cell:
+            execution = await self._run_cell(ticket.text, ticket.seconds)
+            cause: StopCause = "cancelled" if execution.status == "cancelled" else "end_turn"
+            end = end_at(self._parts.log, cause, execution=execution)
+        elif is_command:
+            end = end_at(self._parts.log, await self._answer(ticket.text))
+        else:
+            stop = await self._run(ticket.attachments)
+            end = end_at(self._parts.log, stop.cause, stop.detail)
+        await self._parts.journal.durable(end.seq)
+        return end
 
     def steer(self, message: UserMessage) -> bool:
         """Has the running turn's next model call read `message`; False where no turn is running or it is ending."""
         return self._loop.steer(message)
-
-    def is_command(self, text: str) -> bool:
-        """Whether a prompt is a slash command."""
-        return command_in(text)[0] is not None
 
     def answer_at_once(self, text: str, message_id: MessageId) -> bool:
         """Answers a command that can be answered while a turn is running; False for any other text."""
@@ -115,7 +133,22 @@ class Turns:
         self._parts.journal.signal(shown, is_whole=True)
         return True
 
-    async def answer(self, text: str) -> StopCause:
+    async def _run(self, attachments: Sequence[Attachment]) -> Stop:
+        """Carries out the prompt whose message is on the log, to its RunStop."""
+        if self._parts.policy.title is None:
+            self._begin()
+        return await self._loop.run(openings(attachments, self._parts.timeline.names))
+
+    def _begin(self) -> None:
+        """What happens once in a session, at its first prompt: it gets a title, and the user is told what is amiss."""
+        cycle = self.cycles.active
+        assert cycle is not None
+        self._parts.log.append(TitleChanged(title=cycle.title))
+        self._parts.store.retitle(self._parts.session_id, cycle.title)
+        if self._parts.note:
+            self._say(self._parts.note + "\n\n")
+
+    async def _answer(self, text: str) -> StopCause:
         """Carries out the command whose message is on the log, to its RunStop."""
         command, argument = command_in(text)
         assert command is not None
@@ -127,11 +160,11 @@ class Turns:
         except WorkCancelledError:
             self._parts.log.append(RunStop(reason="interrupted", cause="cancelled"))
             return "cancelled"
-        self.say(answer)
+        self._say(answer)
         self._parts.log.append(RunStop(reason="completed", cause="end_turn"))
         return "end_turn"
 
-    async def run_cell(self, source: str, seconds: float | None) -> ExecutionFinished:
+    async def _run_cell(self, source: str, seconds: float | None) -> ExecutionFinished:
         """Runs the statement whose message is on the log, to its RunStop.
 
         Raises:
@@ -156,7 +189,7 @@ class Turns:
         self._loop.cancel()
         self._cancellation.cancel()
 
-    def say(self, text: str) -> None:
+    def _say(self, text: str) -> None:
         """Tells the user something that no model reads."""
         message_id = self._parts.minter.message()
         self._parts.journal.signal(TextStreamed(message_id, text), is_whole=True)

@@ -24,7 +24,8 @@ from engine.events.execution import (
 from engine.events.session import EnvironmentRestored, PromptQueued, PromptWithdrawn, SessionOpened
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.ports import CommitListener, ModelSignal, Prompt, TextDelta
-from engine.sessions.session import MAX_QUEUED, Session
+from engine.sessions.requests import MAX_QUEUED
+from engine.sessions.session import Session
 from engine.sessions.signals import OutputStreamed
 from engine.store.memory import MemoryStore
 from tests.support.models import AnsweringModel
