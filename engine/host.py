@@ -69,8 +69,11 @@ class Host:
         self._models = models or self._model_of_settings
         if models is None and settings.model != DEFAULT_MODEL:
             self._models()  # so that one that cannot be used is said at once
-        self._zygote = Zygote.spawn() if environments is None and zygote is None else zygote
-        self._environments = environments or self._workers()
+        self._zygote = zygote
+        if environments is None:
+            self._zygote = zygote or Zygote.spawn()
+            environments = workers(self._zygote)
+        self._environments = environments
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._store = store or open_store(settings.state_dir, self._clock)
@@ -136,10 +139,6 @@ class Host:
         # A store that cannot be opened is told to whoever asks for a session.
         with suppress(StoreError):
             self._store.rows()
-
-    def _workers(self) -> Callable[[], Environment]:
-        assert self._zygote is not None
-        return workers(self._zygote)
 
     def _model_of_settings(self) -> Model:
         from .models import make_model  # of the prompt stage

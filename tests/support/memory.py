@@ -20,7 +20,7 @@ from acp_adapter.rpc.framing import Line, LineDecoder
 from acp_adapter.serving import serve
 from engine import Environment, Host, Settings, Store
 from engine.config.system import SystemClock
-from engine.environment.worker_environment import WorkerEnvironment
+from engine.environment.factory import workers
 from engine.store.memory import MemoryStore
 from tests.support.acp_schema import Coverage
 from tests.support.fixed import CountingEntropy
@@ -226,7 +226,7 @@ async def agent(
     host = Host(
         Settings(state_dir=tmp_path / "state", **settings),
         {},
-        environments=environments or (lambda: WorkerEnvironment(shared_zygote())),
+        environments=environments or workers(shared_zygote()),
         store=MemoryStore(SystemClock()) if store is None else LentStore(store),
         entropy=CountingEntropy(),
     )

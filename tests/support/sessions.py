@@ -11,7 +11,7 @@ import anyio
 
 from engine import Clock, Environment, Host, Model, Sessions, Settings, Store
 from engine.config.system import SystemClock
-from engine.environment.worker_environment import WorkerEnvironment
+from engine.environment.factory import workers
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy
 from tests.support.workers import PATIENCE, shared_zygote
@@ -46,7 +46,7 @@ async def sessions_of(
         host = Host(
             Settings(state_dir=tmp_path, **(settings or {})),
             environ,
-            environments=environments or (lambda: WorkerEnvironment(shared_zygote())),
+            environments=environments or workers(shared_zygote()),
             models=None if model is None else (lambda: model),
             store=_lent(store) if store is not None else MemoryStore(clock or SystemClock()),
             clock=clock,
