@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.cycles import cycles_of, summary_lines
 from engine.cycles.summary import LINE_CHARS
@@ -14,8 +15,6 @@ from tests.support.cycles import Vector, load_vectors
 
 
 def stamped(*events: Event) -> list[Event]:
-    from msgspec.structs import replace
-
     return [replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}")) for seq, event in enumerate(events)]
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from engine.config.system import SystemClock
 from engine.events import Event
@@ -283,8 +284,6 @@ async def test_a_log_from_elsewhere_is_made_whole_once_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stamped(seq: int, event: Event) -> Event:
-        from msgspec.structs import replace
-
         return replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"), at=1.0)
 
     a, b = ToolCallId("a"), ToolCallId("b")

@@ -12,6 +12,7 @@ from engine.errors import InvalidEventError, InvalidRequestError, SessionInUseEr
 from engine.events.codec import encode
 from engine.ids import SessionId
 from engine.ports import Clock, SessionRow, Store
+from engine.store.memory import MemoryStore
 from tests.support.archives import answered, is_there, kept
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
 
@@ -109,8 +110,6 @@ def test_the_size_is_that_of_the_events_and_of_each_content_once(store: Store) -
 
 
 def test_both_stores_give_the_same_size(tmp_path: Path, make: Callable[[Path, Clock], Store]) -> None:
-    from engine.store.memory import MemoryStore
-
     sizes: set[int] = set()
     for store in (make(tmp_path / "sessions.db", CountingClock()), MemoryStore(CountingClock())):
         kept(store, A, [b"text " * 1000, b"\0" * 77])
