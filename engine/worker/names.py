@@ -1,7 +1,7 @@
 """The names injected into every namespace: the nodes' functions, a function for each tool, and `restore_names`.
 
-Owns their meaning there and notices when a statement rebinds one; which names there are says `toolbox`. Must not know
-how a tool is performed. Built by `main`; `namespace` leaves these names out of its diffs.
+Owns their meaning there and notices when a statement rebinds one; `toolbox` says which names there are. Must not know
+how a tool is performed. Built by `interpreter`; `namespace` leaves these names out of its diffs.
 """
 
 from __future__ import annotations
