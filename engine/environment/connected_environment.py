@@ -42,6 +42,12 @@ _AGAIN: Final = ("ok", "error")
 """Recorded statuses of executions that a restore runs again; the others left no namespace behind."""
 
 
+class _Waiting:
+    """A statement whose turn has not come, because another request is being answered."""
+
+    is_stopped = False
+
+
 class ConnectedEnvironment:
     """One session's namespace. `connect` starts a runner and raises EnvironmentUnavailableError where it cannot."""
 
@@ -51,6 +57,7 @@ class ConnectedEnvironment:
         self._worker: Connection | None = None
         self._started = False
         self._running: StatementRun | None = None
+        self._waiting: _Waiting | None = None
         self._turn = anyio.Lock(fast_acquire=True)
         self._closed = False
 
@@ -74,7 +81,11 @@ class ConnectedEnvironment:
 
     async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
         """Raises EnvironmentUnavailableError where there is no worker; one that dies is an outcome."""
+        waiting = self._waiting = _Waiting()
         async with self._turn:
+            self._waiting = None
+            if waiting.is_stopped:
+                return RunOutcome(status="cancelled")
             self._running = self._statement(self._connected(), request, effects, output)
             try:
                 return await self._running.conduct()
@@ -82,9 +93,11 @@ class ConnectedEnvironment:
                 self._running = None
 
     def interrupt(self) -> None:
-        """Stops the statement that is running, if one is; see `ports.Environment`."""
+        """Stops the statement that is running, or waits for a tick or a projection; see `ports.Environment`."""
         if self._running is not None:
             self._running.interrupt()
+        elif self._waiting is not None:
+            self._waiting.is_stopped = True
 
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""

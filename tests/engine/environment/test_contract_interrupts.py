@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from engine.ports import EffectAnswer, EffectRequest, Environment, RunOutcome
@@ -191,3 +192,19 @@ async def test_close_during_a_statement_ends_it_and_is_bounded(b: AnyBench) -> N
             await b.environment.close()
     assert outcomes[0].status == "cancelled"
     assert not b.environment.alive
+
+
+async def test_one_that_waits_for_another_request_is_stopped_before_it_begins(b: AnyBench) -> None:
+    outcomes: list[RunOutcome] = []
+
+    async def run() -> None:
+        outcomes.append(await b.run("ran = True"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(b.environment.project, ["some words " * 20_000], 100)
+        tasks.start_soon(run)
+        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
+        b.environment.interrupt()
+    assert [outcome.status for outcome in outcomes] == ["cancelled"]
+    assert await b.value("'ran' in globals()") == "False"
