@@ -6,9 +6,9 @@ differs is what a process gives and a thread cannot:
 
 - Nothing confines a statement. `os._exit`, a segmentation fault and a lack of memory are the host's own; limits of the
   spec other than its seconds are not applied. Therefore no configuration of a user's leads here.
-- A statement is interrupted at its next bytecode. One that waits in a system call or loops in C is given up after the
-  grace: its thread and namespace are left behind, and the outcome is that of a worker that died. What a stopped
-  statement has started goes on.
+- A statement is interrupted at its next bytecode. One that waits in a system call is given up after the grace: its
+  thread and namespace are left behind, and the outcome is that of a worker that died. One that loops in C and keeps the
+  GIL stops the whole process until it ends. What a stopped statement has started goes on.
 - The working directory, `sys.path`, `os.environ` and `sys.stdin` are the host's. Paths given to `view`, `read` and `ls`
   start from the spec's directory as ever; `open("x")` starts from the host's. Import paths and variables of the spec
   are not applied.

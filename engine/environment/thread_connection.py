@@ -161,6 +161,7 @@ class ThreadConnection(Connection):
 
     def _give_up(self) -> Death:
         self._pipe.close()
+        self._interrupts.withdraw()
         leave_behind(self._thread.ident or 0)
         return Death("a thread cannot be killed, so it was left behind, and its namespace with it")
 

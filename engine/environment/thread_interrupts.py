@@ -9,7 +9,14 @@ after it was asked for, and by then outside user code. What keeps it inside:
 3. Should it be raised on the way into or out of `armed`, the flag may stay up. That is harmless, because of the "once":
    nothing is asked for until `install` or `forget`, which take it down.
 
-A thread that waits inside a system call or loops in C looks for nothing; it cannot be interrupted. Used by
+All threads of a process share one mark that some of them has an exception to look for; whoever raises its own takes
+the mark down, and nobody else does. Two consequences: one thread may take down the mark of another, so an interrupt
+that is asked for again puts it up again; and a mark that nobody takes down slows every thread for good, and keeps
+CPython 3.11 from tracing at all. So whoever was interrupted takes it down by raising something in itself, and the host
+does that for a thread that is left behind.
+
+A thread that waits inside a system call or loops in C looks for nothing; it cannot be interrupted, and one whose loop
+keeps the GIL stops the whole process. Used by
 `thread_connection`, which interrupts from the host's thread.
 """
 
@@ -35,6 +42,8 @@ class ThreadInterrupts:
         """Called by any other thread. A second one must not hit what cleans up after the first."""
         with self._lock:
             if self._raised:
+                if self._armed:
+                    _raise_in(threading.get_ident(), None)
                 return
             self._pending = not self._armed
             if self._armed:
@@ -83,14 +92,34 @@ class ThreadInterrupts:
     def _disarm(self) -> None:
         with self._lock:
             self._armed = False
+            was_interrupted = self._raised
         _look_for_exceptions()
-        # Two threads interrupted at the same time share one mark that there is something to look for; this one's may
-        # have been taken for the other's, and must not come later.
+        if was_interrupted:
+            _take_mark_down()
+
+    def withdraw(self) -> None:
+        """Called by the host for a thread that is left behind: what it has not been hit by will not come."""
+        with self._lock:
+            self._armed = False
         _raise_in(self._thread, None)
+        _take_mark_down()
 
 
 def _look_for_exceptions() -> None:
     """Calling a function is what makes Python look."""
+
+
+class _Nothing(BaseException):
+    """Raised by a thread in itself, and caught at once."""
+
+
+def _take_mark_down() -> None:
+    """Has the calling thread raise an exception, in the place of one that may be waiting for it."""
+    try:
+        _raise_in(threading.get_ident(), _Nothing)
+        _look_for_exceptions()
+    except _Nothing:
+        pass
 
 
 def _raise_in(thread: int, exception: type[BaseException] | None) -> None:

@@ -182,3 +182,36 @@ async def test_the_builtins_of_the_host_stay_as_they_are(tmp_path: Path) -> None
 async def test_the_count_of_tokens_can_be_replaced(tmp_path: Path) -> None:
     async with opened(InProcessEnvironment(count=len), tmp_path) as b:
         assert (await b.environment.project(["four", ""], 0)).text_tokens == (4, 0)
+
+
+TRACED = """
+import sys
+from pathlib import Path
+import anyio
+from engine.environment.in_process import InProcessEnvironment
+from tests.support.environments import opened
+
+WAITING = "import time; time.sleep(600)"
+
+async def main():
+    async with opened(InProcessEnvironment(), Path(sys.argv[1]), grace_seconds=0.1) as b:
+        for source in ("1", "while True: pass", WAITING if sys.argv[2] == "left behind" else "2"):
+            await b.run(source, time_limit=0.1)
+
+def work():
+    return sum(1 for _ in range(1000))
+
+anyio.run(main)
+sys.settrace(lambda *_: None)
+work()
+print("traced", flush=True)
+import os
+os._exit(0)  # because a thread was left behind
+"""
+
+
+@pytest.mark.parametrize("ending", ["interrupted", "left behind"])
+async def test_a_host_can_be_traced_after_a_statement_was(tmp_path: Path, ending: str) -> None:
+    with anyio.fail_after(PATIENCE):
+        done = await anyio.run_process([sys.executable, "-c", TRACED, str(tmp_path), ending], check=False)
+    assert done.stdout == b"traced\n", done.stderr
