@@ -11,7 +11,9 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
+"""How an execution ended: by itself, by an exception, at its time limit, or because somebody stopped it."""
 StatementKind = Literal["python", "meta"]
+"""`python` is the user's or a model's; `meta` is the session's own, such as opening what a prompt had attached."""
 
 
 class TypeInfo(Struct, frozen=True, kw_only=True):

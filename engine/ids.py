@@ -8,14 +8,23 @@ from __future__ import annotations
 from typing import Final, NewType
 
 SessionId = NewType("SessionId", str)
+"""A session: `ses_` and 24 hex digits, or the name that an import gave it."""
 EventId = NewType("EventId", str)
+"""An event of one session: `e` and its position on the log. An imported log may have others."""
 BranchId = NewType("BranchId", str)
+"""A path through a session's log; today there is `main` alone."""
 MessageId = NewType("MessageId", str)
+"""A message, the user's or the agent's: `msg_` and 24 hex digits."""
 StatementId = NewType("StatementId", str)
+"""A statement on the timeline: `st_` and 24 hex digits."""
 ExecutionId = NewType("ExecutionId", str)
+"""One run of a statement: `ex_` and 24 hex digits."""
 ToolCallId = NewType("ToolCallId", str)
+"""A call, by the id that the model's provider gave it, else `call_` and 24 hex digits."""
 LlmResponseId = NewType("LlmResponseId", str)
+"""One reply of a model: all that came of it carries this id."""
 ObjId = NewType("ObjId", str)
+"""A context object of one session: its type and a number, such as `view-1`."""
 BlobDigest = NewType("BlobDigest", str)
 """`blake2b-` and 40 hex digits of the content."""
 Seq = NewType("Seq", int)

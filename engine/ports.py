@@ -415,6 +415,7 @@ class TokensUsed(Struct, frozen=True):
 
 
 ModelSignal = TextDelta | ReasoningDelta | StatementAsked | TokensUsed | ReplyEnded
+"""What a model's reply consists of, in the order in which it comes."""
 
 
 class Model(Protocol):

@@ -60,6 +60,7 @@ SETTINGS: Final = (
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(float), "how long one statement may run"),
 )
+"""Everything that can be configured, in the order of the documentation."""
 
 
 def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None] | None = None) -> Settings:

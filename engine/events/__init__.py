@@ -17,6 +17,7 @@ AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent
 """One of the kinds there are: what a `match` over events has to exhaust."""
 
 EVENTS: Final = cast("tuple[type[Event], ...]", get_args(AnyEvent))
+"""The same as a tuple, in the order of the groups."""
 
 __all__ = [
     "EVENTS",

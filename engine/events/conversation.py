@@ -89,6 +89,8 @@ class ToolCall(Event, frozen=True, kw_only=True):
 
 
 class ToolResult(Event, frozen=True, kw_only=True):
+    """What came of the call `tool_call_id`; a call has one result at most. `parent_id` is that of the call."""
+
     kind: ClassVar[str] = "tool_result"
 
     tool_call_id: ToolCallId

@@ -160,6 +160,7 @@ COMMANDS: Final[dict[str, Command]] = {
         Command("help", "List these commands", None, _help, _help_glance),
     )
 }
+"""The slash commands by name, in the order in which they are listed."""
 
 
 def command_in(text: str) -> tuple[Command | None, str]:

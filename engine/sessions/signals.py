@@ -36,5 +36,6 @@ class OutputStreamed(Struct, frozen=True):
 
 
 Signal = TextStreamed | ReasoningStreamed | OutputStreamed
+"""A piece of what is happening. It is published in order and never stored."""
 Item = Event | Signal
-"""What is published: what happened, or a piece of what is happening."""
+"""What is published."""
