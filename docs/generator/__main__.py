@@ -1,0 +1,22 @@
+"""Writes the generated pages of the documentation. Run by `make docs`, from anywhere: `python -m docs.generator`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from . import api, events
+
+DOCS = Path(__file__).parent.parent
+
+PAGES: tuple[tuple[str, Callable[[], str]], ...] = (("events.md", events.page), ("api.md", api.page))
+"""File and what it holds."""
+
+
+def main() -> None:
+    for name, page in PAGES:
+        (DOCS / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""The page of the public API, `docs/api.md`: every name of `engine.__all__`, `engine.events` and `engine.errors`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import NamedTuple
+
+import engine
+import engine.errors
+import engine.events
+
+from .source import (
+    Definition,
+    Function,
+    definitions,
+    fields,
+    first_paragraph,
+    is_property,
+    methods,
+    prose,
+    sections,
+    signature,
+)
+
+
+class Area(NamedTuple):
+    """Names that belong together for a reader: those of these modules of the engine."""
+
+    title: str
+    about: str
+    modules: tuple[str, ...]
+
+
+AREAS = (
+    Area(
+        "Opening and closing",
+        "Begin here: load the settings, make a `Host`, and enter it. `Zygote` and `open_store` are for programs that"
+        " bring their own.",
+        ("host", "config.settings", "environment.zygote", "store"),
+    ),
+    Area(
+        "Sessions",
+        "`Host.sessions` makes, loads, lists and deletes sessions; a `Session` takes prompts and statements.",
+        (
+            "sessions.registry",
+            "sessions.session",
+            "sessions.tickets",
+            "sessions.policy",
+            "sessions.commands",
+            "sessions.projector",
+            "timeline.index",
+            "cycles",
+        ),
+    ),
+    Area(
+        "What a session publishes",
+        "A `Subscription` gives every event once it is durable, and between events the pieces of what is streamed.",
+        ("sessions.subscription", "sessions.signals"),
+    ),
+    Area(
+        "Ports",
+        "What the engine needs from outside, as Protocols: a program that embeds the engine may bring its own.",
+        ("ports",),
+    ),
+    Area("What a statement leaves behind", "Parts of an `ExecutionFinished` event.", ("execution",)),
+    Area(
+        "Texts and tools",
+        "What adapters show: texts as a model reads them, and the tools of a statement.",
+        ("projection.prompt", "projection.results", "tools", "toolbox", "text", "cutting"),
+    ),
+    Area("Identifiers", "Distinct types, so that a type checker tells them apart.", ("ids",)),
+)
+
+_HEAD = """\
+# The engine's public API
+
+*Generated from the docstrings by `make docs`; a test fails when it is out of date.*
+
+What this page lists is what an adapter, an embedding program or a test may import: the names of `engine`, the kinds of
+event in `engine.events` ([events](events.md)) and the errors in `engine.errors`. `acp_adapter` imports nothing else of
+the engine. Everything behind these names may change without notice.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    owners = _owners()
+    for area in AREAS:
+        names = [name for name in engine.__all__ if owners[name] in area.modules]
+        if names:
+            parts.append(f"## {area.title}\n\n{area.about}\n")
+            parts += [part for name in names for part in _entry(name, owners[name])]
+    parts += _own_names(engine.events, "engine.events", "The kinds themselves are on [a page of their own](events.md).")
+    parts += _errors()
+    return "\n".join(parts)
+
+
+def _owners() -> dict[str, str]:
+    """The module of each public name, as the imports for type checkers in `engine/__init__.py` say."""
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(_source(engine))):
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is not None:
+            found |= {alias.asname: node.module for alias in node.names if alias.asname is not None}
+    areas = {module for area in AREAS for module in area.modules}
+    missing = sorted({found[name] for name in engine.__all__} - areas)
+    if missing:
+        raise SystemExit(f"docs/generator/api.py: give {', '.join(missing)} a place in AREAS")
+    return found
+
+
+def _source(module: ModuleType) -> str:
+    assert module.__file__ is not None
+    with open(module.__file__, encoding="utf-8") as file:
+        return file.read()
+
+
+def _entry(name: str, owner: str) -> Iterator[str]:
+    module = import_module(f"engine.{owner}")
+    found = definitions(module).get(name)
+    while found is None:  # a package that passes on what one of its modules defines
+        module = import_module(getattr(module, name).__module__)
+        found = definitions(module).get(name)
+    path = module.__name__.replace(".", "/")
+    path += "/__init__.py" if hasattr(module, "__path__") else ".py"
+    yield f"### {name}\n\n```python\n{_head(name, found)}\n```\n\n`{path}`. {prose(found.doc)}\n"
+    yield from _sections(found.doc)
+    if isinstance(found.node, ast.ClassDef):
+        yield from _members(found.node)
+
+
+def _head(name: str, found: Definition) -> str:
+    match found.node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return signature(found.node)
+        case ast.ClassDef():
+            return _class_head(found.node)
+        case ast.AnnAssign(annotation=ast.Subscript(value=ast.Name(id="Final"), slice=kind)):
+            return f"{name}: {ast.unparse(kind)}"
+        case ast.AnnAssign():
+            return name
+        case _:
+            return found.text
+
+
+def _class_head(node: ast.ClassDef) -> str:
+    own = list(fields(node))
+    if own:
+        lines = [f"    {field.name}: {field.type}" + (f" = {field.default}" if field.default else "") for field in own]
+        return "\n".join([f"class {node.name}:", *lines])
+    made = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    if made is not None:
+        return f"class {signature(made, node.name)}".replace("()", "")
+    bases = ", ".join(map(ast.unparse, node.bases))
+    return f"class {node.name}({bases})" if bases else f"class {node.name}"
+
+
+def _sections(doc: str) -> Iterator[str]:
+    for title, body in sections(doc):
+        yield f"{title}:\n\n" + "\n".join(f"- {_item(line)}" for line in body.splitlines()) + "\n"
+
+
+def _item(line: str) -> str:
+    name, colon, text = line.partition(": ")
+    return f"`{name}`: {text}" if colon and " " not in name else line
+
+
+def _members(node: ast.ClassDef) -> Iterator[str]:
+    found = list(methods(node))
+    if found:
+        yield "Members:\n"
+    for each in found:
+        yield f"- {_member(each)}"
+    if found:
+        yield ""
+
+
+def _member(node: Function) -> str:
+    doc = ast.get_docstring(node) or ""
+    head = f"{node.name}: {ast.unparse(node.returns)}" if is_property(node) and node.returns else signature(node)
+    parts = [f"`{head}`", first_paragraph(doc)]
+    for title, body in sections(doc):
+        items = "; ".join(line.rstrip(".") for line in body.splitlines())
+        parts.append(f"*{title}*: {items}.")
+    return "<br>".join(part for part in parts if part)
+
+
+def _own_names(module: ModuleType, title: str, about: str) -> Iterator[str]:
+    yield f"## `{title}`\n\n{about}\n"
+    for name in module.__all__:
+        owner = definitions(module).get(name)
+        if owner is not None:
+            yield f"- `{name}`: {prose(owner.doc)}"
+        else:
+            value = getattr(module, name)
+            yield f"- `{name}`: " + (first_paragraph(value.__doc__ or "") if isinstance(value, type) else _union(value))
+    yield ""
+
+
+def _union(value: object) -> str:
+    members = getattr(value, "__args__", ())
+    return ", ".join(f"`{member.__name__}`" for member in members) if members else f"`{value!r}`"
+
+
+def _errors() -> Iterator[str]:
+    yield f"## `engine.errors`\n\n{first_paragraph(engine.errors.__doc__ or '')} Each says in its message what to do.\n"
+    for name, found in definitions(engine.errors).items():
+        if isinstance(found.node, ast.ClassDef):
+            base = ", ".join(map(ast.unparse, found.node.bases))
+            yield f"- `{name}({base})`: {prose(found.doc)}"
+    yield ""

@@ -1,0 +1,120 @@
+"""The page of event kinds, `docs/events.md`: groups, kinds, fields, and the values that fields hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import cast
+
+import engine.events.base
+import engine.events.conversation
+import engine.events.execution
+import engine.events.nodes
+import engine.events.session
+import engine.execution
+from engine.events import EVENTS, Event
+
+from .source import Field, definitions, fields, meaning, prose
+
+GROUPS = (
+    engine.events.session,
+    engine.events.conversation,
+    engine.events.execution,
+    engine.events.nodes,
+)
+"""The modules of the groups, in the order in which a reader needs them."""
+_VALUES = (*GROUPS, engine.execution)
+_HEAD = """\
+# Events
+
+*Generated from `engine/events/` by `make docs`; a test fails when it is out of date.*
+
+Everything that happens in a session is an event on its log, and nothing that is not on the log survives the process.
+An event is a frozen value in the past tense. `EventLog.append` (`engine/log.py`) stamps it, the journal makes it
+durable, and everything else that the program knows about a session is a fold over these kinds
+([architecture](architecture.md)).
+
+On disk and in an export an event is one JSON object, `{"kind": ..., "v": ..., <fields>}` (`engine/events/codec.py`).
+`kind` never changes. `v` grows when the meaning of a field does; a program refuses an event of a later version than it
+knows. A field that is added later has a default, so that older logs still load.
+
+The process that runs statements is not trusted: an event of a kind that it may not report ends it
+(`engine/worker/framing.py`). The column *worker* says which it may.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *_stamp(), *_index(), *_groups(), *_values(), *_words()])
+
+
+def _stamp() -> Iterator[str]:
+    found = definitions(engine.events.base)["Event"]
+    yield "## The stamp\n\nEvery kind has these fields; the log fills them in.\n"
+    yield from _table(tuple(fields(cast("ast.ClassDef", found.node))), found.doc)
+
+
+def _index() -> Iterator[str]:
+    yield "## All kinds\n\n| kind | class | group | v | worker |\n| --- | --- | --- | --- | --- |"
+    for kind in EVENTS:
+        group = kind.__module__.rpartition(".")[2]
+        worker = "yes" if kind.from_worker else ""
+        yield f"| [`{kind.kind}`](#{kind.kind}) | `{kind.__name__}` | {group} | {kind.v} | {worker} |"
+    yield ""
+
+
+def _groups() -> Iterator[str]:
+    for module in GROUPS:
+        path = module.__name__.replace(".", "/") + ".py"
+        yield f"## Group `{module.__name__.rpartition('.')[2]}`\n\n`{path}`. {prose(module.__doc__ or '')}\n"
+        for kind in EVENTS:
+            if kind.__module__ == module.__name__:
+                yield from _kind(kind, module)
+
+
+def _kind(kind: type[Event], module: ModuleType) -> Iterator[str]:
+    found = definitions(module)[kind.__name__]
+    reporter = " The worker may report it." if kind.from_worker else ""
+    yield f"### {kind.kind}\n\n`{kind.__name__}`, version {kind.v}.{reporter} {prose(found.doc)}\n"
+    yield from _table(tuple(fields(cast("ast.ClassDef", found.node))), found.doc)
+
+
+def _table(rows: tuple[Field, ...], doc: str) -> Iterator[str]:
+    if not rows:
+        yield "No fields of its own.\n"
+        return
+    yield "| field | type | default | meaning |\n| --- | --- | --- | --- |"
+    for row in rows:
+        default = "" if row.default is None else f"`{row.default}`"
+        yield f"| `{row.name}` | `{row.type.replace('|', chr(92) + '|')}` | {default} | {meaning(doc, row.name)} |"
+    yield ""
+
+
+def _values() -> Iterator[str]:
+    """The structures that fields of events hold, and what those hold in turn."""
+    yield "## Values inside events\n\nPlain structures, stored within their event.\n"
+    kinds = {kind.__name__ for kind in EVENTS}
+    for module in _VALUES:
+        for name, found in definitions(module).items():
+            if isinstance(found.node, ast.ClassDef) and name not in kinds:
+                yield f"### {name}\n\n{prose(found.doc)}\n"
+                yield from _table(tuple(fields(found.node)), found.doc)
+
+
+def _words() -> Iterator[str]:
+    """The words that text fields are restricted to, and the names of identifiers."""
+    yield "## Words\n\nFields of these types hold one of a few words.\n\n| type | words |\n| --- | --- |"
+    for module in _VALUES:
+        for name, found in definitions(module).items():
+            if isinstance(found.node, ast.Assign) and ast.unparse(found.node.value).startswith("Literal["):
+                words = ", ".join(f"`{word}`" for word in re.findall(r"'([^']*)'", ast.unparse(found.node.value)))
+                yield f"| `{name}` | {words} |"
+    yield "\n## Identifiers\n\nText, or for `Seq` a number; made by `engine/minter.py`.\n"
+    identifiers = definitions(import_module("engine.ids"))
+    for name, found in identifiers.items():
+        if "NewType" in found.text:
+            yield f"- `{name}`" + (f": {' '.join(found.doc.split())}" if found.doc else "")
+    yield ""
