@@ -71,7 +71,7 @@ def test_what_the_last_execution_did_is_not_reported_with_the_next(desk: Desk) -
         ("view(text=7)", TypeError),
         ("show(7)", TypeError),
         ("view('mcp://x/y')", ValueError),
-        ("show(view(text='x'), lod=1)", ValueError),
+        ("show(view(text='x'), lod=99)", ValueError),
         ("show(view(text='x'), tokens=-1)", ValueError),
     ],
 )
