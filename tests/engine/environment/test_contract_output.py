@@ -16,12 +16,12 @@ AnyBench = Bench[Environment]
 
 
 async def test_a_flood_is_counted_and_digested_but_not_kept(b: AnyBench) -> None:
-    outcome = await b.run("import sys\nfor _ in range(2000): _ = sys.stdout.write('x' * 99_999 + '\\n')")
+    outcome = await b.run("import sys\nfor _ in range(400): _ = sys.stdout.write('x' * 99_999 + '\\n')")
     assert outcome.status == "ok"
-    assert outcome.stdout.total_bytes == 200_000_000
+    assert outcome.stdout.total_bytes == 40_000_000
     assert len(outcome.stdout.text) == KEPT_BYTES
     assert sum(len(text) for _, text in b.output) == KEPT_BYTES
-    assert outcome.stdout.digest == xxhash.xxh3_64_hexdigest((b"x" * 99_999 + b"\n") * 2000)
+    assert outcome.stdout.digest == xxhash.xxh3_64_hexdigest((b"x" * 99_999 + b"\n") * 400)
 
 
 async def test_an_endless_flood_can_be_stopped(b: AnyBench) -> None:

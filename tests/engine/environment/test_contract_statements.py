@@ -64,28 +64,29 @@ async def test_an_exception_whose_str_fails_is_recorded(b: AnyBench) -> None:
     assert "SystemExit" in outcome.exception.message
 
 
-@pytest.mark.parametrize(
-    ("source", "kind"),
-    [
-        ("x = = 1", "SyntaxError"),
-        ("import sys; sys.exit(4)", "SystemExit"),
-        ("exit(4)", "SystemExit"),
-        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-        ("raise GeneratorExit", "GeneratorExit"),
-        ("def f(): return f()\nf()", "RecursionError"),
-        ("input('name? ')", "EOFError"),
-        ("class R:\n    def __repr__(self): raise ValueError\nR()", "ValueError"),
-        ("open('/definitely/not/here')", "FileNotFoundError"),
-        ("a\0b", "SyntaxError"),
-    ],
+RAISING = (
+    ("x = = 1", "SyntaxError"),
+    ("import sys; sys.exit(4)", "SystemExit"),
+    ("exit(4)", "SystemExit"),
+    ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    ("raise GeneratorExit", "GeneratorExit"),
+    ("def f(): return f()\nf()", "RecursionError"),
+    ("input('name? ')", "EOFError"),
+    ("class R:\n    def __repr__(self): raise ValueError\nR()", "ValueError"),
+    ("open('/definitely/not/here')", "FileNotFoundError"),
+    ("a\0b", "SyntaxError"),
 )
-async def test_whatever_a_statement_raises_is_a_recorded_error(b: AnyBench, source: str, kind: str) -> None:
+"""Statements, and the type of what each raises."""
+
+
+async def test_whatever_a_statement_raises_is_a_recorded_error(b: AnyBench) -> None:
     await b.run("kept = 1")
-    outcome = await b.run(source)
-    assert outcome.status == "error"
-    assert outcome.exception is not None
-    assert outcome.exception.type == kind
-    assert await b.value("kept") == "1"
+    for source, kind in RAISING:
+        outcome = await b.run(source)
+        assert outcome.status == "error", source
+        assert outcome.exception is not None
+        assert outcome.exception.type == kind
+        assert await b.value("kept") == "1"
 
 
 async def test_lone_surrogates_become_replacement_characters_everywhere(b: AnyBench) -> None:
@@ -139,24 +140,26 @@ async def test_effects_are_answered_by_the_host(b: AnyBench) -> None:
     assert await b.value("r") == repr("a\nb")
 
 
-@pytest.mark.parametrize(
-    ("answered", "raised"),
-    [
-        ("FileNotFoundError", "FileNotFoundError"),
-        ("PermissionError", "PermissionError"),
-        ("NoSuchThing", "RuntimeError"),
-        ("SystemExit", "RuntimeError"),
-        ("UnicodeDecodeError", "RuntimeError"),
-    ],
+ANSWERED = (
+    ("FileNotFoundError", "FileNotFoundError"),
+    ("PermissionError", "PermissionError"),
+    ("NoSuchThing", "RuntimeError"),
+    ("SystemExit", "RuntimeError"),
+    ("UnicodeDecodeError", "RuntimeError"),
 )
-async def test_an_error_answer_is_raised_in_the_statement(b: AnyBench, answered: str, raised: str) -> None:
-    async def answer(_: EffectRequest) -> EffectAnswer:
-        return EffectAnswer(error=ExceptionInfo(type=answered, message="why"))
+"""Types of errors that a host answers, and of what the statement sees."""
 
-    outcome = await b.run("read('x')", effects=answer)
-    assert outcome.exception is not None
-    assert outcome.exception.type == raised
-    assert "why" in outcome.exception.message
+
+async def test_an_error_answer_is_raised_in_the_statement(b: AnyBench) -> None:
+    for answered, raised in ANSWERED:
+
+        async def answer(_: EffectRequest, kind: str = answered) -> EffectAnswer:
+            return EffectAnswer(error=ExceptionInfo(type=kind, message="why"))
+
+        outcome = await b.run("read('x')", effects=answer)
+        assert outcome.exception is not None
+        assert outcome.exception.type == raised
+        assert "why" in outcome.exception.message
 
 
 async def test_a_handler_that_raises_and_an_answer_that_is_no_plain_data_are_errors_in_the_statement(

@@ -16,7 +16,7 @@ import pytest
 from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
 from tests.support.environments import PATIENCE, until
-from tests.support.workers import bench, gone, running
+from tests.support.workers import bench, gone, running, shared_zygote
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +102,7 @@ anyio.run(main)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 async def test_a_host_that_goes_takes_everything_with_it(tmp_path: Path, number: signal.Signals) -> None:
     script = HOST.format(root=str(Path(__file__).parents[3]), cwd=str(tmp_path), source=DAEMONS)
     with anyio.fail_after(PATIENCE):
@@ -122,9 +122,9 @@ async def test_a_host_that_goes_takes_everything_with_it(tmp_path: Path, number:
 async def test_closing_gives_every_descriptor_and_process_back(tmp_path: Path) -> None:
     before = sorted(os.listdir("/proc/self/fd"))
     children = {child.pid for child in psutil.Process().children(recursive=True)}
-    for _ in range(2):
-        zygote = Zygote.spawn()
-        try:
+    zygote = Zygote.spawn()
+    try:
+        for _ in range(2):
             async with bench(tmp_path, zygote) as b:
                 await b.run("x = 1")
                 await b.environment.restore([])
@@ -132,30 +132,14 @@ async def test_closing_gives_every_descriptor_and_process_back(tmp_path: Path) -
             with pytest.raises(EnvironmentUnavailableError):
                 await b.environment.restore([])
             await b.environment.close()
-        finally:
-            zygote.close()
-            zygote.close()
+    finally:
+        zygote.close()
+        zygote.close()
     assert sorted(os.listdir("/proc/self/fd")) == before
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
 
 
-async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
-    zygote = Zygote.spawn()
-    try:
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            async with bench(tmp_path, zygote):
-                raise AssertionError
-        assert scope.cancelled_caught
-        with anyio.fail_after(PATIENCE):
-            await zygote.ready()
-        root = psutil.Process(zygote.pid)
-        await until(lambda: not root.children())
-    finally:
-        zygote.close()
-
-
-async def test_a_start_that_is_cancelled_while_the_zygote_is_busy_costs_no_other_session_its_worker(
+async def test_a_start_that_is_cancelled_while_the_zygote_is_busy_leaves_nothing_and_ends_no_other_worker(
     tmp_path: Path,
 ) -> None:
     zygote = Zygote.spawn()
@@ -307,19 +291,15 @@ LOADED = [
 
 
 async def test_a_control_channel_that_talks_nonsense_ends_its_worker_and_no_other(tmp_path: Path) -> None:
-    zygote = Zygote.spawn()
-    try:
-        async with bench(tmp_path, zygote) as b:
-            for junk in (b"\xff" * 8, b"\x03\0\0\0abc"):
-                ours, theirs = socket.socketpair()
-                with ours, theirs:
-                    zygote.fork([theirs.fileno()] * 4)
-                    ours.sendall(junk)
-                    ours.settimeout(PATIENCE)
-                    assert b"control channel" in ours.recv(1000)
-            assert await b.value("1") == "1"
-    finally:
-        zygote.close()
+    async with bench(tmp_path) as b:
+        for junk in (b"\xff" * 8, b"\x03\0\0\0abc"):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                shared_zygote().fork([theirs.fileno()] * 4)
+                ours.sendall(junk)
+                ours.settimeout(PATIENCE)
+                assert b"control channel" in ours.recv(1000)
+        assert await b.value("1") == "1"
 
 
 async def test_what_a_cancelled_statement_started_ends_with_it_and_what_was_there_before_stays(tmp_path: Path) -> None:
