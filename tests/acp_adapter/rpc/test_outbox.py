@@ -8,6 +8,7 @@ import pytest
 from acp_adapter.rpc.outbox import BATCH, Outbox
 
 pytestmark = pytest.mark.anyio
+SECONDS = 10.0
 
 
 async def test_queued_lines_leave_together_in_order_up_to_a_batch() -> None:
@@ -17,11 +18,12 @@ async def test_queued_lines_leave_together_in_order_up_to_a_batch() -> None:
     for line in lines:
         outbox.put(line, sent.append if line == b"3\n" else None)
     taken = b""
-    while outbox.size:
-        batch = await outbox.take()
-        assert len(batch.data) <= BATCH
-        taken += batch.data
-        outbox.sent(batch)
+    with anyio.fail_after(SECONDS):
+        while outbox.size:
+            batch = await outbox.take()
+            assert len(batch.data) <= BATCH
+            taken += batch.data
+            outbox.sent(batch)
     assert taken == b"".join(lines)
     assert sent == [True]
 
@@ -30,8 +32,9 @@ async def test_a_line_longer_than_a_batch_goes_alone() -> None:
     outbox = Outbox()
     outbox.put(b"a" * (BATCH + 1))
     outbox.put(b"b")
-    assert len((await outbox.take()).data) == BATCH + 1
-    assert (await outbox.take()).data == b"b"
+    with anyio.fail_after(SECONDS):
+        assert len((await outbox.take()).data) == BATCH + 1
+        assert (await outbox.take()).data == b"b"
 
 
 async def test_bytes_count_until_they_are_with_the_transport() -> None:
@@ -42,17 +45,19 @@ async def test_bytes_count_until_they_are_with_the_transport() -> None:
         await outbox.room(4)
     assert waited.cancelled_caught
     outbox.sent(batch)
-    await outbox.room(0)
+    with anyio.fail_after(SECONDS):
+        await outbox.room(0)
 
 
 async def test_closing_drops_what_is_queued_and_what_comes_and_frees_who_waits() -> None:
     outbox = Outbox()
     sent: list[bool] = []
     outbox.put(b"x" * 100, sent.append)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(outbox.room, 0)
-        await anyio.lowlevel.checkpoint()
-        outbox.close()
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(outbox.room, 0)
+            await anyio.lowlevel.checkpoint()
+            outbox.close()
     outbox.put(b"late", sent.append)
     assert outbox.size == 0
     assert sent == [False, False]
