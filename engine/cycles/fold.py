@@ -1,8 +1,24 @@
 """Request cycles as a read model: folds the log into cycles, a queue, and what was odd, one event at a time.
 
-Owns how the machine's actions are done. Must not know why one follows another (`machine`) nor how a cycle is looked at
-(`rounds`, `steps`). Total: any sequence of events gives a model. Fed by the log, or by whoever rebuilds it, with the
-events of the active branch.
+A cycle is one request with all that came of it: it opens with a root message and closes with the next run-stop. Which
+message is a root cannot be read off the message, because it depends on what was going on when it came. So each event is
+first translated, by its own fields and by what the fold remembers of ids, into one of a few inputs; the table in
+`machine` maps state and input to the next state and an action; and the methods here carry the action out. An event thus
+has one meaning, and the translation and the table can be read, and tested, apart.
+
+The fold is total: a log may come from another program, or from a process that died anywhere, and must still give a
+model. What should not have happened is done in the least surprising way and noted as an anomaly, and what belongs to no
+cycle is kept as a stray. So nothing that was said, called or answered is dropped: each is in a cycle, in the queue,
+withdrawn, or a stray.
+
+One event may be two steps. A run-stop closes a cycle, and if a followUp whose message is on the log heads the queue,
+that message opens the next one. The log has no event for this moment, so after each event the fold feeds itself
+PROMOTION where such a message heads the queue; while a run is active that changes nothing. A step is O(1), but for a
+late result, which copies the cycle that it belongs to, and for the queue, which is short. Nothing else touches a closed
+cycle, so a model that was taken stays as it is.
+
+Must not know why an action follows (`machine`) nor how a cycle is looked at (`rounds`, `steps`). Fed by the log, or by
+whoever rebuilds it, with the events of the active branch.
 """
 
 from __future__ import annotations

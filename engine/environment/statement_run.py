@@ -1,7 +1,23 @@
 """One statement from request to outcome: its effects, its time limit, its interrupt, and its worker's possible death.
 
-Owns the status of the outcome. Every path out leaves the worker idle and in step, or dead. Must not know sessions or
-the log, nor whether a process or a thread runs it. Used by `connected_environment`.
+The worker is asked once (Run) and answers once (Ran). In between it may ask the host (Ask) and then waits for the
+Answer, so at each moment exactly one side is to speak, and a message out of turn is a violation that ends the worker.
+Three things do not keep to turns: the time limit, an interrupt and the worker's death. Whatever they meet, the worker
+must afterwards be idle, with nothing of this statement on its way, or dead: the next statement trusts that.
+
+An interrupt is a signal, and signals have no place among the messages. It may arrive before the statement has begun
+(the worker remembers it), in a system call that it does not end (so it is repeated, every tenth of a second), while the
+worker waits for an answer (the host gives up the answer and says so), or when the statement has ended already. The last
+is the dangerous one, because it would hit the next statement. So the end of a stopped statement has two more steps: the
+host waits until every interrupt it asked for was sent, then says CleanUp. What is written after a signal was sent
+arrives after it, so a worker that reads CleanUp has had all of them: it forgets the one it may remember, ends what the
+statement has started, and answers CleanedUp. A statement that still runs when the grace is over is killed.
+
+The time limit is an interrupt by the host. Time in which the host answers an effect is not the statement's, so only the
+time spent receiving is counted. The status is the host's to say: a statement that caught its interrupt and ended well
+was stopped all the same. When whoever waits for the outcome is cancelled, the same steps are taken under a shield.
+
+Must not know sessions or the log, nor whether a process or a thread runs it. Used by `connected_environment`.
 """
 
 from __future__ import annotations
