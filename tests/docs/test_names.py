@@ -1,0 +1,65 @@
+"""What the documents name is there: files, links, commands, and the lines that CONTRIBUTING would change."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine import COMMANDS, MODES, TOOLS
+from engine.cli import COMMANDS as COMMAND_LINES
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+TOP = {path.name for path in ROOT.iterdir()}
+SUFFIXES = {".py", ".md", ".toml", ".lock"}
+
+EACH_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+
+
+def prose(document: Path) -> str:
+    """The text without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def names_a_file(text: str) -> bool:
+    """Whether a quoted word is a path in this repository, by its first part or its suffix."""
+    if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/?", text) is None:
+        return False
+    first, slash, _ = text.partition("/")
+    return first in TOP if slash else Path(text).suffix in SUFFIXES
+
+
+@EACH_DOCUMENT
+def test_every_file_that_a_document_names_is_there(document: Path) -> None:
+    text = prose(document)
+    new = set(re.findall(r"^New file `([^`]+)`", text, re.MULTILINE))
+    named = {word for word in re.findall(r"`([^`\s]+)`", text) if names_a_file(word)}
+    assert not [path for path in named - new if not (ROOT / path).exists()]
+    assert not [path for path in new if (ROOT / path).exists()]
+
+
+@EACH_DOCUMENT
+def test_every_link_to_a_file_leads_to_one(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose(document))
+    assert not [link for link in links if "://" not in link and not (document.parent / link).exists()]
+
+
+def test_what_contributing_would_change_is_as_it_says() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    changes = re.findall(r"`([^`]+)`:\n\n```diff\n(.*?)```", text, re.DOTALL)
+    assert len(changes) == text.count("```diff")
+    for path, diff in changes:
+        content = (ROOT / path).read_text(encoding="utf-8")
+        for hunk in diff.split("@@\n"):
+            before = "".join(line[1:] or "\n" for line in hunk.splitlines(keepends=True) if not line.startswith("+"))
+            assert content.count(before) == 1, f"{path} no longer holds once:\n{before}"
+
+
+def test_the_readme_shows_every_command_and_mode() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert not [name for name in COMMANDS if name != "help" and f"`/{name}`" not in text]
+    assert not [name for name in MODES if f"`{name}`" not in text]
+    assert not [row.name for row in COMMAND_LINES if f"`rewindow {row.name}" not in text]
+    assert not [name for name in TOOLS if f"{name}(" not in text]

@@ -1,0 +1,43 @@
+"""The examples of the README do what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.memory import agent
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+SECONDS = 60
+
+
+@pytest.mark.anyio
+async def test_the_first_example_prints_what_is_shown(tmp_path: Path) -> None:
+    found = re.search(r"exec '\n(.*?)'\n(.*?)```", TEXT, re.DOTALL)
+    assert found is not None
+    (tmp_path / "notes.md").write_text("# Notes\n\nThe parser loses the last line of a file without a final newline.\n")
+    (tmp_path / "parser.py").write_text("def lines(text):\n    return text.split('\\n')[:-1]\n")
+    async with agent(tmp_path) as client:
+        session = await client.open(tmp_path)
+        assert await client.prompt(session, found[1]) == "end_turn"
+        assert client.text() == found[2].rstrip("\n")
+
+
+def test_the_example_of_a_library_prints_what_is_shown(tmp_path: Path) -> None:
+    found = re.search(r"## As a library\n\n```python\n(.*?)```\n\n```\n(.*?)```", TEXT, re.DOTALL)
+    assert found is not None
+    done = subprocess.run(
+        [sys.executable, "-c", found[1]],
+        cwd=ROOT,
+        env={**os.environ, "REWINDOW_STATE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (found[2], "", 0)
