@@ -3,19 +3,60 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import overload
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.timeline.diff import hunks, opcodes
-from tests.support.effort import within_lines
 from tests.support.examples import examples
 
 _STEPS = 25
-"""Lines of Python for each line of text: whatever is quadratic takes thousands for 10,000 lines."""
+"""Lines read and pairs compared for each line of text: whatever is quadratic takes thousands for 10,000 lines."""
 _LINES = st.lists(st.one_of(st.sampled_from(["", "}", "a", "b", "x = 1"]), st.integers(0, 40).map(str)), max_size=80)
+
+
+class _Meter:
+    """Adds up the steps of one diff, and ends it as soon as there are more than `limit`."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self._rows: int | None = None
+
+    def read(self, lines: int) -> None:
+        self._left -= lines
+        assert self._left >= 0
+
+    def took_part(self, lines: int) -> None:
+        """Parts are taken in twos, one of each text, and each line of one is compared with each of the other."""
+        rows, self._rows = self._rows, lines if self._rows is None else None
+        self.read(lines if rows is None else rows * lines)
+
+
+class _Metered(Sequence[str]):
+    """Lines that tell a meter how many of them are read."""
+
+    def __init__(self, lines: list[str], meter: _Meter) -> None:
+        self._lines = lines
+        self._meter = meter
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        found = self._lines[index]
+        if isinstance(found, list):
+            self._meter.took_part(len(found))
+        else:
+            self._meter.read(1)
+        return found
 
 
 @st.composite
@@ -115,5 +156,6 @@ def _ascending(lines: list[str]) -> list[str]:
     ids=["few lines in common", "three lines", "reversed", "one line", "shuffled"],
 )
 def test_hostile_pairs_are_diffed_with_a_few_steps_for_each_line(a: list[str], b: list[str]) -> None:
-    codes = within_lines(_STEPS * (len(a) + len(b)), lambda: opcodes(a, b))
+    meter = _Meter(_STEPS * (len(a) + len(b)))
+    codes = opcodes(_Metered(a, meter), _Metered(b, meter))
     assert (codes[-1].i2, codes[-1].j2) == (len(a), len(b))
