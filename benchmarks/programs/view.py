@@ -8,6 +8,8 @@ one thread and wait for nothing. Run as `python view.py engine|peer`; each impor
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -88,9 +90,11 @@ class Engine:
 
 class Peer:
     def __init__(self) -> None:
+        os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENHANDS_SUPPRESS_BANNER": "1"}  # asks no network
         from openhands.sdk import event, llm
         from openhands.sdk.context.view import View
 
+        logging.disable(logging.WARNING)  # so that what it says of a bad condensation is not timed
         self._kinds = event
         self._llm = llm
         self._view = View
