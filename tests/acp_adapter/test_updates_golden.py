@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from engine.events import EVENTS, Event
-from engine.events.conversation import RunStop
+from engine.events.conversation import CondensationRequest, RunStop, ToolCall
+from engine.events.nodes import FileChanged
 from engine.sessions.signals import OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.rich_log import CWD, events_of, rich_items
 from tests.support.shown import CODEC, screen
@@ -63,6 +64,19 @@ async def test_a_session_that_is_resumed_goes_on_as_recorded(seq: int, expected:
     stop = next(position for position, item in enumerate(items) if isinstance(item, RunStop) and item.seq == seq)
     async with screen(CWD, [item for item in items[: stop + 1] if isinstance(item, Event)]) as shown:
         assert text(await shown.show(*items[stop + 1 :])) == text(expected)
+
+
+@pytest.mark.parametrize("kind", [FileChanged, CondensationRequest, ToolCall], ids=lambda kind: kind.kind)
+async def test_a_session_that_is_loaded_goes_on_where_its_log_ends(kind: type[Event]) -> None:
+    items = rich_items()
+    for position, item in enumerate(items):
+        following = [event for event in items[position + 1 : position + 3] if isinstance(event, Event)]
+        if not isinstance(item, kind) or len(following) < 2:
+            continue
+        async with screen(CWD) as never_closed, screen(CWD, events_of(items[: position + 1])) as loaded:
+            await never_closed.show(*items[: position + 1])
+            await loaded.replay(events_of(items[: position + 1]))
+            assert text(await loaded.show(*following)) == text(await never_closed.show(*following))
 
 
 def test_the_commands_are_announced_as_recorded() -> None:

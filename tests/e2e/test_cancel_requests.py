@@ -13,18 +13,12 @@ import pytest
 
 from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import (
-    assert_at_rest,
     last_value,
-    load,
     logged,
     prompt_params,
     reason,
-    responses,
-    runs,
     update_in,
 )
-
-CANCELLED = -32800
 
 LONG = "pass  # " + "x" * 400_000
 """A statement that makes its replay larger than all the buffers on the way to a client that does not read."""
@@ -72,49 +66,6 @@ def assert_works(agent: Agent, session: str) -> None:
     assert last_value(agent) == "42"
 
 
-def test_a_load_that_is_cancelled_half_way_leaves_the_session_closed_and_loadable(
-    long_session: str, agent: Agent, tmp_path: Path
-) -> None:
-    begin_load(agent, long_session, tmp_path)
-    agent.notify("$/cancel_request", {"requestId": "load"})
-    agent.read_ahead()
-    assert agent.response("load")["error"]["code"] == CANCELLED
-    assert agent.error("session/prompt", prompt_params(long_session, "x"))["code"] == -32002
-    assert_at_rest(agent, sessions=0)
-    load(agent, long_session, tmp_path)
-    assert_works(agent, long_session)
-
-
-def test_a_prompt_that_came_before_its_load_was_cancelled_is_answered(
-    long_session: str, agent: Agent, tmp_path: Path
-) -> None:
-    begin_load(agent, long_session, tmp_path)
-    agent.write(
-        agent.line("session/prompt", prompt_params(long_session, "x"), "prompt")
-        + agent.line("$/cancel_request", {"requestId": "load"})
-    )
-    agent.read_ahead()
-    answers = responses(agent, ["load", "prompt"])
-    assert answers["load"]["error"]["code"] == CANCELLED
-    assert reason(answers["prompt"]) in ("cancelled", "end_turn")
-    load(agent, long_session, tmp_path, "session/resume")
-    assert_works(agent, long_session)
-
-
-def test_a_prompt_that_comes_during_a_load_is_shown_after_all_that_was_before_it(
-    long_session: str, agent: Agent, tmp_path: Path
-) -> None:
-    begin_load(agent, long_session, tmp_path)
-    agent.write(agent.line("session/prompt", prompt_params(long_session, "x + 1"), "prompt"))
-    agent.read_ahead()
-    answers = responses(agent, ["load", "prompt"])
-    assert list(answers) == ["load", "prompt"]
-    assert reason(answers["prompt"]) == "end_turn"
-    calls = [call["rawInput"]["source"] for call in agent.updates("tool_call") if call["kind"] == "execute"]
-    assert calls == ["x = 41", LONG, LONG, "x + 1"]
-    assert last_value(agent) == "42"
-
-
 def test_a_client_that_leaves_during_a_load_takes_its_agent_with_it(tmp_path: Path, long_session: str) -> None:
     agent = Agent(tmp_path / "state")
     begin_load(agent, long_session, tmp_path)
@@ -141,31 +92,3 @@ def test_a_response_comes_after_its_updates_however_slowly_they_are_read(agent: 
         ended = [update["status"] for update in agent.updates("tool_call_update") if update.get("status")]
         assert ended.count("completed") >= 2 + prompts.index(prompt)
     agent.quiet()
-
-
-def test_a_close_cannot_be_cancelled_half_way(agent: Agent, tmp_path: Path) -> None:
-    session = agent.open(tmp_path)
-    agent.prompt(session, "x = 41")
-    prompt = agent.begin_prompt(session, "sum(range(10**13))")
-    agent.until(runs)
-    agent.write(
-        agent.line("session/close", {"sessionId": session}, "close")
-        + agent.line("$/cancel_request", {"requestId": "close"})
-    )
-    answers = responses(agent, [prompt, "close"])
-    assert reason(answers[prompt]) == "cancelled"
-    assert answers["close"].get("result") == {} or answers["close"]["error"]["code"] == CANCELLED
-    load(agent, session, tmp_path)
-    assert_works(agent, session)
-
-
-def test_a_session_whose_opening_was_cancelled_can_be_opened_again(agent: Agent, tmp_path: Path) -> None:
-    agent.initialize()
-    params = {"cwd": str(tmp_path), "mcpServers": []}
-    agent.write(agent.line("session/new", params, "new") + agent.line("$/cancel_request", {"requestId": "new"}))
-    answer = agent.response("new")
-    assert "result" in answer or answer["error"]["code"] == CANCELLED
-    for row in agent.call("session/list", {})["sessions"]:
-        load(agent, row["sessionId"], tmp_path, "session/resume")
-        assert agent.prompt(row["sessionId"], "6 * 7") == "end_turn"
-    assert agent.prompt(agent.new_session(tmp_path), "6 * 7") == "end_turn"

@@ -7,8 +7,9 @@ loop that runs the agent is the test's, so that a test can wait until nothing mo
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from acp_adapter.rpc.framing import Line, LineDecoder
 from acp_adapter.serving import serve
-from engine import Environment, Host, Settings, Store
+from engine import Environment, Host, SessionId, Settings, Store
 from engine.config.system import SystemClock
-from engine.environment.factory import workers
+from engine.environment.in_process import InProcessEnvironment
+from engine.events.codec import encode
 from engine.store.memory import MemoryStore
 from tests.support.acp_schema import Coverage
 from tests.support.fixed import CountingEntropy
@@ -34,7 +36,6 @@ from tests.support.transcripts import (
     is_response_to,
     selected,
 )
-from tests.support.workers import shared_zygote
 
 SECONDS = 20.0
 Wanted = Callable[[Message], bool]
@@ -159,11 +160,34 @@ class Client(Transcript):
         assert "result" in response, response
         return response["result"]
 
+    async def responses(self, ids: Iterable[int | str], seconds: float = SECONDS) -> dict[int | str, Message]:
+        """The responses to these requests, in the order in which they came; each comes exactly once."""
+        wanted = set(ids)
+        found: dict[int | str, Message] = {}
+        while wanted - set(found):
+            message = await self.until(lambda message: "method" not in message and message.get("id") in wanted, seconds)
+            assert message["id"] not in found, message
+            found[message["id"]] = message
+        return found
+
     async def error(self, method: str, params: Any) -> Message:
         """Sends a request that must fail and returns its error object."""
         response = await self.response(await self.begin(method, params))
         assert "error" in response, response
         return response["error"]
+
+    async def cancelled(self, *prompts: int | str) -> None:
+        """Fails unless all of these prompts end as cancelled and nothing follows."""
+        for response in (await self.responses(prompts)).values():
+            assert response["result"] == {"stopReason": "cancelled"}, response
+        await self.quiet()
+
+    async def settled(self) -> None:
+        """Reads until nothing more can happen: every task of the loop waits for something."""
+        await anyio.wait_all_tasks_blocked()
+        while self._lines or self._transport.has_data:
+            await self.next()
+            await anyio.wait_all_tasks_blocked()
 
     async def quiet(self) -> None:
         """Fails if anything arrives before every task of the loop waits for something."""
@@ -190,6 +214,10 @@ class Client(Transcript):
         result = await self.call("session/prompt", {"sessionId": session_id, "prompt": content}, seconds)
         return result["stopReason"]
 
+    async def load(self, session_id: str, cwd: Path, method: str = "session/load") -> Message:
+        """Loads or resumes a session; what it answers."""
+        return await self.call(method, {"sessionId": session_id, "cwd": str(cwd), "mcpServers": []})
+
     async def begin_prompt(self, session_id: str, text: str) -> int:
         params = {"sessionId": session_id, "prompt": [{"type": "text", "text": text}]}
         return await self.begin("session/prompt", params)
@@ -207,8 +235,13 @@ class Client(Transcript):
             await self.ended.wait()
 
 
+def _words(text: str) -> int:
+    """A count of tokens that is good enough here; the exact one takes seconds to load."""
+    return len(text.split())
+
+
 @asynccontextmanager
-async def agent(
+async def in_memory(
     tmp_path: Path,
     *,
     store: Store | None = None,
@@ -226,7 +259,7 @@ async def agent(
     host = Host(
         Settings(state_dir=tmp_path / "state", **settings),
         {},
-        environments=environments or workers(shared_zygote()),
+        environments=environments or (lambda: InProcessEnvironment(_words)),
         store=MemoryStore(SystemClock()) if store is None else LentStore(store),
         entropy=CountingEntropy(),
     )
@@ -247,3 +280,8 @@ async def agent(
     finally:
         ours.close()
         theirs.close()
+
+
+def logged(store: MemoryStore, session: str) -> list[Message]:
+    """The session's log, as the store has it."""
+    return [json.loads(encode(event)) for event in store.load(SessionId(session))]

@@ -1,0 +1,76 @@
+"""`session/list` and `session/delete`: pages, cursors, and what comes or goes in between."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.memory import Client
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_sessions_are_listed_in_pages_newest_first(agent: Client, tmp_path: Path) -> None:
+    await agent.initialize()
+    assert await agent.call("session/list", {}) == {"sessions": []}
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    made = [await agent.new_session(there if number % 10 == 0 else here) for number in range(53)]
+    first = await agent.call("session/list", {})
+    second = await agent.call("session/list", {"cursor": first["nextCursor"]})
+    assert [row["sessionId"] for row in first["sessions"] + second["sessions"]] == made[::-1]
+    assert (len(first["sessions"]), "nextCursor" in second) == (50, False)
+    times = [row["updatedAt"] for row in first["sessions"] + second["sessions"]]
+    assert times == sorted(times, reverse=True)
+    only = await agent.call("session/list", {"cwd": str(there)})
+    assert [row["sessionId"] for row in only["sessions"]] == made[::10][::-1]
+    assert {row["cwd"] for row in only["sessions"]} == {str(there)}
+    assert await agent.call("session/list", {"cwd": str(tmp_path)}) == {"sessions": []}
+    await agent.prompt(made[0], "1")
+    assert (await agent.call("session/list", {}))["sessions"][0]["sessionId"] == made[0]
+
+
+async def test_a_session_that_comes_or_goes_between_two_pages_neither_hides_nor_repeats_another(
+    agent: Client, tmp_path: Path
+) -> None:
+    await agent.initialize()
+    made = [await agent.new_session(tmp_path) for _ in range(53)]
+    first = await agent.call("session/list", {"cwd": str(tmp_path)})
+    shown = [row["sessionId"] for row in first["sessions"]]
+    for gone in (shown[-1], shown[0], made[0]):
+        await agent.call("session/delete", {"sessionId": gone})
+    await agent.new_session(tmp_path)
+    second = await agent.call("session/list", {"cwd": str(tmp_path), "cursor": first["nextCursor"]})
+    assert [row["sessionId"] for row in second["sessions"]] == [made[2], made[1]]
+
+
+def cursor(value: Any) -> str:
+    return base64.urlsafe_b64encode(value if isinstance(value, bytes) else json.dumps(value).encode()).decode()
+
+
+BAD_CURSORS = (
+    "nonsense",
+    "",
+    "é",
+    "A" * 100_000,
+    cursor([]),
+    cursor({}),
+    cursor([1]),
+    cursor(["x", "y"]),
+    cursor([None, "x"]),
+    cursor(b"[1" + b"0" * 400 + b', "x"]'),
+    cursor(b"[" * 100_000),
+    cursor(b'[NaN, "x"]'),
+    cursor(b"\xff\xfe"),
+)
+
+
+async def test_a_cursor_that_was_never_given_out_is_refused(agent: Client) -> None:
+    await agent.initialize()
+    for bad in BAD_CURSORS:
+        assert (await agent.error("session/list", {"cursor": bad}))["code"] == -32602, bad[:40]

@@ -1,0 +1,156 @@
+"""Modes and options, titles and commands, also while a statement runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.gates import Gate
+from tests.support.memory import Client
+from tests.support.scripts import (
+    reason,
+    runs,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+RETURNING = ("session/load", "session/resume")
+
+
+async def test_modes_and_options_change_while_a_statement_runs_and_are_kept(
+    agent: Client, tmp_path: Path, gate: Gate
+) -> None:
+    session = await agent.open(tmp_path)
+    prompt = await agent.begin_prompt(session, gate.source)
+    await gate.reached()
+    assert await agent.call("session/set_mode", {"sessionId": session, "modeId": "plan"}) == {}
+    params = {"sessionId": session, "configId": "_while_running", "value": "steer"}
+    answer = await agent.call("session/set_config_option", params)
+    expected = {"mode": "plan", "_while_running": "steer"}
+    assert {option["id"]: option["currentValue"] for option in answer["configOptions"]} == expected
+    gate.release()
+    assert reason(await agent.response(prompt)) == "end_turn"
+    assert agent.updates("current_mode_update") == [
+        {"sessionUpdate": "current_mode_update", "currentModeId": "plan"},
+    ]
+    assert agent.updates("config_option_update")[-1]["configOptions"] == answer["configOptions"]
+    await agent.call("session/close", {"sessionId": session})
+    for method in RETURNING:
+        loaded = await agent.load(session, tmp_path, method)
+        assert loaded["modes"]["currentModeId"] == "plan"
+        assert loaded["configOptions"] == answer["configOptions"]
+        await agent.call("session/close", {"sessionId": session})
+    await agent.load(session, tmp_path, "session/resume")
+    await agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+    await agent.settled()
+    values = {
+        option["id"]: option["currentValue"] for option in agent.updates("config_option_update")[-1]["configOptions"]
+    }
+    assert values == {"mode": "auto", "_while_running": "steer"}
+
+
+async def test_the_mode_is_an_option_too_and_both_are_kept_in_step(agent: Client, tmp_path: Path) -> None:
+    session = await agent.open(tmp_path)
+    await agent.call("session/set_config_option", {"sessionId": session, "configId": "mode", "value": "auto"})
+    await agent.settled()
+    assert agent.updates("current_mode_update")[-1]["currentModeId"] == "auto"
+    await agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+    await agent.quiet()
+
+
+async def test_a_mode_an_option_or_a_value_that_there_is_not_is_refused_and_nothing_changes(
+    agent: Client, tmp_path: Path
+) -> None:
+    session = await agent.open(tmp_path)
+    await agent.settled()
+    for mode in ("yolo", "", "Ask"):
+        assert (await agent.error("session/set_mode", {"sessionId": session, "modeId": mode}))["code"] == -32602
+    for config, value in (
+        ("mode", "yolo"),
+        ("_while_running", "ask"),
+        ("while_running", "steer"),
+        ("_mode", "auto"),
+        ("_", "x"),
+        ("mode", True),
+    ):
+        params = {"sessionId": session, "configId": config, "value": value}
+        assert (await agent.error("session/set_config_option", params))["code"] == -32602, config
+    for method, params in (
+        ("session/set_mode", {"sessionId": "ses_unknown", "modeId": "auto"}),
+        ("session/set_config_option", {"sessionId": "ses_unknown", "configId": "mode", "value": "auto"}),
+    ):
+        assert (await agent.error(method, params))["code"] == -32002
+    await agent.quiet()
+    await agent.call("session/close", {"sessionId": session})
+    assert (await agent.load(session, tmp_path))["modes"]["currentModeId"] == "ask"
+
+
+def titles(agent: Client) -> list[Any]:
+    return [update for update in agent.updates("session_info_update") if "title" in update]
+
+
+async def test_a_session_is_named_once_after_its_first_prompt(agent: Client, tmp_path: Path) -> None:
+    session = await agent.open(tmp_path)
+    await agent.prompt(session, "/help")
+    assert titles(agent) == []
+    await agent.prompt(session, "\n  # count to three\n[1, 2, 3]")
+    await agent.prompt(session, "another = 1")
+    (info,) = titles(agent)
+    assert info["title"] == "# count to three"
+    (row,) = (await agent.call("session/list", {}))["sessions"]
+    assert (row["sessionId"], row["title"], row["cwd"]) == (session, "# count to three", str(tmp_path))
+    await agent.call("session/close", {"sessionId": session})
+    await agent.load(session, tmp_path)
+    assert titles(agent) == [info, info]
+    await agent.prompt(session, "a_third = 1")
+    assert titles(agent) == [info, info]
+
+
+async def test_commands_are_answered_while_a_statement_runs(agent: Client, tmp_path: Path, gate: Gate) -> None:
+    session = await agent.open(tmp_path)
+    await agent.prompt(session, "x = 1")
+    prompt = await agent.begin_prompt(session, gate.source)
+    await gate.reached()
+    for command, expected in (("/timeline", "(running)"), ("/context", "As of statement 1."), ("/help", "/timeline")):
+        before = len(agent.text())
+        assert await agent.prompt(session, command) == "end_turn"
+        assert expected in agent.text()[before:], command
+    gate.release()
+    assert reason(await agent.response(prompt)) == "end_turn"
+
+
+async def test_a_commands_answer_precedes_its_response_while_a_statement_prints(agent: Client, tmp_path: Path) -> None:
+    session = await agent.open(tmp_path)
+    stop = tmp_path / "stop"
+    printing = (
+        f"import os, time\nwhile not os.path.exists({str(stop)!r}):\n    print('.', flush=True); time.sleep(0.001)"
+    )
+    prompt = await agent.begin_prompt(session, printing)
+    await agent.until(runs)
+    for _ in range(8):
+        before = len(agent.text())
+        assert await agent.prompt(session, "/help") == "end_turn"
+        assert "/timeline" in agent.text()[before:]
+    stop.touch()
+    assert reason(await agent.response(prompt)) == "end_turn"
+
+
+async def test_slash_commands_work_without_a_model(agent: Client, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    session = await agent.open(tmp_path)
+    await agent.prompt(session, 'a = view("a.txt")')
+    for command, expected in (
+        ("/help", "/timeline"),
+        ("/views", "a.txt"),
+        ("/timeline", '1. `a = view("a.txt")` (ok'),
+        ("/timeline 1", "one"),
+        ("/timeline 9", "There is no statement 9"),
+        ("/context", "tokens: instructions"),
+        ("/tick", "Nothing changed."),
+    ):
+        before = len(agent.text())
+        assert await agent.prompt(session, command) == "end_turn"
+        assert expected in agent.text()[before:]

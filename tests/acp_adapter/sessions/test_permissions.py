@@ -1,0 +1,116 @@
+"""Questions for permission: what they say, and what each answer means, also for later."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.store.memory import MemoryStore
+from tests.support.memory import in_memory
+from tests.support.scripts import (
+    asks_permission,
+    reason,
+    scripted,
+    transcript,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+def writer(tmp_path: Path, count: int) -> tuple[str, list[Path]]:
+    """A model whose every turn writes one more file."""
+    files = [tmp_path / f"written_{number}" for number in range(count)]
+    replies = [
+        reply for file in files for reply in ({"statement": f"open({str(file)!r}, 'w').close()"}, {"text": "Next."})
+    ]
+    return scripted(tmp_path, *replies), files
+
+
+@pytest.mark.parametrize(
+    ("option", "questions", "runs_it"),
+    [("allow_once", 2, True), ("allow_always", 1, True), ("reject_once", 2, False), ("reject_always", 1, False)],
+)
+async def test_what_the_user_answers_holds_once_or_for_the_session_also_after_a_load(
+    store: MemoryStore, tmp_path: Path, option: str, questions: int, runs_it: bool
+) -> None:
+    model, files = writer(tmp_path, 2)
+    async with in_memory(tmp_path, store=store, model=model, permission=option) as agent:
+        session = await agent.open(tmp_path)
+        for _ in files:
+            assert await agent.prompt(session, "write") == "end_turn"
+        assert sum(map(asks_permission, agent.received)) == questions
+        assert [file.exists() for file in files] == [runs_it] * 2
+        statuses = [call["status"] for call in transcript(agent.updates())["calls"].values()]
+        assert statuses == ["completed" if runs_it else "failed"] * 2
+    for file in files:
+        file.unlink(missing_ok=True)
+    async with in_memory(tmp_path, store=store, model=model, permission=option) as again:
+        await again.initialize()
+        await again.load(session, tmp_path)
+        assert await again.prompt(session, "write") == "end_turn"
+        assert sum(map(asks_permission, again.received)) == questions - 1
+        assert files[0].exists() is runs_it
+
+
+async def test_a_question_names_the_statement_and_offers_every_kind_of_answer(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    model, files = writer(tmp_path, 1)
+    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
+        session = await agent.open(tmp_path)
+        prompt = await agent.begin_prompt(session, "write")
+        question = (await agent.until(asks_permission))["params"]
+        (announced,) = agent.updates("tool_call")
+        assert question["toolCall"]["toolCallId"] == announced["toolCallId"]
+        assert str(files[0]) in question["toolCall"]["rawInput"]["source"]
+        kinds = [option["kind"] for option in question["options"]]
+        assert sorted(kinds) == ["allow_always", "allow_once", "reject_always", "reject_once"]
+        await agent.answer(agent.received[-1], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
+        assert reason(await agent.response(prompt)) == "end_turn"
+        assert files[0].exists()
+
+
+NO_APPROVALS: tuple[dict[str, Any], ...] = (
+    {"result": {"outcome": {"outcome": "selected", "optionId": "allow_everything"}}},
+    {"result": {"outcome": {"outcome": "selected"}}},
+    {"result": {"outcome": {"outcome": "approved", "optionId": "allow_once"}}},
+    {"result": {"outcome": "selected"}},
+    {"result": {}},
+    {"result": None},
+    {"error": {"code": -32603, "message": "no user here"}},
+    {"error": {"code": -32601, "message": "Method not found"}},
+    {"error": "broken"},
+)
+
+
+async def test_whatever_is_no_clear_approval_is_none(store: MemoryStore, tmp_path: Path) -> None:
+    model, files = writer(tmp_path, 2)
+    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
+        await agent.initialize()
+        for answer in NO_APPROVALS:
+            session = await agent.new_session(tmp_path)
+            agent.permission = None
+            prompt = await agent.begin_prompt(session, "write")
+            question = await agent.until(asks_permission)
+            await agent.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
+            assert reason(await agent.response(prompt)) == "end_turn"
+            assert not files[0].exists(), answer
+            agent.permission = "allow_once"
+            assert await agent.prompt(session, "write") == "end_turn"
+            assert files[1].exists()
+            files[1].unlink()
+            await agent.call("session/close", {"sessionId": session})
+
+
+async def test_auto_mode_asks_nothing(store: MemoryStore, tmp_path: Path) -> None:
+    model, files = writer(tmp_path, 2)
+    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
+        session = await agent.open(tmp_path)
+        await agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        for file in files:
+            assert await agent.prompt(session, "write") == "end_turn"
+            assert file.exists()
+        assert not any(map(asks_permission, agent.received))
