@@ -1,7 +1,8 @@
 """The Board: all nodes of one session, the names injected for them, the tick, and the worker's share of a projection.
 
-Nodes are held weakly: a handle that the namespace cannot reach any more is gone, running or not, because nobody could
-ever pause it. Only the execution that made or showed a handle holds it, until `finish`. Called by the worker alone.
+Nodes are held weakly: a handle that the namespace cannot reach any more is gone, running or not, because no statement
+could pause it any more. Only the execution that made or showed a handle holds it, until `finish`. Called by the worker
+alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The script file that the zygote process is started with: `python -s -P boot.py <fork socket> <host pid> <signal>`.
 
-Loads the package directory this file lies in under the private name `_rewindow`, so that a project's own `engine`
-stays importable in statements, and hands over to the zygote. Must import nothing but what that takes.
+Loads the package directory this file lies in under the private name `_rewindow`, so that a project's own `engine` stays
+importable in statements, and starts the zygote. Must import nothing but what that takes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def load_package(directory: Path) -> None:
 
 def main() -> None:
     """Becomes the zygote. Arguments: file descriptor, process id of the host, 1 where its thread outlives us."""
-    # The host needs the processors for its own start until it says something; its end can be read here, too.
+    # Waits for the host's first record, because the host needs the processors for its own start, or for its end.
     select.select([int(sys.argv[1])], [], [])
     load_package(Path(__file__).resolve().parent.parent)
     zygote = importlib.import_module(f"{PRIVATE_NAME}.worker.zygote")

@@ -1,4 +1,4 @@
-"""The worker's end of its socket: whole frames in and out, blocking, and never spoken by a forked child.
+"""The worker's end of its socket: whole frames in and out, blocking, and never used by a forked child.
 
 Owns the socket. Must not know what the messages mean. Used by `main` and `effects`; the host knows its exit status.
 """
@@ -18,7 +18,7 @@ EXIT_CHANNEL_LOST = 71
 
 
 class Channel:
-    """Frames between this worker and its host. A fork of the worker loses it at once."""
+    """Frames between this worker and its host. A process forked from the worker closes it at once."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -37,7 +37,7 @@ class Channel:
         return os.getpid() == self._owner
 
     def send(self, message: FromWorker) -> None:
-        """Raises FrameTooLargeError with nothing sent. A lost socket ends the process: nobody would hear it."""
+        """Raises FrameTooLargeError with nothing sent. A lost socket ends the process: the host is gone."""
         data = frame(message)
         try:
             self._connection.sendall(data)

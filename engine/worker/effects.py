@@ -21,7 +21,7 @@ class Transport(Protocol):
 
     @property
     def ours(self) -> bool:
-        """False in a process that a statement forked, which must not speak."""
+        """False in a process that a statement forked, which must not send."""
         ...
 
     def send(self, message: FromWorker) -> None:
@@ -95,7 +95,7 @@ class Effects:
             self._transport.wait()
             with self._interrupts.held():
                 message = self._transport.receive()
-            # An answer to a question that an interrupt tore off is still on its way.
+            # The answer to a question whose wait was interrupted may still come.
             if isinstance(message, Answer) and message.ordinal == ordinal:
                 return message
 

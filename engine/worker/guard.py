@@ -39,7 +39,7 @@ class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification
 
 
 Refusal = Callable[[str], Exception]
-"""What a statement sees instead of the effect; given what it was kept from."""
+"""Makes the exception that the statement sees instead of the effect, given what it was kept from."""
 
 
 def replaying(phrase: str) -> Exception:

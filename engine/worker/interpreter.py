@@ -139,7 +139,7 @@ def serve(transport: Transport, answer: Callable[[Request], FromWorker]) -> NoRe
     transport.send(Started())
     while True:
         request = transport.receive()
-        # An answer here is one to a question that an interrupt tore off.
+        # An answer here is one to a question whose wait was interrupted.
         if not isinstance(request, Answer):
             _reply(transport, request, answer)
 

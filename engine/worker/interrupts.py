@@ -33,7 +33,7 @@ class Interrupts(Protocol):
         ...
 
     def held(self) -> AbstractContextManager[None]:
-        """A pause within `armed`, for what must not be torn in half. Does nothing in other threads."""
+        """A pause within `armed`, for what must not be interrupted half-way. Does nothing in other threads."""
         ...
 
 

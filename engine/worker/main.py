@@ -1,7 +1,6 @@
-"""The worker: what an interpreter needs of the process around it, statement by statement.
+"""The worker's process around its interpreter: repairs the streams before a statement, ends what a stopped one started.
 
-Repairs the streams before a statement and ends what a stopped one started. Must not know how it came to be a process.
-Called by `child`.
+Must not know how it came to be a process. Called by `child`.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def serve(
     """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way."""
     streams.install()
     interrupts = SignalInterrupts()
-    # One may come before the first statement; Python's own handler would raise it wherever it finds us.
+    # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
     interrupts.install()
     channel = Channel(connection)
     inner = Interpreter(

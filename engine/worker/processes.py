@@ -1,4 +1,4 @@
-"""Processes as Linux shows and governs them: who descends from whom, ending them all, prctl, and the brand.
+"""What Linux offers for processes: who descends from whom, ending them all, prctl, and the brand.
 
 A brand is an odd number in RLIMIT_RTTIME, which means nothing to processes without real-time scheduling, is inherited
 by every descendant and survives exec, setsid and reparenting: the one way to find what a killed zygote left behind.
@@ -86,7 +86,7 @@ def _children() -> dict[int, list[int]]:
 
 
 def own_children() -> frozenset[int] | None:
-    """Process ids of this process's children, whichever thread started them; those that ended unasked-for too.
+    """Process ids of this process's children, whichever thread started them, zombies included.
 
     None where it cannot be found out, because a statement has used up all descriptors.
     """
@@ -144,6 +144,6 @@ def _end_if_branded(pid: int, number: int) -> None:
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Sends the signal; a process that is gone or not ours is none of our business."""
+    """Sends the signal; a process that is gone or not ours is ignored."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

@@ -1,4 +1,4 @@
-"""What host, zygote and worker say to each other, as tagged plain structures; `framing` makes bytes of them.
+"""The messages between host, zygote and worker, as tagged structures; `framing` turns them into bytes.
 
 Owns every message of the four directions. Must not know who sends or receives them. Used by `zygote` and `main` on one
 side and by `environment` on the other.

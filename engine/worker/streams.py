@@ -69,7 +69,7 @@ def install() -> None:
 
 
 def ensure() -> None:
-    """Replaces streams that a statement closed or set to None; others a statement put there are its business."""
+    """Replaces streams that a statement closed or set to None; others that a statement put there stay."""
     if _unusable(sys.stdout):
         sys.stdout = _text(1, "backslashreplace")
     if _unusable(sys.stderr):

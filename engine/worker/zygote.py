@@ -26,7 +26,7 @@ from .processes import become_subreaper, descendants, die_with_parent, end_tree,
 from .protocol import Died, Fork, Forked, FromZygote, Interrupt, Interrupted, Kill
 
 LIVES: Final = b"L"
-"""First record on the fork socket: the process runs. It says so once the host has said something, see `boot`."""
+"""First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
 READY: Final = b"R"
 """Second record: everything is loaded, fork requests are served."""
 PASSED: Final = 4
@@ -47,7 +47,7 @@ class _Keeper:
         self.buffer = FrameBuffer()
 
     def say(self, message: FromZygote) -> None:
-        # The host may have gone or closed the session; nobody is left to tell then.
+        # The host may have gone or closed the session; then there is nobody to report to.
         with contextlib.suppress(OSError):
             self.control.sendall(frame(message))
 
@@ -85,7 +85,7 @@ class ZygoteLoop:
                     self._receive(self._keepers[descriptor])
 
     def announce(self, record: bytes) -> None:
-        """Tells the host how far the start is; leaves where there is no host any more."""
+        """Reports to the host how far the start is; leaves where there is no host any more."""
         try:
             self._forks.send(record)
         except OSError:
@@ -107,7 +107,7 @@ class ZygoteLoop:
             return
         if not data:
             self.leave()
-        if len(passed) != PASSED:  # the host's word to load, or a request that lost its descriptors
+        if len(passed) != PASSED:  # the host's record to load, or a request that lost its descriptors
             for descriptor in passed:
                 os.close(descriptor)
             return
@@ -196,7 +196,7 @@ class ZygoteLoop:
     def _end_orphans(self) -> None:
         """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
         workers = {keeper.pid for keeper in self._keepers.values()}
-        # Children alone, and not whoever is below no worker: while a process in between ends, its children seem to be.
+        # Children alone, because while a process below a worker ends, its own children seem to be below none.
         end_tree([pid for pid in own_children() or () if pid not in workers])
 
 
