@@ -1,4 +1,4 @@
-"""Text and figures as every command prints them: nothing that a session holds can steer the terminal it is shown on.
+"""Text and figures as every command prints them: nothing in a session can control the terminal that it is shown on.
 
 Must not know any command.
 """
@@ -14,7 +14,7 @@ from ..text import first_line, printable
 
 _UNITS: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""C0 but for tab and newline, DEL, C1, and what turns the direction of the text that follows."""
+"""C0 but for tab and newline, DEL, C1, and what changes the direction of the text that follows."""
 _CONTROL_IN_JSON: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What JSON lets stand in a string as it is."""
 
