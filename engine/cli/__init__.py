@@ -1,7 +1,7 @@
 """The command for people: `rewindow`. One file per command, one row each in `commands`.
 
-Owns exit codes and how errors are shown. Must not know what a command does. Called by `rewindow_startup`; nothing on
-the way to a protocol's first answer comes here.
+Owns exit codes and how errors are shown. Must not know what a command does. Called by `rewindow_startup`; an agent that
+starts does not import it.
 """
 
 from __future__ import annotations

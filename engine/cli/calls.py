@@ -1,4 +1,4 @@
-"""One line for a tool call, as every view for people has it. Must not know any view."""
+"""One line for a tool call, as all commands show it. Must not know any command."""
 
 from __future__ import annotations
 

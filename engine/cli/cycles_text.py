@@ -1,7 +1,7 @@
 """Request cycles for people: one block of lines for each, then what waits, was withdrawn, has no place, or was odd.
 
-Owns the layout only; what a cycle is made of is for `cycles` to say. What comes out is one line for each thing, each
-fit for a terminal. Called by `rewindow show --cycles`.
+Owns the layout only; `cycles` says what a cycle is made of. Each thing is one line that is safe for a terminal. Called
+by `rewindow show --cycles`.
 """
 
 from __future__ import annotations

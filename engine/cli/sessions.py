@@ -18,7 +18,7 @@ from ..terminal.opened import store
 from ..terminal.printing import shown, size
 
 _ENDLESS: Final = 100_000
-"""Characters in a line that nobody looks at on a terminal, so that nothing is cut off."""
+"""Characters in a line that does not go to a terminal, so that nothing is cut off."""
 
 
 def sessions(

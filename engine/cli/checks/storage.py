@@ -1,4 +1,4 @@
-"""Where sessions are kept: room, rights, what is there, whether it is intact, and who is using it."""
+"""Where sessions are kept: space, permissions, what is there, whether it is intact, and who is using it."""
 
 from __future__ import annotations
 
