@@ -1,4 +1,4 @@
-"""Reads a session back from the JSON Lines of `jsonl_export`, and refuses whatever they could not have been.
+"""Reads a session back from the JSON Lines of `jsonl_export`, and refuses lines that an export does not write.
 
 Must not know which store it fills. The lines are read twice: once to check all of them, because they may come slowly
 and the store's transaction keeps other writers waiting, and once to write. Called by `rewindow import`.
@@ -27,7 +27,7 @@ from .spool import rereadable
 MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000
 """Bytes of the longest line there can be: the largest blob in base64."""
 _LATEST: Final = 1e15
-"""Seconds; also what no NaN and no infinity is below."""
+"""Seconds; NaN and infinity are not below it."""
 _BLOB_START: Final = b'{"blob":'
 _TYPES: Final = (
     ("session_id", str),

@@ -1,4 +1,4 @@
-"""The part of `rewindow import` that adds another program's conversation: its session, and what is said about it."""
+"""The part of `rewindow import` that adds another program's conversation: makes its session, and prints the report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted, 
     """Adds the conversation as a session, and prints what came of it; `largest` is in bytes.
 
     Raises:
-        InvalidRequestError: it is no conversation, or too large; the directory is none; the id is taken.
+        InvalidRequestError: it is no conversation, or too large; the directory is not one; the id is taken.
     """
     cwd = os.path.realpath(os.path.expanduser(wanted.cwd or "."))
     if not os.path.isdir(cwd):

@@ -1,7 +1,7 @@
 """Conversations that other programs recorded, read as events of a session. Pure: bytes in, events and a report out.
 
-One file per format, one row each in `formats.FORMATS`. Must not know stores or views: whether what came of it is
-well-formed is for the View to see to. Called by `rewindow import`.
+One file per format, one row each in `formats.FORMATS`. Must not know stores or views: whether the result is well-formed
+is checked by the View. Called by `rewindow import`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def parse(data: bytes, name: str) -> Document:
         name: what messages call it.
 
     Raises:
-        InvalidRequestError: it is no such document; with the line or the item.
+        InvalidRequestError: it is no such document; it names the line or the item.
     """
     try:
         text = data.decode(json.detect_encoding(data)).removeprefix("\ufeff")

@@ -49,7 +49,7 @@ def read(data: bytes, name: str, writer: Writer, wanted: str | None = None) -> t
     """A conversation in the format of that name, or in the one it looks like.
 
     Raises:
-        InvalidRequestError: it is none, with the line or the item and what is wrong.
+        InvalidRequestError: it is no conversation of that format; it names the line or the item, and what is wrong.
     """
     document = parse(data, name)
     found = next((each for each in FORMATS if each.name == wanted), None) or recognised(document)

@@ -1,4 +1,4 @@
-"""What the message lists of all providers have in common: roles, thinking blocks, fields that nobody reads.
+"""What the message lists of all providers have in common: roles, thinking blocks, fields that are not read.
 
 Must not know which provider it is. Used by every format.
 """
@@ -31,7 +31,7 @@ def role_of(item: Item, roles: Sequence[str]) -> str:
 
 
 def note_unread(fields: Fields, read: Collection[str], report: Report, where: str = "fields") -> None:
-    """Counts the fields that hold something and that nobody reads."""
+    """Counts the fields that hold something and are not read."""
     for key, value in fields.items():
         if key not in read and value is not None and value is not False and value not in ("", [], {}):
             report.ignored[f"{cut_line(key, _NAME_CHARS)} {where}"] += 1

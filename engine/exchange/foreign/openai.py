@@ -33,7 +33,7 @@ def read(document: Document, writer: Writer) -> None:
     """Writes the conversation.
 
     Raises:
-        InvalidRequestError: a message is none, with its place.
+        InvalidRequestError: something is not a message; it names the place.
     """
     refuse_without_messages(document)
     note_unread(document.around, ("system", "model", "id"), writer.report, "of the request")

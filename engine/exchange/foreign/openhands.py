@@ -1,7 +1,8 @@
 """Events of the OpenHands software agent SDK, as `model_dump_json` writes them: `kind` names the class of each.
 
 Its condensations name its own event ids, and its summary offsets count its own View. One of its events may be several
-of ours, so its View is kept beside ours, as far as that takes. Shape: openhands-sdk 1.x, `openhands/sdk/event`.
+of ours, so its View is kept beside ours, as far as its condensations need it. Shape: openhands-sdk 1.x,
+`openhands/sdk/event`.
 """
 
 from __future__ import annotations
@@ -214,7 +215,7 @@ def read(document: Document, writer: Writer) -> None:
     """Writes the conversation; kinds without a part in it are counted.
 
     Raises:
-        InvalidRequestError: an event is none, with its place.
+        InvalidRequestError: something is not an event; it names the place.
     """
     refuse_without_messages(document)
     note_unread(document.around, (), writer.report, "of the conversation")

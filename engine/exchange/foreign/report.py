@@ -14,7 +14,7 @@ _KINDS: Final = 12
 
 
 class Report:
-    """Counts by what a person would call the things; each line of `lines` is a sentence for that person."""
+    """Counts by the name that a person would use; each line of `lines` is a sentence for that person."""
 
     def __init__(self) -> None:
         self.imported: Counter[str] = Counter()

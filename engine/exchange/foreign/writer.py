@@ -147,7 +147,7 @@ class Writer:
         self._add(CondensationRequest())
 
     def answered(self) -> None:
-        """The run has come to its end, although its last word was a tool's."""
+        """The run has come to its end, although it ended with a tool's result."""
         if self._run != "idle" and not self._open:
             self._run = "answered"
 
@@ -234,7 +234,7 @@ class Reply:
         self.reasoning(block.text, block.signature, block.provider)
 
     def reasoning(self, text: str, signature: str | None = None, provider: str | None = None) -> None:
-        """Reasoning that nobody gets back."""
+        """Reasoning that is not sent back to any provider."""
         self._writer.add_output(
             AgentReasoning(
                 message_id=self._minter.message(),
