@@ -1,4 +1,4 @@
-"""One SQLite file: made privately, recognised, migrated, and connections to it with the settings that durability needs.
+"""One SQLite file: created with private rights, recognised, migrated, and connected to with durable settings.
 
 WAL with synchronous=FULL: a commit that returned survives power loss, and readers never wait for the writer. Must not
 know what an event is. Used by `sqlite` for reading, by `writer` and `removal` for writing.
@@ -24,7 +24,7 @@ _PAUSE: Final = 0.02  # seconds between attempts, because some conflicts are rep
 _CHECKPOINT_PAGES: Final = 1000
 """The WAL that a commit checkpoints by itself (4 MB), reached only by a burst that leaves the writer no idle moment.
 
-Not more, because a WAL file that still grows makes every commit dearer (0.20-0.28 ms instead of 0.14-0.16 where it is
+Not more, because a WAL file that still grows makes every commit slower (0.20-0.28 ms instead of 0.14-0.16 where it is
 overwritten) and recovery longer (6 ms at 4,000 pages, 2 at 1,000); not less, because a checkpoint costs 1 to 6 ms."""
 
 _REASONS: Final = (
@@ -120,7 +120,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """A connection that is nobody else's meanwhile. SQLite's errors become StoreError."""
+        """A connection for this caller alone. SQLite's errors become StoreError."""
         with self._explained():
             try:
                 connection = self._idle.pop()
@@ -139,7 +139,7 @@ class Database:
     def writing(self) -> Generator[sqlite3.Connection]:
         """A transaction on a connection of its own, committed at the end, rolled back where anything is raised.
 
-        For what is done once and waited for; sessions that are written to have the writer.
+        For work that is done once and waited for; what is appended to sessions goes through the writer.
         """
         with self.reading() as connection:  # which closes the connection after an error, and so rolls back
             retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
@@ -239,5 +239,5 @@ def _is_new(connection: sqlite3.Connection) -> bool:
 
 
 def _code(error: BaseException) -> int:
-    # The primary result code; errors of the sqlite3 module itself have none, and 0 is none of SQLite's errors.
+    # The primary result code; errors of the sqlite3 module itself have none, and no error of SQLite's is 0.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -30,10 +30,10 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def owners(database: str) -> dict[SessionId, int]:
-    """Which running process says that it has which session of the database at `database`. Raises OSError.
+    """Which running process has which session of the database at `database`, by the lock files. Raises OSError.
 
-    Only looks: a trial lock could keep a process out that asks at the same moment. So the lock file that a crash left
-    counts where another process has got the same number since.
+    Only reads the files: trying a lock could keep out a process that asks at the same moment. So a file that a crash
+    left counts if another process has been given the same number since.
     """
     prefix, suffix = f"{os.path.basename(database)}.", ".lock"
     found: dict[SessionId, int] = {}

@@ -64,7 +64,7 @@ class Create:
 class Append:
     """An event that is due: session, seq, branch, kind, JSON. `at` becomes the session's `updated_at`.
 
-    The only change that is not written one by one: the writer hands all values of a transaction to INSERT_EVENT.
+    The only change that is not written one by one: the writer passes all values of a transaction to INSERT_EVENT.
     `names` are the digests in it, `contents` those of them that are not known to be stored.
     """
 
@@ -90,7 +90,7 @@ class Retitle:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Somebody listens from now on who may have missed a position."""
+    """A listener was attached, which may have missed a position."""
 
     session: WritableSession
 
@@ -100,7 +100,7 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All that was put before it has been committed or has failed, and listeners know, once `passed` is set."""
+    """Sets `passed` when all that was put before it has been committed or has failed, and listeners know."""
 
     passed: threading.Event = field(default_factory=threading.Event)
     last: bool = False

@@ -2,7 +2,7 @@
 
 Must not know who has acquired a session: `sqlite` has its lock before it calls. A new database is made with incremental
 vacuum, so that space is given back in steps between which others write (1 GB in 70 s). A whole VACUUM copies what is
-left, which is faster where that is little, but keeps writers waiting; it is done only where nobody has a session. One
+left, which is faster where that is little, but keeps writers waiting; it is done only where no session is in use. One
 of the first version needs it once, because it was made without incremental vacuum.
 """
 
@@ -34,7 +34,7 @@ def delete_session(connection: sqlite3.Connection, session_id: SessionId) -> Non
 def delete_unnamed(connection: sqlite3.Connection) -> None:
     """Inside a transaction: contents that no session names, as the first version of the schema left them.
 
-    Nobody counts on them: a commit that names content brings it along.
+    No commit relies on them: one that names content brings it along.
     """
     connection.execute(_DELETE_UNNAMED)
 
@@ -45,7 +45,7 @@ def pages(connection: sqlite3.Connection) -> int:
 
 
 def give_back(database: Database, alone: bool) -> None:
-    """Cuts free pages off the database; `alone` says that nobody has a session.
+    """Cuts free pages off the database; `alone` says that no session is in use.
 
     Raises StoreError; what was given back by then stays given back.
     """
@@ -67,7 +67,7 @@ def _step_by_step(connection: sqlite3.Connection) -> None:
     while free:
         retry_while_busy(lambda: connection.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall())
         left = _number(connection, "freelist_count")
-        if left >= free:  # because somebody else frees pages meanwhile; they are for the next time
+        if left >= free:  # because another process frees pages too; they are for the next time
             return
         free = left
 

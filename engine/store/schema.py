@@ -1,4 +1,4 @@
-"""The tables, and the way from one version of them to the next.
+"""The tables, and the migrations from each version of them to the next.
 
 `PRAGMA user_version` is the number of migrations that a database has seen; a new one sees all of them. Adding a version
 is one function and one entry in MIGRATIONS. Must not open anything; `database` runs these in one transaction.

@@ -81,7 +81,7 @@ class SqliteStore:
             self._acquired[row.session_id] = WritableSession(row.session_id, unstored=unstored)
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
-        """As in the port; after `create` it only brings the listener.
+        """As in the port; after `create` it only attaches the listener.
 
         Raises:
             SessionReadOnlyError: a commit failed between `create` and this call.

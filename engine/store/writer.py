@@ -141,8 +141,8 @@ class Writer:
             connection.execute(UPDATE_SESSION, values)
 
     def _commit_separately(self, changes: Sequence[Change], blocked: Exception | None) -> None:
-        # Session by session, so that one session's failure stops nobody else. Where the whole database is `blocked`,
-        # trying again would only make everybody wait that long once more.
+        # Session by session, so that one session's failure stops no other. Where the whole database is `blocked`,
+        # trying again would only make all of them wait that long once more.
         sessions: dict[WritableSession, list[Change]] = {}
         for change in changes:
             sessions.setdefault(change.session, []).append(change)
