@@ -1,7 +1,7 @@
 """Counts o200k_base tokens exactly: one encoding per process, built once, and a cache of what was counted.
 
-`load` is for whoever wants the cost at a moment of its choosing (the zygote, before it forks); counting loads too.
-Text that looks like a special token counts as the ordinary text it is.
+`load` builds the encoding at a moment that the caller chooses (the zygote's is before it forks); counting builds it
+too. Text that looks like a special token counts as the ordinary text it is.
 """
 
 from __future__ import annotations
