@@ -1,4 +1,4 @@
-"""The delta feed: what changed by itself since the model was last told.
+"""The delta feed: what changed by itself since the last projection.
 
 Filled at ticks, drained only by `tail`. Bounded: of more changes than it holds, the oldest are counted, not kept.
 """

@@ -1,7 +1,7 @@
-"""The handle table: one line per handle, names to digests, cut to a budget when it must be.
+"""The handle table: one line per handle, within a budget.
 
-What changed comes first in the cut, then what runs, then what is newest; what is kept stands in the order of creation.
-Called by `tail`; the Board shows a single row by the same `line`.
+Where not all rows fit, those that changed are kept first, then those that run, then the newest; what is kept is in the
+order of creation. Called by `tail`; the Board shows a single row by the same `line`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _rest(rows: int) -> str:
 
 
 def _chosen(rows: Sequence[HandleRow], costs: Sequence[int], room: int) -> list[int]:
-    """Indices of the rows that fit, the most telling first chosen, in their own order."""
+    """Indices of the rows that fit, chosen in that order of importance, in the order of creation."""
     order = sorted(range(len(rows)), key=lambda index: (rows[index].changed, rows[index].mode == "running", index))
     kept: list[int] = []
     for index in reversed(order):

@@ -1,6 +1,6 @@
 """What is left of messages that cannot all be sent: long outputs keep their beginning and their end.
 
-For when no condensation can help. What the user said and what was run stay whole. Pure; counting is the caller's.
+Used where no condensation can help. What the user said and what was run stay whole. Pure; counting is the caller's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_shrinkable(event: Event) -> bool:
 def fair_limit(costs: Sequence[int], room: int) -> int:
     """Tokens that each text may have so that all fit `room`: a power of two, at least 32.
 
-    A power of two, so that it stays the same over many calls and with it the beginning of the prompt.
+    A power of two, because it then stays the same over many calls, and so does the beginning of the prompt.
     """
     limit = _SMALLEST
     while limit < max(costs, default=0) and sum(min(cost, 2 * limit) for cost in costs) <= room:

@@ -1,7 +1,7 @@
 """Assembles the tail block: the delta feed, then the handle table, within one exact budget.
 
-The table is the floor: at the smallest budgets it alone is there. The feed is sure of a third of the budget, and of
-what the table leaves. Every part starts with a visible character and ends with a newline, so that counts add up.
+At the smallest budgets there is the table alone. Otherwise a third of the budget is for the feed, and what the table
+leaves. Every part starts with a visible character and ends with a newline, so that counts add up.
 """
 
 from __future__ import annotations
