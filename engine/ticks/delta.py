@@ -37,7 +37,7 @@ def describe(
 
 
 def _within(summary: str, diff: Iterator[str], count: Callable[[str], int], budget: int) -> str:
-    """As many whole diff lines as fit; that some are left out is said where it fits too."""
+    """As many whole diff lines as fit; a last line says that some are left out, if it fits too."""
     kept = [summary]
     used = count(summary + "\n")
     is_cut = False

@@ -17,7 +17,7 @@ Frequency = Literal["Sync"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChange:
-    """How the file behind a node moved: absolute path, kind, xxh3 before and after (empty: no content)."""
+    """How the file behind a node changed: absolute path, kind, xxh3 before and after (empty: no content)."""
 
     path: str
     change: FileChangeKind
