@@ -1,7 +1,7 @@
 """What all nodes have in common: identity, schedule, policy, and the events of the methods that change them.
 
-Methods marked `mutating` emit MethodCalled with the digests before and after, and return the node, so that calls
-chain. State can be read but only methods change it. Must not know the Board; it hands in a `NodeContext`.
+Methods marked `mutating` emit MethodCalled with the digests before and after, and return the node, so that calls chain.
+State can be read but only methods change it. Must not know the Board, which gives each a `NodeContext`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .rendered import RenderedView
 
 Mode = Literal["paused", "running"]
 Aspect = Literal["pos", "policy", "source"]
-"""What of a node can change."""
+"""The parts of a node that can change."""
 _LONGEST_REPR: Final = 80
 _P = ParamSpec("_P")
 _N = TypeVar("_N", bound="NodeBase")
@@ -42,7 +42,7 @@ class NodeContext:
 
 
 def checked_freq(freq: object) -> Frequency:
-    """`freq` if this version ticks nodes so.
+    """`freq`, if nodes can be ticked so.
 
     Raises:
         ValueError: it does not.
@@ -161,7 +161,7 @@ class NodeBase(ABC):
         return last < 0 or turn_id - last >= self._min_turn_interval
 
     def mark_projected(self) -> None:
-        """The model has been told of the present state."""
+        """The model has read the present state."""
         self._changed = False
 
     @property

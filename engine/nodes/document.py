@@ -1,4 +1,4 @@
-"""Documents: what views are windows on. One per path, shared by all its views, read again only when its stamp moved.
+"""Documents: what views are windows on. One per path, shared by all its views, read again when its stamp changed.
 
 Owns the current revision of a path and how failures of reading become revisions. Knows the Files port, no node.
 Called by handles when content is wanted, and at ticks.
@@ -47,7 +47,7 @@ class Document:
             self.refresh()
 
     def refresh(self) -> Revision:
-        """Looks at the file now, reads it if it moved, and returns what is current. Never raises OSError."""
+        """Looks at the file now, reads it if it has changed, and returns what is current. Never raises OSError."""
         if self.path is None:
             return self.current
         try:
@@ -115,7 +115,7 @@ def _failure(error: OSError, title: str) -> Revision:
 
 
 class Documents:
-    """All documents that some handle holds, by absolute path. A document goes when its last handle does."""
+    """All documents that some handle holds, by absolute path. A document is dropped with its last handle."""
 
     __slots__ = ("_by_path", "_files", "_now")
 

@@ -1,7 +1,7 @@
 """One state of a document: its decoded lines, or the reason why there are none.
 
 Immutable. Owns decoding (UTF-8, UTF-16 with a byte order mark, Latin-1 as the last resort, hex for binary) and the
-sentences that stand in for content. Must not read anything itself; documents hand in bytes or the error.
+sentences that stand in for content. Must not read anything itself; documents pass in the bytes or the error.
 """
 
 from __future__ import annotations

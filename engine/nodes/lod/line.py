@@ -20,7 +20,7 @@ LONGEST_WHOLE: Final = 8_000
 _PART: Final = 2_000
 """Characters shown of a longer one, where the budget allows."""
 _LEAD: Final = 4
-"""One part in this many of what is shown of a cut line stands before the column."""
+"""Of what is shown of a cut line, one part in so many is before the column."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Level 0: the raw excerpt around a place, cut at line ends, with line numbers, within an exact budget.
 
-A third of what the line at the place leaves goes above it, the rest below; what one side does not need the other gets.
-What is left out is said in a line above and below. Lines are measured by the revision's ruler, so that another budget
-or place costs no new counting of known lines.
+The line at the place comes first. A third of the rest of the budget is for lines above it, the remainder for lines
+below; what one side does not need, the other gets. A line above and one below say how much is left out. Lines are
+measured by the revision's ruler, so that for another budget or place no line is counted again.
 """
 
 from __future__ import annotations
