@@ -44,7 +44,7 @@ _MESSAGES: Final[dict[PromptKind, tuple[Input, Input]]] = {
     "steer": (Input.STEER, Input.QUEUED_STEER),
     "follow_up": (Input.FOLLOW_UP, Input.QUEUED_FOLLOW_UP),
 }
-"""By what a message calls itself: unannounced, announced."""
+"""By a message's own kind: the input where it was not announced, and where it was."""
 
 
 class _Call(Struct):
@@ -76,7 +76,7 @@ class CycleFold:
         seen_as = self._input(event)
         if seen_as is None:
             if isinstance(event, StatementRecorded) and self._open is not None:
-                # One that no model called, such as a cell from outside a turn, is the parent of its calls all the same.
+                # One that no model called, such as a cell from outside a turn, is the parent of its calls too.
                 self._statements[event.tool_call_id] = len(self._closed)
             return
         closed = len(self._closed)
@@ -251,7 +251,7 @@ class CycleFold:
         return None
 
 
-# The table reads the fold's own methods, which nobody else may call.
+# The table names methods that are private to the fold.
 # pyright: reportPrivateUsage=false
 _ACTIONS: Final[dict[Action, Callable[[CycleFold, Event], None]]] = {
     Action.OPEN_DIRECT: CycleFold._open_direct,

@@ -5,10 +5,10 @@ stopped: completed, interrupted and error are one class of boundary.
 
     IDLE --message--> ACTIVE --run-stop--> IDLE --[a followUp whose message is on the log heads the queue]--> ACTIVE
 
-A followUp is on the log in one of two ways: as PromptQueued when it comes and UserMessage when its turn has come, or
-as UserMessage alone, when it comes. The second is promoted by the run-stop itself, the first by its UserMessage; both
-wait in one queue. A withdrawal of something never seen is ordinary while a run is active: a steer that no model call
-came to read leaves nothing else on the log.
+A followUp is on the log in one of two ways: as PromptQueued when it comes and UserMessage when its turn has come, or as
+UserMessage alone, when it comes. The second is promoted by the run-stop itself, the first by its UserMessage; both wait
+in one queue. A withdrawal of something never seen is ordinary while a run is active: a steer that no model call has
+read leaves nothing else on the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class State(Enum):
 
 
 class Input(Enum):
-    """An event as the machine sees it: user messages by what they call themselves and whether they were announced."""
+    """An event as the machine sees it: user messages by their own kind and by whether they were announced."""
 
     DIRECT = "direct"
     STEER = "steer"

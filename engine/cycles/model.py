@@ -1,6 +1,6 @@
-"""The values of the request-cycle model: cycles, what waits, what has no place, and what was odd about the log.
+"""The values of the request-cycle model: cycles, what waits, what belongs to no cycle, and what was odd about the log.
 
-Owns their shapes only. Must not know how they come about nor how they are shown. Built by `fold`, read by the two views
+Owns their shapes only. Must not know how they are made nor how they are shown. Built by `fold`, read by the two views
 (`rounds`, `steps`) and by `plain`.
 """
 
@@ -17,7 +17,7 @@ from ..text import title
 RootKind = Literal["direct", "followUp"]
 Output = AgentText | AgentReasoning | ToolCall
 Item = UserMessage | Output | ToolResult
-"""What lies in a cycle after its root. A `UserMessage` there is always a steer, whatever it calls itself."""
+"""What lies in a cycle after its root. A `UserMessage` there is always a steer, whatever its own kind is."""
 AnomalyKind = Literal[
     "steer-while-idle",
     "direct-while-active",

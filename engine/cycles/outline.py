@@ -1,4 +1,4 @@
-"""One ended cycle in six numbers and words, as adapters report it with the end of a run.
+"""The summary of an ended cycle, as adapters report it with the end of a run.
 
 Pure over one `RequestCycle` and its two views. Called by the fold.
 """

@@ -1,4 +1,4 @@
-"""The followUps that wait, first in, first out, and what became of every prompt that the log ever named.
+"""The followUps that wait, first in, first out, and which of them were announced and have no message yet.
 
 Must not know states or cycles. Used by `fold`.
 """

@@ -1,4 +1,4 @@
-"""A cycle as the model was served: InferenceRounds, each what the model was given and what it put out.
+"""A cycle as the model saw it: InferenceRounds, each with what the model was given and what it answered.
 
 Pure over one `RequestCycle`. Must not know steps or groups. A call with a parent and its result are in no round, since
 no model made the call nor reads the result: what a statement's helpers did comes back in the statement's own result.
@@ -21,7 +21,7 @@ Given = UserMessage | ToolResult
 
 
 class InferenceRound(Struct, frozen=True):
-    """`number` counts from 1 within the cycle. `given` is what came in since the round before put something out."""
+    """`number` counts from 1 within the cycle. `given` is what came in after the output of the round before."""
 
     number: int
     response_id: LlmResponseId | None

@@ -1,7 +1,7 @@
 """A cycle as a person sees it: ResolutionSteps, which are user steps and ai-blocks with grouped tool calls.
 
 Pure over one `RequestCycle`. Must not know rounds. A text item opens an ai-block and a steer ends one; calls with no
-text before them open one whose text is None. Results are no steps: they attach to their calls and break nothing.
+text before them open one whose text is None. Results are no steps: they belong to their calls and end no group.
 
 A parent statement, which is a `python` call with children, is transparent: it leaves the groups, so that its children
 stand next to each other and to their neighbours as if it were not there, and is kept beside them as a statement.
@@ -35,7 +35,7 @@ _STATEMENT: Final = "python"
 
 
 class Call(Struct, frozen=True):
-    """A tool call with what it came to; `result` is None while it is open."""
+    """A tool call with its result, which is None while the call is open."""
 
     call: ToolCall
     result: ToolResult | None
