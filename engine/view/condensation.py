@@ -1,8 +1,8 @@
 """Condensations applied to a sequence of entries, and what makes one unacceptable.
 
 Owns how events leave and where their summary goes. Must not know when to condense or what to forget: that is policy.
-`condensed` does what a Condensation says, however bad; `refusal` is what the log asks before it takes one;
-`with_summary_at_index` moves a summary out of a unit that it would split, for a View that has to take a bad one.
+`condensed` applies a Condensation, also a bad one; `refusal` is what the log asks before it appends one;
+`with_summary_at_index` moves a summary out of a unit that it would split, where a bad one is on a log already.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Cond
 def summary_is_safe(entries: Sequence[Event], indices: Sequence[int], condensation: Condensation) -> bool:
     """Whether some index of `entries`, as they are before, is the gap that the summary's offset names after the cuts.
 
-    Inserting at an index and then cutting elsewhere is safe, and comes to the same.
+    Inserting at an index and then cutting elsewhere is safe, and gives the same entries.
     """
     if condensation.summary_offset is None:
         return True
@@ -94,7 +94,7 @@ def with_summary_at_index(entries: Sequence[Event], summary: EventId, properties
 
 
 def _cuts(entries: Sequence[Event], forgotten: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """The runs `low:high` of neighbours that go."""
+    """The ranges `low:high` of neighbours that are forgotten."""
     low: int | None = None
     for position, entry in enumerate(entries):
         if entry.event_id not in forgotten:

@@ -18,7 +18,7 @@ from ..events.conversation import ToolCall, UserMessage
 SUMMARY_SHARE: Final = 4
 SUMMARY_FLOOR: Final = 256
 SUMMARY_TOKENS: Final = 2_000
-"""A summary may cost this fraction of what it stands for, within these tokens. What costs less than a summary stays."""
+"""A summary may cost this fraction of what it replaces, within these tokens. What costs less than its summary stays."""
 
 
 class Cut(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Cut(Struct, frozen=True):
 def choose_cut(
     indices: Sequence[int], costs: Sequence[int], target: int, *, keep: int | None = None, end: int | None = None
 ) -> Cut | None:
-    """The smallest prefix that can go so that at most `target` tokens are left, its summary included.
+    """The smallest prefix to forget so that at most `target` tokens are left, its summary included.
 
     Where no prefix does that, the one that leaves least.
 
@@ -48,7 +48,7 @@ def choose_cut(
         end: the gap that the prefix must not pass; the end of the View where None.
 
     Returns:
-        None where nothing can go, or too little to be worth a summary.
+        None where nothing can be forgotten, or too little to be worth a summary.
     """
     open_gaps = frozenset(indices)
     spent = (0, *accumulate(costs))
@@ -71,7 +71,7 @@ def choose_cut(
 
 
 def current_request(events: Sequence[Event]) -> int | None:
-    """Position of the newest message of the user's that is not a steer; None where there is none."""
+    """Position of the user's newest message that is not a steer; None where there is no such message."""
     positions = range(len(events) - 1, -1, -1)
     return next((position for position in positions if _is_request(events[position])), None)
 
@@ -79,7 +79,7 @@ def current_request(events: Sequence[Event]) -> int | None:
 def unread(events: Sequence[Event]) -> int:
     """In an open run, the gap before what no model call has read yet.
 
-    That is the newest reply that called something, which the results belong to; or the request itself.
+    It is before the newest reply with calls, because their results belong to it, or else before the request.
     """
     request = current_request(events)
     start = 0 if request is None else request

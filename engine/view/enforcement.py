@@ -1,8 +1,9 @@
 """Enforcement: the greatest set of entries in which every property holds, whatever the order of the properties.
 
-Each property names what offends it, and what must follow once something is gone. One work list runs until it is
-empty; every entry goes at most once, so the cost is linear and nothing restarts or recurses. Because a removal can only
-cause corrections, the result is the one greatest set. Must not know what the properties are about.
+Each property names the entries that violate it, and those that must follow when an entry is removed. One work list runs
+until it is empty; every entry is removed at most once, so the cost is linear and nothing restarts or recurses. A
+removal never makes another entry acceptable, so their order does not matter and the result is the one greatest set.
+Must not know what the properties are about.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ class Correction(Struct, frozen=True):
 
 
 class Enforced(Struct, frozen=True):
-    """What remains, in order, and who had how many corrected; `corrections` is empty for a well-formed sequence."""
+    """What remains, in order, and the corrections of each property; none for a well-formed sequence."""
 
     events: tuple[Event, ...]
     corrections: tuple[Correction, ...]
 
 
 def enforce(entries: Sequence[Event], properties: Sequence[Property], open_run: bool) -> Enforced:
-    """Leaves out of `entries` what keeps any of `properties` from holding.
+    """The entries without those that keep any of `properties` from holding.
 
     An entry that offends several properties is counted for the first that named it. With `open_run`, calls that the
-    running run waits for count as answered.
+    present run still waits for count as answered.
     """
     enforcements = [each.enforcement(entries, open_run) for each in properties]
     stays = bytearray(b"\1") * len(entries)

@@ -1,4 +1,4 @@
-"""What a View is made of: the conversation events a model gets to see, and the summaries that stand for forgotten ones.
+"""What a View is made of: the conversation events that a model reads, and the summaries of forgotten ones.
 
 Owns the decision which events enter. Must not know of positions, gaps or properties. Used all over this package, and by
 whatever shows or shortens what a model reads.
@@ -43,8 +43,8 @@ ENTERING: Final[dict[type[Event], Hidden | None]] = {
     ToolCall: attrgetter("parent_id"),
     ToolResult: attrgetter("parent_id"),
 }
-"""The kinds of event on a log that become entries, with what is true of those that stay out all the same.
+"""The kinds of event on a log that become entries, with the field that is set where one is left out all the same.
 
-An aside is no business of the model's, nor is a call that a statement made. All other kinds are skipped."""
+Left out are asides, which are not for the model, and calls that a statement made. All other kinds are skipped."""
 TEXTS: Final = (UserMessage, AgentText, AgentReasoning, Summary)
 """The kinds of entry that are neither action nor observation."""

@@ -1,8 +1,8 @@
 """The session's View: a fold over its log that stays well-formed, and the log's check for condensations.
 
-Wire both ends: `EventLog(clock, journal, folds=[fold.apply], check=fold.refusal)`. What `EventLog.append` takes can
-then never break a property; a log from elsewhere is taken as it is, and what had to be left out of it or moved is one
-warning, a value.
+Connect both ends: `EventLog(clock, journal, folds=[fold.apply], check=fold.refusal)`. No event that `EventLog.append`
+accepts then breaks a property. A log from elsewhere is loaded as it is, and what had to be left out of it or moved is
+reported as one value, `warning`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ViewFold:
 
     @property
     def warning(self) -> EnforcementWarning | None:
-        """What is left out by now: for good by condensations, and from `ready` as the View stands. O(n).
+        """What has been left out: for good at condensations, and from `ready` as the View is now. O(n).
 
         Ask after `EventLog.load`. A log that was only appended to, with no call left open by a stopped run, gives None.
         """

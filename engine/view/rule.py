@@ -1,4 +1,4 @@
-"""Which of the two ways to count a boundary a View uses. Chosen once per View; asked by its properties."""
+"""The two rules for where a boundary is. One is chosen for each View; its properties ask for it."""
 
 from __future__ import annotations
 

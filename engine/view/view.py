@@ -1,6 +1,6 @@
 """The View: the attention window, folded over the stamped events of one log.
 
-`append` is the only way in and nothing but a Condensation takes anything out. The indices grow with the entries, so
+Entries come in by `append` alone, and nothing but a Condensation removes any. The indices grow with the entries, so
 there is no cache that could be stale; what a property has to know about the log it records as events pass. Must not
 know of sessions or models. Owned by `ViewFold`; others get the reading side, `Window`.
 """
@@ -28,7 +28,7 @@ class View(Window):
         rule: how properties close gaps.
         properties: the kinds of property that have to hold.
         enforcing: enforce right after every Condensation, for good, so that a bad one cannot harm what comes later.
-            Without it the View shows what it was told, and only `ready` is enforced.
+            Without it a bad one is applied as it is, and only `ready` is enforced.
     """
 
     __slots__ = ("_enforcing", "_entering", "_last", "_passing")
@@ -58,7 +58,7 @@ class View(Window):
         return view
 
     def append(self, event: Event) -> tuple[Correction, ...]:
-        """Takes the next event of the log; what a model is not to see is skipped. O(1) amortised, a Condensation O(n).
+        """Takes the next event of the log; what a model must not read is skipped. O(1) amortised, a Condensation O(n).
 
         Returns:
             What an enforcing View had to leave out or move because of a bad Condensation.
@@ -82,7 +82,7 @@ class View(Window):
         return ()
 
     def _pass(self, event: Event) -> tuple[Correction, ...]:
-        """An event that becomes no entry: it may matter to a property, or to the entries there are, or to neither."""
+        """Handles an event that becomes no entry: properties may record it, and condensations change the entries."""
         for recorder in self._passing.get(type(event), ()):
             recorder(event)
         if isinstance(event, CondensationRequest):

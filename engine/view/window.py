@@ -1,7 +1,7 @@
 """The reading side of a View: what it holds, where it may be cut, and what a model gets.
 
-Owns the entries and their indices; every answer is a value that nobody can change the View through. Must not know how
-events come in. Handed to the projection and to condensation policy.
+Owns the entries and their indices; every answer is a value, and changing it does not change the View. Must not know how
+events come in. Given to the projection and to condensation policy.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Window:
         return tuple(self._entries[position:])
 
     def enforced(self, *, open_run: bool = False) -> Enforced:
-        """What remains of `events` when every property has to hold, and who asked for it. O(n).
+        """What remains of `events` when every property has to hold, and how many corrections each asked for. O(n).
 
         Args:
-            open_run: calls that the running run still waits for count as answered.
+            open_run: calls that the present run still waits for count as answered.
         """
         return enforce(self._entries, self._properties, open_run)
 

@@ -1,4 +1,4 @@
-"""The properties of the View in their order, which decides only who is named as the reason of a removal."""
+"""The properties of the View in their order, which decides only which of them is named as the reason of a removal."""
 
 from __future__ import annotations
 

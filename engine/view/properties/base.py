@@ -18,20 +18,19 @@ from ..rule import BoundaryRule
 
 Key = TypeVar("Key", bound=Hashable)
 LOOKED_FOR: Final = 8
-"""Keys, each of which costs a pass over the sequence."""
+"""So many keys are looked for, each with a pass over the sequence; then all of them are indexed."""
 
 Recorder = Callable[[Any], None]
-"""Told of every event of one kind on the log, in order. Calls and results of statements are never told."""
+"""Called with every event of one kind on the log, in order; not with the calls of statements and their results."""
 
 Closed = tuple[int, int]
 """The first and the last of neighbouring gaps that are closed."""
 
 Closer = Callable[[int, Any], Closed | None]
-"""Told of every entry of one kind with its position, in order; returns the gaps which it closes for good, if any.
+"""Called with every entry of one kind and its position, in order; returns the gaps that it closes for good, if any.
 
-Gap `i` is the one before entry `i`; the entry just told about adds the gap after it, which may be closed at once. The
-last one closed is the gap before that entry or the gap after it. A gap may be closed by several entries; none is ever
-opened again.
+Gap `i` is the one before entry `i`; the entry adds the gap after it, which may be closed at once. The last one closed
+is the gap before that entry or the gap after it. A gap may be closed by several entries; none is ever opened again.
 """
 
 
@@ -47,7 +46,7 @@ class Enforcement(Protocol):
         ...
 
     def after(self, position: int) -> Iterable[int]:
-        """What has to go because `position` went. Called once for every position that goes, whoever named it."""
+        """What has to go because `position` went. Called once for each, whichever property named it."""
         ...
 
 
@@ -67,14 +66,14 @@ class Property(Protocol):
         ...
 
     def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
-        """The enforcement over `entries`. With `open_run`, calls that the running run waits for count as answered."""
+        """The enforcement over `entries`. With `open_run`, calls that the present run waits for count as answered."""
         ...
 
 
 class Positions(Generic[Key]):
     """Where each key is. The first few keys are looked for, because that is faster than finding all of them.
 
-    All of them are chains of positions in one list of integers, because a list per key costs the collector.
+    All of them are chains of positions in one list of integers, because a list for each key slows down the collector.
     """
 
     __slots__ = ("_before", "_keys", "_last", "_popped")
@@ -118,7 +117,7 @@ class Positions(Generic[Key]):
 
 
 class AllOrNothing(Generic[Key]):
-    """An enforcement of units that stay whole or go: each unit goes as soon as one of its members is missing.
+    """An enforcement of units that stay whole or are removed: each as soon as one of its members is missing.
 
     Args:
         units: the unit that each position belongs to, or None.

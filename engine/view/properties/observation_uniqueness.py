@@ -17,7 +17,7 @@ from .base import Closer, Enforcement, Recorder
 
 
 class ObservationUniqueness:
-    """Both boundary rules read it alike."""
+    """The same under both boundary rules."""
 
     name: ClassVar[str] = "ObservationUniqueness"
 
@@ -36,7 +36,7 @@ class ObservationUniqueness:
 
 
 class _Duplicates:
-    """A later observation never takes the place of a first one that goes, so nothing follows from a removal."""
+    """A later observation does not become the first where that is removed, so nothing follows from a removal."""
 
     def __init__(self, entries: Sequence[Event]) -> None:
         self._entries = entries

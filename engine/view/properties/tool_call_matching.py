@@ -20,7 +20,7 @@ from .base import Closed, Closer, Enforcement, Positions, Recorder
 
 
 class ToolCallMatching:
-    """Remembers of the log which calls the running run still waits for."""
+    """Remembers which calls of the log the present run still waits for."""
 
     name: ClassVar[str] = "ToolCallMatching"
 
@@ -52,7 +52,7 @@ class ToolCallMatching:
 
 
 class _OpenCalls:
-    """The calls without an observation so far: while there are any, each new gap is closed from the start."""
+    """The calls without an observation so far: while there are any, each new gap is closed at once."""
 
     __slots__ = ("_open",)
 

@@ -1,13 +1,13 @@
-"""ToolLoopAtomicity: a tool loop keeps its thinking head and all that follows from it.
+"""ToolLoopAtomicity: a tool loop stays whole, from its thinking head to its end.
 
 A loop starts at an action with thinking, runs through consecutive actions and observations, and ends at the next
 action with thinking (which starts its own) or at the first event of another kind. Closes the gap before each event of
 a loop but its head (`POSITIONS`: see `BoundaryRule`), because providers reject signed thinking that lost its calls.
 Leaves out what remains of a loop of which any event is missing (`POSITIONS`: nothing).
 
-Two sequences have loops. Those of the View, for the gaps, are broken by any other entry. Those of the log, for what is
-missing, are broken by any other event of the conversation, a Condensation or a RunStop included; runtime events and
-the calls that statements make happen *inside* a call and break nothing.
+Loops are found in two sequences. In the View, where they decide about gaps, any other entry ends a loop. On the log,
+where they decide what is missing, any other event of the conversation does, a Condensation or a RunStop included;
+runtime events and the calls that statements make happen *inside* a call and do not.
 """
 
 from __future__ import annotations
