@@ -1,4 +1,4 @@
-"""A session as JSON Lines: a header, then the events as the codec writes them, contents before the events that name them.
+"""A session as JSON Lines: a header, then the events as the codec writes them, contents before the events naming them.
 
 `{"blob": <digest>, "data": <base64>}` stands before the first event that holds the digest. The same session always
 gives the same bytes. Must not know where the bytes go. Called by `rewindow export`; read back by `jsonl_import`.
