@@ -14,8 +14,9 @@ import anyio
 from acp_adapter.connection import Connection
 from acp_adapter.errors import to_error
 from acp_adapter.handlers import METHODS
-from acp_adapter.rpc.peer import Peer, Transport
+from acp_adapter.rpc.peer import Peer
 from acp_adapter.rpc.stdio import StdioTransport
+from acp_adapter.rpc.transport import Transport
 from engine import Host
 
 DRAIN_SECONDS: Final = 5.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -37,6 +37,7 @@ from acp_adapter.rpc.messages import (
 from acp_adapter.rpc.methods import Admit, Codec, Context, Incoming, Method
 from acp_adapter.rpc.outbox import HIGH_WATER, Outbox
 from acp_adapter.rpc.outgoing import OutgoingRequests
+from acp_adapter.rpc.transport import Transport
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -46,16 +47,7 @@ _READ_LIMIT: Final = 4 * HIGH_WATER
 _log = logging.getLogger(__name__)
 
 
-class Transport(Protocol):
-    """Bytes in and out. `receive` gives b"" at the end; both raise OSError when the other side is gone."""
-
-    async def receive(self) -> bytes: ...
-
-    async def send(self, data: bytes) -> None: ...
-
-
-async def _nothing() -> None:
-    pass
+async def _nothing() -> None: ...
 
 
 def _always(_: Method[Any, Any, Any]) -> None:

@@ -160,14 +160,14 @@ async def test_notifications_keep_the_order_of_the_calls_across_tasks() -> None:
         assert [(await client.read())["params"]["i"] for _ in range(200)] == list(range(200))
 
 
-async def test_a_client_that_stops_reading_stops_notifications_but_is_still_heard() -> None:
+async def test_a_client_that_stops_reading_stops_notifications_but_is_still_read() -> None:
     sent = 0
-    heard = anyio.Event()
+    read = anyio.Event()
 
-    async def hear(context: Context[Any, Any], params: SessionRequest) -> None:
-        heard.set()
+    async def note(context: Context[Any, Any], params: SessionRequest) -> None:
+        read.set()
 
-    async with connected([served("hear", SessionRequest, None, hear, is_notification=True)]) as (client, peer):
+    async with connected([served("note", SessionRequest, None, note, is_notification=True)]) as (client, peer):
         async with anyio.create_task_group() as tasks:
 
             async def flood() -> None:
@@ -178,9 +178,9 @@ async def test_a_client_that_stops_reading_stops_notifications_but_is_still_hear
 
             client.pause()
             tasks.start_soon(flood)
-            await client.send({"jsonrpc": "2.0", "method": "hear", "params": {"sessionId": "s"}})
+            await client.send({"jsonrpc": "2.0", "method": "note", "params": {"sessionId": "s"}})
             with anyio.fail_after(10):
-                await heard.wait()
+                await read.wait()
             for _ in range(100):
                 await anyio.lowlevel.checkpoint()
             # what was sent fits into the queue, the batch in flight and the pipe
