@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.memory import agent
+from engine.environment.worker_environment import WorkerEnvironment
+from tests.support.memory import in_memory
+from tests.support.workers import shared_zygote
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,7 +25,7 @@ async def test_the_first_example_prints_what_is_shown(tmp_path: Path) -> None:
     assert found is not None
     (tmp_path / "notes.md").write_text("# Notes\n\nThe parser loses the last line of a file without a final newline.\n")
     (tmp_path / "parser.py").write_text("def lines(text):\n    return text.split('\\n')[:-1]\n")
-    async with agent(tmp_path) as client:
+    async with in_memory(tmp_path, environments=lambda: WorkerEnvironment(shared_zygote())) as client:
         session = await client.open(tmp_path)
         assert await client.prompt(session, found[1]) == "end_turn"
         assert client.text() == found[2].rstrip("\n")
