@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_adapter.rpc.jsonline import ParseError, decode, encode
+from acp_adapter.rpc.jsonline import ParseError, decode, encode, mended
+from engine.text import valid_text
 
 TEXT = st.text(alphabet=st.characters(codec=None, exclude_categories=[]))
 JSON = st.recursive(
@@ -106,3 +107,9 @@ def test_what_is_no_json_is_a_parse_error_that_repeats_nothing(line: bytes) -> N
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with suppress(ParseError):
         decode(data)
+
+
+@given(text=TEXT)
+def test_text_is_mended_here_as_everywhere_else(text: str) -> None:
+    """Two homes, because `rpc` knows nothing of the engine; held equal."""
+    assert mended(text) == valid_text(text)

@@ -7,7 +7,6 @@ recorded. One of another program's has no statement; it is announced with its re
 from __future__ import annotations
 
 import os
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,11 +14,9 @@ from acp_adapter.facts import Facts
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall as ShownCall
 from acp_adapter.wire.v1.shapes.tools import ToolCallLocation, ToolCallStatus
-from acp_adapter.wire.v1.updates.parts import Step, ended_call, text_block
+from acp_adapter.wire.v1.updates.parts import Step, ended_call, text_block, title
 from engine import TOOLS, ToolCallId
 from engine.events.conversation import ToolCall, ToolResult
-
-TITLE_CHARS: Final = 80
 
 
 def called(event: ToolCall, shown: Shown, facts: Facts) -> Step:
@@ -49,10 +46,9 @@ def _without(shown: Shown, call_id: ToolCallId) -> dict[ToolCallId, ToolCall]:
 def _shown_call(event: ToolCall, facts: Facts, status: ToolCallStatus, output: str | None = None) -> ShownCall:
     tool = TOOLS.get(event.tool)
     path = event.arguments.get("path")
-    title = f"{event.tool} {path if isinstance(path, str) else ''}".strip()
     return ShownCall(
         tool_call_id=event.tool_call_id,
-        title=title[:TITLE_CHARS],
+        title=title(f"{event.tool} {path if isinstance(path, str) else ''}"),
         name=event.tool,
         kind=tool.kind if tool else "other",
         status=status,

@@ -7,18 +7,16 @@ content of the file's call.
 from __future__ import annotations
 
 import os
-from typing import Final, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from acp_adapter.facts import Facts
 from acp_adapter.wire.shown import FileCall, Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation, ToolCallUpdate
-from acp_adapter.wire.v1.updates.parts import Step, text_block
+from acp_adapter.wire.v1.updates.parts import Step, text_block, title
 from engine.events import NodeEvent
 from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
-
-TITLE_CHARS: Final = 80
 
 
 def step(event: NodeEvent, shown: Shown, facts: Facts) -> Step:
@@ -37,7 +35,7 @@ def step(event: NodeEvent, shown: Shown, facts: Facts) -> Step:
 def _file(event: FileChanged, shown: Shown, facts: Facts) -> Step:
     call = ToolCall(
         tool_call_id=f"file_{event.event_id}",
-        title=f"{event.change}: {os.path.relpath(event.path, facts.cwd)}"[:TITLE_CHARS],
+        title=title(f"{event.change}: {os.path.relpath(event.path, facts.cwd)}"),
         kind="read",
         status="completed",
         content=[text_block(event.delta)],

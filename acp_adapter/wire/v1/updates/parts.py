@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import Content, ToolCallStatus, ToolCallUpdate
+from engine import cut_line
+
+TITLE_CHARS: Final = 80
 
 Step = tuple[Shown, Sequence[WireModel]]
 """What has been shown after an event, and what is sent for it."""
@@ -30,3 +34,8 @@ def timestamp(at: float) -> str:
 def ended_call(call: str, status: ToolCallStatus, text: str) -> ToolCallUpdate:
     """The end of a call that was shown, with what came of it."""
     return ToolCallUpdate(tool_call_id=call, status=status, content=[text_block(text)])
+
+
+def title(text: str) -> str:
+    """What a call is called where there is room for one line."""
+    return cut_line(text.strip(), TITLE_CHARS)
