@@ -61,6 +61,9 @@ class Acpx:
         return found
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.fixture
 def acpx(tmp_path: Path) -> Iterator[Acpx]:
     client = Acpx(tmp_path)
@@ -110,8 +113,10 @@ def test_a_cancel_from_another_process_is_shown_as_cancelled_and_the_session_goe
     [
         (["--approve-all"], True),
         (["--deny-all"], False),
-        (["--policy", json.dumps({"autoApprove": ["execute"], "defaultAction": "deny"})], True),
-        (["--policy", json.dumps({"autoDeny": ["execute"], "defaultAction": "approve"})], False),
+        pytest.param(["--policy", json.dumps({"autoApprove": ["execute"], "defaultAction": "deny"})], True, marks=SLOW),
+        pytest.param(
+            ["--policy", json.dumps({"autoDeny": ["execute"], "defaultAction": "approve"})], False, marks=SLOW
+        ),
     ],
     ids=lambda value: str(value)[:24],
 )

@@ -76,7 +76,9 @@ CONVERSATION = [
 ]
 
 
-@pytest.mark.parametrize("model", ["provider:openai:gpt-5", "provider:anthropic:claude-sonnet-4-5"])
+@pytest.mark.parametrize(
+    "model", [pytest.param("provider:openai:gpt-5", marks=pytest.mark.slow), "provider:anthropic:claude-sonnet-4-5"]
+)
 def test_a_conversation_with_a_provider_goes_on_after_it_was_condensed(tmp_path: Path, model: str) -> None:
     with aimock(tmp_path, CONVERSATION) as mock, judge(mock.url) as strict:
         env = Aimock(strict.url).openai | Aimock(strict.url).anthropic

@@ -21,7 +21,12 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("name", WORDS)
+SECOND = ("anthropic.json", "openhands.jsonl")
+
+
+@pytest.mark.parametrize(
+    "name", ["openai.json", "openhands-torn.jsonl", *(pytest.param(name, marks=pytest.mark.slow) for name in SECOND)]
+)
 def test_an_imported_conversation_is_listed_loaded_and_gone_on_with(tmp_path: Path, name: str) -> None:
     state, work = tmp_path / "state", tmp_path / "work"
     work.mkdir()
