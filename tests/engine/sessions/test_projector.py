@@ -7,6 +7,7 @@ import pytest
 from engine.events import Event
 from engine.events.conversation import Condensation, UserMessage
 from engine.ids import EventId, MessageId, Seq
+from engine.projection.prompt import MESSAGE_OVERHEAD
 from engine.sessions.projector import Projector
 from engine.view.view import View
 from tests.support.hollow import HollowEnvironment
@@ -72,3 +73,12 @@ async def test_only_a_view_that_may_not_fit_is_counted() -> None:
     assert environment.requests == ["project"]
     view.append(message(2, "x" * 30_000))
     assert not await projector.fits(environment)
+
+
+async def test_a_message_costs_its_text_and_what_an_api_adds_to_each() -> None:
+    view, environment = View(), HollowEnvironment()
+    for seq, text in enumerate(("four" * 10, "four" * 5)):
+        view.append(message(seq, text))
+    projection = await Projector(view, "/", 100_000).project(environment)
+    assert projection.message_tokens == (10 + MESSAGE_OVERHEAD) + (5 + MESSAGE_OVERHEAD)
+    assert projection.used == projection.instruction_tokens + projection.message_tokens + projection.tail_tokens
