@@ -95,7 +95,7 @@ class StatementRunner:
     def _record_statement(self, source: str, call: ToolCallId, kind: StatementKind) -> StatementRecorded:
         statement = StatementRecorded(
             statement_id=self._minter.statement(),
-            index=len(self._timeline.cells) + 1,
+            index=self._timeline.next_index,
             source=source,
             tool_call_id=call,
             statement_kind=kind,

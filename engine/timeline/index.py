@@ -70,6 +70,11 @@ class Timeline:
         return self._cells.get(statement_id)
 
     @property
+    def next_index(self) -> int:
+        """The number of the next statement, counted from 1."""
+        return len(self._cells) + 1
+
+    @property
     def names(self) -> Collection[str]:
         """Every name that a statement of the user's or a model's has bound so far."""
         return frozenset(self._names)
