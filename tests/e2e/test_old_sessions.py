@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from tests.support.agents import Agent
@@ -16,6 +19,7 @@ def test_a_session_of_an_earlier_program_is_loaded_and_its_names_are_back(tmp_pa
     state = tmp_path / "state"
     state.mkdir()
     (state / "sessions.db").write_bytes(gzip.decompress(KEPT.read_bytes()))
+    _move(state / "sessions.db", tmp_path)
     with Agent(state) as agent:
         agent.initialize()
         (listed,) = agent.call("session/list", {})["sessions"]
@@ -27,3 +31,10 @@ def test_a_session_of_an_earlier_program_is_loaded_and_its_names_are_back(tmp_pa
     kinds = [event["kind"] for event in logged(state, session)]
     assert kinds.count("session_opened") == 1
     assert kinds[-1] == "run_stop"
+
+
+def _move(database: Path, cwd: Path) -> None:
+    """Has the session belong to a directory of this machine, as it did to one of the machine that wrote it."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("UPDATE sessions SET cwd = ?", (os.fsencode(cwd),))
+        connection.commit()
