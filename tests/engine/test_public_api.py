@@ -111,7 +111,7 @@ def test_every_public_name_is_there_and_no_other() -> None:
     for name in engine.__all__:
         getattr(engine, name)
     with pytest.raises(AttributeError, match="has no attribute 'parts'"):
-        _ = engine.parts  # type: ignore[attr-defined]
+        _ = engine.parts
 
 
 def test_every_public_class_and_method_is_documented() -> None:
