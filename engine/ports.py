@@ -53,7 +53,9 @@ class Files(Protocol):
 
     def stamp(self, path: str) -> FileStamp: ...
 
-    def read(self, path: str) -> bytes: ...
+    def read(self, path: str, limit: int) -> bytes:
+        """The first `limit` bytes of a regular file. Raises OSError for anything else."""
+        ...
 
 
 # --- the store -------------------------------------------------------------------------------------------------------

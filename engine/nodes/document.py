@@ -70,13 +70,14 @@ class Document:
         racy = abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS
         kept = None if racy else stamp
         if stamp.size > LARGEST:
-            self._take(kept, _too_large(self.title, stamp.size))
+            self._take(kept, _too_large(self.title, f"{stamp.size:,}", stamp.size))
             return
-        data = self._files.read(path)
+        data = self._files.read(path, LARGEST + 1)
         if self.current.digest and digest_of(data) == self.current.digest:
             self._stamp = kept
         else:
-            self._take(kept, decoded(data) if len(data) <= LARGEST else _too_large(self.title, len(data)))
+            whole = len(data) <= LARGEST
+            self._take(kept, decoded(data) if whole else _too_large(self.title, f"more than {LARGEST:,}", len(data)))
 
     def _take(self, stamp: FileStamp | None, revision: Revision) -> None:
         self._stamp = stamp
@@ -95,9 +96,9 @@ def _same(stamp: FileStamp, known: FileStamp | None) -> bool:
     )
 
 
-def _too_large(title: str, size: int) -> Revision:
+def _too_large(title: str, amount: str, size: int) -> Revision:
     notice = (
-        f"({title} has {size:,} bytes; views read files up to {LARGEST:,}. "
+        f"({title} has {amount} bytes; views read files up to {LARGEST:,}. "
         "Read a part of it with open() and show that with view(text=...))"
     )
     return without_content("too large", notice, size)

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from ..confinement import opened_directory
 from ..cutting import more
 from .workspace import Workspace
 
@@ -23,8 +24,8 @@ def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_ENTRIES
     Raises:
         OSError: it is no readable directory, or lies outside the workspace.
     """
-    path = workspace.resolve(arguments.path)
-    with os.scandir(path) as entries:
+    path = workspace.absolute(arguments.path)
+    with opened_directory(path, workspace.roots) as directory, os.scandir(directory) as entries:
         names = sorted(_name(entry) for entry in entries)
     if len(names) > limit:
         names = [*names[:limit], more(len(names) - limit)]

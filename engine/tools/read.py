@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from ..confinement import opened_file
 from .workspace import Workspace
 
 MAX_BYTES: Final = 8 << 20
@@ -34,8 +32,7 @@ def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) 
     end = arguments.end_line
     if start < 1 or (end is not None and end < start):
         raise ValueError(f"lines {start} to {end} are no range; lines count from 1")
-    path = workspace.resolve(arguments.path)
-    with open(_regular(path), "rb") as file:
+    with opened_file(workspace.absolute(arguments.path), workspace.roots) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise ValueError(f"{arguments.path} has more than {limit >> 20} MiB; use view(), or open() in the statement")
@@ -43,12 +40,3 @@ def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) 
     if start == 1 and end is None:
         return text
     return "".join(text.splitlines(keepends=True)[start - 1 : end])
-
-
-def _regular(path: Path) -> int:
-    """A descriptor of a regular file. Opened without blocking, because a pipe nobody writes to would block for ever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ValueError(f"{path} is no regular file")
-    return descriptor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -326,3 +327,13 @@ async def test_several_environments_share_neither_names_nor_output(
 
 async def test_snapshots_are_not_to_be_had(b: AnyBench) -> None:
     assert await b.environment.snapshot(ExecutionId("ex_1")) is False
+
+
+async def test_a_view_of_a_pipe_or_of_an_endless_device_says_what_it_is(b: AnyBench, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    pipe, endless = await b.run("view('pipe')"), await b.run("view('/dev/zero')")
+    assert [display.text for outcome in (pipe, endless) for display in outcome.displays] == [
+        "(pipe cannot be read: a named pipe, not a regular file; Refresh() tries again)\n",
+        "(/dev/zero cannot be read: a device, not a regular file; Refresh() tries again)\n",
+    ]
+    assert await b.value("'still ' + 'here'") == "'still here'"

@@ -166,7 +166,7 @@ def test_missing_directory_and_unreadable_sources_are_states_that_say_how_to_go_
     missing, directory, unreadable = (display.text for display in report.displays)
     assert missing == "(no file missing.py; create it and Refresh(), or view another path)\n"
     assert directory == "(folder is a directory; view a file in it)\n"
-    assert unreadable == "(/dev/null cannot be read: not a regular file; Refresh() tries again)\n"
+    assert unreadable == "(/dev/null cannot be read: a device, not a regular file; Refresh() tries again)\n"
     assert report.locations == ()
     desk.write("missing.py", "here\n")
     assert desk.run("show(m.Refresh())").displays[0].text == "1\there\n"
@@ -182,8 +182,15 @@ def test_a_file_over_the_bound_is_not_read_and_says_so(desk: Desk, tmp_path: Pat
 
 def test_a_file_that_grows_over_the_bound_while_it_is_read_is_not_shown_in_part(desk: Desk) -> None:
     desk.write("log", "x")
-    desk.files.read = lambda path: b"x" * (LARGEST + 1)
-    assert desk.run("h = view('log')").displays[0].text.startswith("(log has 16,777,217 bytes")
+    asked: list[int] = []
+
+    def grown(path: str, limit: int) -> bytes:
+        asked.append(limit)
+        return b"x" * limit
+
+    desk.files.read = grown
+    assert desk.run("h = view('log')").displays[0].text.startswith("(log has more than 16,777,216 bytes")
+    assert asked == [LARGEST + 1]
 
 
 def test_an_open_file_and_a_uri_are_the_same_document(desk: Desk) -> None:

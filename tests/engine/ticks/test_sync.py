@@ -146,7 +146,7 @@ def test_any_failure_of_reading_is_a_state(desk: Desk) -> None:
     desk.run("a = view('a.py', freq='Sync')")
     desk.write("a.py", "two\n")
 
-    def failing(path: str) -> bytes:
+    def failing(path: str, limit: int) -> bytes:
         raise PermissionError(13, "Permission denied", path)
 
     desk.files.read = failing  # root may read anything
