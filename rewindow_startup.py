@@ -1,7 +1,8 @@
-"""The first code of every console script: makes sure that the packages about to be imported are ours.
+"""The first code of every console script: makes sure that the packages about to be imported are ours, and hides keys.
 
 `engine` is a common name. Under `python -m` or with PYTHONPATH a project's own `engine` may come first on the import
-path; running against it would fail in ways nobody could understand. Imports nothing of ours before the check.
+path; running against it would fail in ways nobody could understand. Imports nothing of ours before the check. Then,
+before a statement can run anywhere, the process becomes one that statements cannot read.
 """
 
 from __future__ import annotations
@@ -28,16 +29,19 @@ def foreign_package() -> str | None:
     return None
 
 
-def _check() -> None:
+def _begin() -> None:
     problem = foreign_package()
     if problem is not None:
         sys.stderr.write(problem + "\n")
         raise SystemExit(2)
+    from engine import harden_process  # only after the check
+
+    harden_process()
 
 
 def rewindow_acp() -> NoReturn:
     """The agent that editors start."""
-    _check()
+    _begin()
     from acp_adapter.cli import main  # only after the check
 
     raise SystemExit(main(sys.argv[1:]))
@@ -45,7 +49,7 @@ def rewindow_acp() -> NoReturn:
 
 def rewindow() -> NoReturn:
     """The command for people."""
-    _check()
+    _begin()
     from engine.cli import main  # only after the check
 
     raise SystemExit(main(sys.argv[1:]))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .config.settings import load_settings as load_settings
     from .cutting import cut_line as cut_line
     from .cycles import CycleSummary as CycleSummary
+    from .environment.hardening import harden_process as harden_process
     from .environment.zygote import Zygote as Zygote
     from .execution import Captured as Captured
     from .execution import Display as Display
@@ -154,6 +155,7 @@ __all__ = [
     "TurnEnd",
     "Zygote",
     "cut_line",
+    "harden_process",
     "load_settings",
     "open_store",
     "result_text",
@@ -164,6 +166,7 @@ _MODULES: Final = {
     "config.settings": "SETTINGS Settings load_settings",
     "cutting": "cut_line",
     "cycles": "CycleSummary",
+    "environment.hardening": "harden_process",
     "environment.zygote": "Zygote",
     "execution": "Captured Display ExceptionInfo ExecutionStatus Location NamespaceDiff",
     "host": "Host",

@@ -182,13 +182,17 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class EnvironmentSpec(Struct, frozen=True, kw_only=True):
-    """Where statements run: absolute directories, the project's import path, and the allowed environment variables."""
+    """Where statements run: absolute directories, the project's import path, and the allowed environment variables.
+
+    With `allow_sudo` the programs they start may gain privileges; then they can read the user's other processes.
+    """
 
     cwd: str
     directories: tuple[str, ...] = ()
     import_paths: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict[str, str])
     limits: Limits = field(default_factory=Limits)
+    allow_sudo: bool = False
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):

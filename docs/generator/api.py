@@ -38,8 +38,8 @@ AREAS = (
     Area(
         "Opening and closing",
         "Begin here: load the settings, make a `Host`, and enter it. `Zygote` and `open_store` are for programs that"
-        " bring their own.",
-        ("host", "config.settings", "environment.zygote", "store"),
+        " bring their own. A program with keys in its environment calls `harden_process` first.",
+        ("host", "config.settings", "environment.zygote", "environment.hardening", "store"),
     ),
     Area(
         "Sessions",

@@ -28,6 +28,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     context_budget: int = 128_000
     max_rounds: int = 50
     statement_seconds: float = 120.0
+    allow_sudo: bool = False
 
 
 def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -38,6 +39,13 @@ def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
         return value
 
     return parse
+
+
+def _yes_or_no(text: str) -> bool:
+    try:
+        return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[text.strip().lower()]
+    except KeyError:
+        raise ValueError("must be yes or no") from None
 
 
 class Setting(Struct, frozen=True):
@@ -59,6 +67,7 @@ SETTINGS: Final = (
     Setting("context_budget", _positive(int), "tokens that a projection may use"),
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(float), "how long one statement may run"),
+    Setting("allow_sudo", _yes_or_no, "`yes`: statements may use sudo, and can read your other processes"),
 )
 """Everything that can be configured, in the order of the documentation."""
 

@@ -91,6 +91,7 @@ class WorkerConnection(Connection):
             data_bytes=spec.limits.data_bytes,
             open_files=spec.limits.open_files,
             brand=self._brand,
+            allow_sudo=spec.allow_sudo,
         )
 
     def send(self, message: ToWorker) -> None:

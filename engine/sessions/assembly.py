@@ -65,6 +65,7 @@ def assemble(
         import_paths=project.import_paths,
         variables=allowed_variables(surroundings.environ),
         limits=Limits(statement_seconds=surroundings.settings.statement_seconds),
+        allow_sudo=surroundings.settings.allow_sudo,
     )
     return SessionParts(
         session_id=session_id,

@@ -21,6 +21,7 @@ from typing import Final, NoReturn
 
 from . import main, streams
 from .framing import frame
+from .privileges import give_up_reading_others
 from .processes import become_subreaper, brand, die_with_parent
 from .protocol import Failed, Fork
 
@@ -40,6 +41,8 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         brand(request.brand)
         _limit(request)
         channel, spares = _place(worker_socket, stdout, stderr)
+        # Ahead of the import path, because a project's .pth files may run code.
+        give_up_reading_others(domain=not request.allow_sudo)
         gc.enable()
         os.chdir(request.cwd)
         _set_environment(request.variables)

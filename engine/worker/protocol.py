@@ -24,6 +24,7 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     data_bytes: int
     open_files: int
     brand: int
+    allow_sudo: bool = False
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):

@@ -22,6 +22,7 @@ from .. import tokens
 from ..tokens import counter
 from . import child
 from .framing import FrameBuffer, ProtocolError, frame, to_zygote
+from .privileges import become_unreadable
 from .processes import become_subreaper, descendants, die_with_parent, end_tree, own_children, send
 from .protocol import Died, Fork, Forked, FromZygote, Interrupt, Interrupted, Kill
 
@@ -211,6 +212,7 @@ def main(fork_socket: int, host: int, with_thread: bool) -> None:
     forks = socket.socket(fileno=fork_socket)
     os.set_inheritable(fork_socket, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    become_unreadable()
     become_subreaper()
     zygote = ZygoteLoop(forks)
     zygote.announce(LIVES)

@@ -211,6 +211,7 @@ PUBLIC = [
     "TurnEnd",
     "Zygote",
     "cut_line",
+    "harden_process",
     "load_settings",
     "open_store",
     "result_text",

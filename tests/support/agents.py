@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,17 @@ class Agent(Transcript):
         coverage: Coverage | None = None,
         env: dict[str, str] | None = None,
         permission: str | None = "allow_once",
+        started_by: Sequence[str] = (),
     ) -> None:
-        """`permission` is the option chosen whenever the agent asks; None leaves the answer to the test."""
+        """`permission` is the option chosen whenever the agent asks; None leaves the answer to the test.
+
+        `started_by` is a command that starts the agent, whose command line comes after it.
+        """
         super().__init__(coverage)
         self.permission = permission
         self._lines: queue.Queue[bytes | None] = queue.Queue()
         self.process = subprocess.Popen(
-            [str(AGENT), *arguments],
+            [*started_by, str(AGENT), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from ...ids import ExecutionId
 from ...ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunRequest
 from ...terminal.opened import settings
 from ...tokens.ranks import encoding
+from ...worker.privileges import hides_processes
 from .finding import Finding
 
 START_SECONDS: Final = 30.0
@@ -53,8 +54,19 @@ def statement() -> Iterable[Finding]:
     return [Finding("ok", f"a worker started and ran a statement in {(time.monotonic() - started) * 1000:.0f} ms")]
 
 
-def sandbox() -> Iterable[Finding]:
-    return [Finding("note", "statements are not sandboxed: they may do whatever you may")]
+def sandbox() -> Iterator[Finding]:
+    yield Finding("note", "statements are not sandboxed: they may do whatever you may")
+    if settings().allow_sudo:
+        yield Finding(
+            "note", "statements can read your other processes, as allow_sudo says; only Rewindow's are hidden"
+        )
+    elif not hides_processes():
+        missing = "this kernel has no Landlock (Linux 5.19 or later)"
+        yield Finding(
+            "note", f"statements can read your other processes, because {missing}; only Rewindow's are hidden"
+        )
+    else:
+        yield Finding("ok", "statements cannot read other processes, such as the program that started Rewindow")
 
 
 async def _first_statement(zygote: Zygote) -> str | None:

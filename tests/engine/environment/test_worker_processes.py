@@ -290,6 +290,7 @@ LOADED = [
     "worker.main",
     "worker.names",
     "worker.namespace",
+    "worker.privileges",
     "worker.processes",
     "worker.protocol",
     "worker.streams",
