@@ -8,6 +8,7 @@ to a transport.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from .events.conversation import ToolCall, ToolResult
 from .ids import MAIN_BRANCH, BranchId, EventId, Seq, ToolCallId
 from .ports import Clock
 
+_MODEL: Final = "the model"
 Fold = Callable[[Event], None]
 """How a read model is told of every event, in order, exactly once."""
 
@@ -38,6 +40,9 @@ class _Calls:
                 return f"there is no tool call {call}"
             case ToolResult(tool_call_id=call) if call not in self._open:
                 return f"tool call {call} has its result already"
+            case ToolResult(tool_call_id=call, parent_id=parent) if parent != self._open[call].parent_id:
+                made_by = self._open[call].parent_id
+                return f"tool call {call} was made by {made_by or _MODEL}, its result says by {parent or _MODEL}"
             case _:
                 return None
 

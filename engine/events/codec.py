@@ -11,11 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
+from ..cutting import cut_line
 from . import EVENTS, Event
 
 _CLASSES: Final[dict[str, type[Event]]] = {cls.kind: cls for cls in EVENTS}
 _DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {}
 _ENCODER: Final = msgspec.json.Encoder()
+_REASON_CHARS: Final = 200
+"""What an error says at most of what was found."""
 _HEADS: Final = {cls: f'{{"kind":"{cls.kind}","v":{cls.v},'.encode() for cls in EVENTS}
 
 
@@ -46,11 +49,15 @@ def decode(data: bytes | str) -> Event:
         head = _HEAD_DECODER.decode(data)
         cls = _CLASSES.get(head.kind)
         if cls is None or head.v > cls.v:
-            raise UndecodableEventError(f"event kind {head.kind!r} version {head.v} is not known to this version")
+            raise UndecodableEventError(
+                f"event kind {cut_line(repr(head.kind), _REASON_CHARS)} version {head.v} is not known to this version"
+            )
         decoder = _DECODERS.get(head.kind)
         if decoder is None:
             decoder = _DECODERS[head.kind] = msgspec.json.Decoder(cls)
         event: Event = decoder.decode(data)
+    except RecursionError as error:
+        raise UndecodableEventError("its JSON is nested too deep") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UndecodableEventError(str(error)) from error
+        raise UndecodableEventError(cut_line(str(error), _REASON_CHARS)) from error
     return event

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ..errors import InvalidEventError
 from ..events import UNSTAMPED, Event
 from ..events.conversation import Condensation, CondensationRequest
-from .condensation import condensed, summary_is_safe, with_summary_at_index
+from .condensation import condensed, cuts_are_safe, offset_is_safe, with_summary_at_index
 from .enforcement import Correction, enforce
 from .entries import ENTERING, summary_id
 from .indices import Indices
@@ -98,12 +98,15 @@ class View(Window):
         if not self._enforcing:
             self._hold(remaining)
             return ()
-        is_safe = summary_is_safe(self._entries, self._indices.snapshot(), condensation)
+        indices = self._indices.snapshot()
+        was_at_index = offset_is_safe(self._entries, indices, condensation)
+        is_settled = was_at_index and cuts_are_safe(self._entries, indices, condensation)
         enforced = enforce(remaining, self._properties, open_run=True)
-        if is_safe:
+        if is_settled:
             self._hold(enforced.events)
             return enforced.corrections
-        moved = with_summary_at_index(enforced.events, summary_id(condensation.event_id), self._properties)
+        named = summary_id(condensation.event_id)
+        moved = with_summary_at_index(enforced.events, named, self._properties, was_at_index)
         self._hold(moved.events)
         return enforced.corrections + moved.corrections
 

@@ -11,17 +11,19 @@ from engine.ids import MessageId, ToolCallId
 from engine.log import EventLog
 from tests.support.fixed import FixedClock
 
+P, Q = ToolCallId("p"), ToolCallId("q")
+
 
 def message(text: str = "hello") -> UserMessage:
     return UserMessage(message_id=MessageId("m"), text=text)
 
 
-def call(name: str) -> ToolCall:
-    return ToolCall(tool_call_id=ToolCallId(name), tool="python")
+def call(name: str, parent: ToolCallId | None = None) -> ToolCall:
+    return ToolCall(tool_call_id=ToolCallId(name), tool="python", parent_id=parent)
 
 
-def result(name: str) -> ToolResult:
-    return ToolResult(tool_call_id=ToolCallId(name), status="ok", text="")
+def result(name: str, parent: ToolCallId | None = None) -> ToolResult:
+    return ToolResult(tool_call_id=ToolCallId(name), status="ok", text="", parent_id=parent)
 
 
 def new_log(journal: list[Event] | None = None) -> EventLog:
@@ -45,6 +47,9 @@ def test_append_stamps_position_id_time_and_branch() -> None:
         ([call("a"), result("a")], result("a"), "tool call a has its result already"),
         ([call("a")], call("a"), "tool call a is on the log already"),
         ([call("a"), result("a")], call("a"), "tool call a is on the log already"),
+        ([call("a")], result("a", P), "tool call a was made by the model, its result says by p"),
+        ([call("a", P)], result("a"), "tool call a was made by p, its result says by the model"),
+        ([call("a", P)], result("a", Q), "tool call a was made by p, its result says by q"),
     ],
 )
 def test_what_can_never_be_right_is_refused_and_leaves_nothing(before: list[Event], event: Event, reason: str) -> None:

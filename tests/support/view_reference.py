@@ -53,10 +53,10 @@ def appended(log: Log, well_formed: bool = False) -> list[Entry]:
             before = entries
             entries, summary = condensed(before, event)
             if well_formed:
-                safe = summary is None or summary_is_safe(before, event, summary, entries)
+                was_at_index = summary is None or summary_is_safe(before, event, summary, entries)
                 entries = enforced(entries, log[: number + 1], open_run=True)
-                if summary is not None and not safe:
-                    entries = moved(entries, summary)
+                if summary is not None and not (was_at_index and cuts_are_safe(before, event)):
+                    entries = moved(entries, summary, was_at_index)
         elif type(event) in TEXTS or is_tool(event):
             entries.append(event)
     return entries
@@ -83,10 +83,20 @@ def summary_is_safe(
     return False
 
 
-def moved(entries: Sequence[Entry], summary: ReferenceSummary) -> list[Entry]:
-    """The summary at the last index before it, where it is at none."""
+def cuts_are_safe(before: Sequence[Entry], event: Condensation) -> bool:
+    """Whether both gaps are indices wherever one neighbour is forgotten and the other, or none, stays."""
+    gone = [False, *(entry.event_id in event.forgotten for entry in before), False]
+    return all(gap in indices(before) for gap in range(len(before) + 1) if gone[gap] != gone[gap + 1])
+
+
+def moved(entries: Sequence[Entry], summary: ReferenceSummary, was_at_index: bool) -> list[Entry]:
+    """The summary at the last index before it, where it is at none; one that was at one is judged where it stands."""
     rest = [entry for entry in entries if entry is not summary]
     gap = list(entries).index(summary)
+    if was_at_index:
+        if gap in indices(entries):
+            return list(entries)
+        gap -= 1
     while gap not in indices(rest):
         gap -= 1
     return [*rest[:gap], summary, *rest[gap:]]

@@ -78,3 +78,29 @@ def test_kinds_are_named_once() -> None:
 def test_what_is_no_event_is_refused(data: bytes) -> None:
     with pytest.raises(UndecodableEventError):
         decode(data)
+
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"kind":"tool_call","v":1,"tool_call_id":"c","tool":"t","arguments":'
+        + b'{"a":' * DEEP
+        + b"1"
+        + b"}" * DEEP
+        + b"}",
+        b'{"kind":"user_message","v":1,"message_id":"m","text":' + b"[" * DEEP + b"]" * DEEP + b"}",
+        b'{"kind":"user_message","v":1,"unknown":' + b"[" * DEEP + b"]" * DEEP + b"}",
+        b'{"kind":' + b"[" * DEEP,
+        b"[" * DEEP,
+        b'{"kind":"' + b"x" * DEEP + b'"}',
+        b'{"kind":"run_stop","v":1,"reason":"' + b"x" * DEEP + b'","cause":"end_turn"}',
+    ],
+    ids=["arguments", "text", "unknown field", "kind", "all", "long kind", "long word"],
+)
+def test_what_is_nested_deeply_or_long_is_refused_with_a_short_sentence(data: bytes) -> None:
+    with pytest.raises(UndecodableEventError) as refused:
+        decode(data)
+    assert 0 < len(str(refused.value)) < 300

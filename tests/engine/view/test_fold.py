@@ -216,6 +216,30 @@ def test_a_summary_stays_beside_a_bad_cut_that_one_end_of_which_was_an_index(for
     assert ids(fold.view.events) == tuple(kept.split())
 
 
+@pytest.mark.parametrize(
+    ("words", "forgotten", "at", "kept"),
+    [
+        pytest.param("a:b:t o:t o:t m", "e1", 1, "e4-summary e0 e2 e3", id="a duplicate becomes the result"),
+        pytest.param("m a:b:t o:t o:t m", "e2", 2, "e0 e5-summary e1 e3 e4", id="after a message"),
+        pytest.param("a:b:t o:t o:t m m", "e1 e3", 1, "e5-summary e0 e2 e4", id="beside a safe cut"),
+    ],
+)
+def test_a_summary_never_stands_in_a_pair_that_only_a_bad_cut_has_made(
+    words: str, forgotten: str, at: int, kept: str
+) -> None:
+    _, fold = _loaded(words, condensation(forgotten, summary="s", at=at))
+
+    assert ids(fold.view.events) == ids(fold.view.ready()) == tuple(kept.split())
+    assert fold.warning == EnforcementWarning((Correction("ToolCallMatching", 1),))
+
+
+@pytest.mark.parametrize("beyond", [4, 2**63 - 1, 2**63, 2**64 - 1, 2**70])
+def test_a_summary_from_elsewhere_far_behind_the_end_stands_at_the_end(beyond: int) -> None:
+    _, fold = _loaded("m m", condensation("e0", summary="s", at=beyond))
+
+    assert ids(fold.view.events) == ("e1", "e2-summary")
+
+
 def test_the_warning_sums_up_what_several_condensations_cost() -> None:
     _, fold = _loaded("m a:b1:t1 o:t1 m a:b2:t2 o:t2", condensation("e2"), condensation("e4"))
 
