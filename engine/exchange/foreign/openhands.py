@@ -152,7 +152,7 @@ class _Reader:
         named = self.writer.condensation(ours, summary, place)
         if summary is not None and offset is not None:
             entry = _Entry(f"{_text(item, 'id')}-summary", (EventId(f"{named}-summary"),))
-            self.entries.insert(max(offset, 0), entry)
+            self.entries.insert(min(max(offset, 0), len(self.entries)), entry)  # it takes no number beyond 64 bits
             self.summaries.add(entry.name)
             self.ours[entry.name] = entry.ours
 

@@ -9,7 +9,6 @@ it is kept beside it: as an attachment, with its text, of the first message.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -36,6 +35,7 @@ from ...ids import EventId, LlmResponseId, Seq, ToolCallId
 from ...minter import Minter
 from ...text import title
 from .document import loads
+from .names import Batches, UniqueNames
 from .report import Report
 
 SYSTEM_URI: Final = "import:system-prompt"
@@ -49,6 +49,8 @@ _COUNTED: Final[dict[type[Event], str]] = {
     Condensation: "condensations",
     CondensationRequest: "condensation requests",
 }
+_OUTPUT: Final = (AgentText, AgentReasoning, ToolCall)
+"""What a batch of the model's output consists of."""
 _CAUSES: Final[dict[RunStopReason, StopCause]] = {
     "completed": "end_turn",
     "interrupted": "cancelled",
@@ -81,9 +83,10 @@ class Writer:
         self._run: Run = "idle"
         self._system: list[str] = []
         self._ids: dict[str, ToolCallId] = {}
-        self._taken: set[ToolCallId] = set()
+        self._names = UniqueNames()
+        self._batches = Batches()
+        self._renamed: set[LlmResponseId] = set()
         self._open: dict[ToolCallId, str] = {}
-        self._uses: Counter[str] = Counter()
         self._add(SessionOpened(cwd=cwd))
 
     def since(self, position: int) -> tuple[Event, ...]:
@@ -116,10 +119,14 @@ class Writer:
         self._add(UserMessage(message_id=self._minter.message(), text=text, prompt_kind=kind))
 
     def reply(self, response_id: object = None) -> Reply:
-        """One reply of the model, to be filled; ids that are no text are replaced."""
-        if isinstance(response_id, str) and response_id:
-            return Reply(self, self._minter, LlmResponseId(response_id))
-        return Reply(self, self._minter, self._minter.llm_response())
+        """One reply of the model, to be filled; ids that are no text, or an earlier batch's, are replaced."""
+        if not isinstance(response_id, str) or not response_id:
+            self._batches.end()
+            return Reply(self, self._minter, self._minter.llm_response())
+        named = self._batches.name(response_id, self._open)
+        if named != response_id:
+            self._renamed.add(named)
+        return Reply(self, self._minter, named)
 
     def result(self, call: str | None, status: ResultStatus, text: str, tool: object = None) -> bool:
         """A tool's result. Without an id it answers the oldest open call, of that tool where one is named.
@@ -169,6 +176,8 @@ class Writer:
         name = self._title()
         if name is not None:
             self._add(TitleChanged(title=name))
+        if self._renamed:
+            self.report.noted["response ids used again, renamed"] = len(self._renamed)
         if self._system:
             self._attach("\n\n".join(self._system))
         return Imported(tuple(self._events), name, self.report)
@@ -191,6 +200,8 @@ class Writer:
             self._run = "working"
 
     def _add(self, event: Event) -> EventId:
+        if not isinstance(event, _OUTPUT):
+            self._batches.interrupt()
         seq = Seq(len(self._events))
         self._events.append(replace(event, seq=seq, event_id=EventId(f"e{seq}"), at=self.at))
         if type(event) in _COUNTED:
@@ -206,13 +217,10 @@ class Writer:
     def add_call(self, named: object, call: ToolCall) -> None:
         """For `Reply`: the call under its own name if it has one that is free, else under another."""
         name = named if isinstance(named, str) and named else str(self._minter.tool_call())
-        call_id = ToolCallId(name)
-        while call_id in self._taken:
-            self._uses[name] += 1
-            call_id = ToolCallId(f"{name}#{self._uses[name] + 1}")
+        call_id = ToolCallId(self._names.take(name))
         if call_id != name:
             self.report.noted["tool call ids used twice, renamed"] += 1
-        self._taken.add(call_id)
+        self._batches.called(call_id)
         self._ids[name] = call_id
         self._open[call_id] = call.tool
         self._works()

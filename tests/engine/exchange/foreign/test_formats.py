@@ -304,6 +304,68 @@ def test_fields_and_kinds_that_nobody_reads_are_counted() -> None:
     assert other.report.ignored == {"StreamingDeltaEvent": 3}
 
 
+def openhands_call(number: int, response: str, thought: str = "") -> dict[str, Any]:
+    call = {"id": f"c{number}", "name": "ls", "arguments": "{}"}
+    fields = {"tool_call_id": f"c{number}", "tool_call": call, "llm_response_id": response, "thought": thought}
+    return {"kind": "ActionEvent", "source": "agent", "id": f"a{number}", **fields}
+
+
+def openhands_result(number: int) -> dict[str, Any]:
+    observation = {"content": "done"}
+    return {
+        "kind": "ObservationEvent",
+        "source": "environment",
+        "id": f"o{number}",
+        "tool_call_id": f"c{number}",
+        "observation": observation,
+    }
+
+
+def openhands_user(text: str) -> dict[str, Any]:
+    return {"kind": "MessageEvent", "source": "user", "id": f"u{text}", "llm_message": user(text)}
+
+
+@pytest.mark.parametrize(
+    ("events", "responses"),
+    [
+        pytest.param("c1 o1 c2 o2 c3 o3", "r r#2 r#3", id="constant ids"),
+        pytest.param("c1 c2 o1 o2 c3 c4 o3 o4", "r r r#2 r#2", id="batches of two"),
+        pytest.param("c1 o1 u c2 o2", "r r#2", id="a message between"),
+        pytest.param("c1 c2 o1 c3 o2 o3", "r r r", id="one that waits"),
+        pytest.param("c1 u c2 o1 o2", "r r#2", id="a message that interrupts it"),
+    ],
+)
+def test_a_response_id_that_is_used_again_after_its_batch_is_renamed(events: str, responses: str) -> None:
+    words = {"c": lambda at: openhands_call(at, "r"), "o": openhands_result, "u": lambda _: openhands_user("steer")}
+    done = of([openhands_user("go"), *(words[word[0]](int(word[1:] or 0)) for word in events.split())])
+    assert [each.llm_response_id for each in kind_of(done.events, ToolCall)] == responses.split()
+    renamed = len(set(responses.split())) - 1
+    assert done.report.noted == ({"response ids used again, renamed": renamed} if renamed else {})
+
+
+def test_a_renamed_response_id_gives_way_to_one_that_the_conversation_has() -> None:
+    calls_of = [openhands_call(1, "r"), openhands_call(2, "r#2"), openhands_call(3, "r"), openhands_call(4, "r#2")]
+    both = [each for number, call in enumerate(calls_of, 1) for each in (call, openhands_result(number))]
+    done = of([openhands_user("go"), *both])
+    assert [each.llm_response_id for each in kind_of(done.events, ToolCall)] == ["r", "r#2", "r#3", "r#2#2"]
+
+
+def test_a_conversation_whose_server_has_one_id_for_all_can_be_condensed() -> None:
+    rounds = [each for number in range(1, 6) for each in (openhands_call(number, "r"), openhands_result(number))]
+    fold = ViewFold()
+    for event in of([openhands_user("go"), *rounds]).events:
+        fold.apply(event)
+    assert set(range(1, len(fold.view), 2)) <= set(fold.view.indices)
+    assert fold.warning is None
+
+
+@pytest.mark.parametrize("offset", [2**63 - 1, 2**63, 2**64 - 1])
+def test_an_offset_of_openhands_far_behind_the_end_is_the_end(offset: int) -> None:
+    forget = {"kind": "Condensation", "source": "e", "id": "x", "forgotten_event_ids": ["ugo"], "summary": "s"}
+    done = of([openhands_user("go"), openhands_user("on"), forget | {"summary_offset": offset}])
+    assert kind_of(done.events, Condensation)[0].summary_offset == 1
+
+
 def test_branches_of_an_openhands_conversation_are_said() -> None:
     message = {"role": "user", "content": "a"}
     tree = [
