@@ -13,11 +13,14 @@ from typing import IO, Any, Final, NoReturn, cast
 
 from msgspec.structs import replace
 
+from ..cutting import cut_line
 from ..errors import InvalidEventError, InvalidRequestError
 from ..events import Event
 from ..events.codec import UndecodableEventError, decode
+from ..events.conversation import ToolCall
 from ..events.execution import EffectAnswered
 from ..ids import BlobDigest, SessionId
+from ..plain_data import DEEPEST, clean
 from ..ports import SessionRow, Store
 from ..store.blobs import MAX_BLOB, digest_of, names_in
 from ..store.writable import check_row, encoded_items
@@ -26,8 +29,10 @@ from .spool import rereadable
 
 MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000
 """Bytes of the longest line there can be: the largest blob in base64."""
-_LATEST: Final = 1e15
-"""Seconds; NaN and infinity are not below it."""
+_LARGEST_TIME: Final = 1e15
+"""Seconds; NaN and infinity are not below it. What no calendar has is bounded by the store."""
+_SHOWN_CHARS: Final = 80
+"""What a message shows at most of what it is about."""
 _BLOB_START: Final = b'{"blob":'
 _TYPES: Final = (
     ("session_id", str),
@@ -94,13 +99,14 @@ class _Reader:
             self._refuse("this is not a session exported by `rewindow export`")
         header = cast("dict[str, Any]", fields)
         if header.get("version") != VERSION:
-            self._refuse(f"version {header.get('version')!r} of the format is not known; upgrade rewindow")
+            found = cut_line(repr(header.get("version")), _SHOWN_CHARS)
+            self._refuse(f"version {found} of the format is not known; upgrade rewindow")
         for field, expected in _TYPES:
-            if not isinstance(header.get(field), expected) or isinstance(header[field], bool):
+            if field not in header or not isinstance(header[field], expected) or isinstance(header[field], bool):
                 self._refuse(f"the header's {field} is missing or of the wrong kind")
-        if not all(isinstance(path, str) for path in header["directories"]):
-            self._refuse("the header's directories are not all text")
-        if not all(abs(header[field]) < _LATEST for field in ("created_at", "updated_at")):
+        if not all(isinstance(path, str) and path.startswith("/") for path in (header["cwd"], *header["directories"])):
+            self._refuse("the header's directories are not all absolute paths")
+        if not all(abs(header[field]) < _LARGEST_TIME for field in ("created_at", "updated_at")):
             self._refuse("the header's times are not numbers of seconds")
         self._events = header["events"]
         return SessionRow(
@@ -142,9 +148,19 @@ class _Reader:
             self._refuse(f"this is no event: {error}")
         if event.seq != due:
             self._refuse(f"event {event.seq} where {due} was due")
+        if isinstance(event, ToolCall):
+            self._check_arguments(event)
         if isinstance(event, EffectAnswered) and event.result is not None and event.result not in had:
-            self._refuse(f"the event needs content {event.result}, which does not come before it")
+            needed = cut_line(event.result, _SHOWN_CHARS)
+            self._refuse(f"the event needs content {needed}, which does not come before it")
         return event
+
+    def _check_arguments(self, call: ToolCall) -> None:
+        # The only field of an event that may hold any JSON, and what shows it goes down by recursion.
+        try:
+            clean(call.arguments)
+        except TypeError:
+            self._refuse(f"the arguments are nested more than {DEEPEST} levels")
 
     def _blob(self, line: bytes) -> tuple[BlobDigest, bytes]:
         try:
@@ -154,7 +170,7 @@ class _Reader:
             self._refuse("this is no content in base64")
         digest = digest_of(data)
         if fields["blob"] != digest:
-            self._refuse(f"content {fields['blob']} is damaged: its digest is {digest}")
+            self._refuse(f"content {cut_line(str(fields['blob']), _SHOWN_CHARS)} is damaged: its digest is {digest}")
         return digest, data
 
     def _line(self) -> bytes:

@@ -18,7 +18,7 @@ from ..events.codec import decode
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, Collected, CommitListener, SessionRow
 from .blobs import digest_of, names_in, pack, unpack
-from .writable import WritableSession, check_title, encoded_items, stamped_row
+from .writable import WritableSession, bounded_row, check_title, encoded_items, stamped_row
 
 
 class MemoryStore:
@@ -133,7 +133,7 @@ class MemoryStore:
                 for _, json, contents in found:
                     self._blobs.update({digest: pack(data) for digest, data in contents.items()})
                     size += self._keep(row.session_id, json, contents)
-                self._rows[row.session_id] = replace(row, events=len(found), size=size)
+                self._rows[row.session_id] = replace(bounded_row(row), events=len(found), size=size)
         finally:
             self.release(row.session_id)
 

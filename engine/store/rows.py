@@ -18,6 +18,15 @@ INSERT_SESSION: Final = (
 SELECT_ROWS: Final = "SELECT session, cwd, directories, title, created_at, updated_at, events, size FROM sessions"
 
 
+LATEST_TIME: Final = 253_402_300_799.0
+"""Seconds since the Unix epoch to the end of the year 9999, after which no calendar writes a date."""
+
+
+def bounded_time(seconds: float) -> float:
+    """The nearest time that every calendar has, from 1970 to 9999; 0.0 for what is no number."""
+    return min(seconds, LATEST_TIME) if seconds > 0 else 0.0
+
+
 def row_values(row: SessionRow) -> tuple[object, ...]:
     """What INSERT_SESSION takes."""
     cwd, *directories = (path.encode("utf-8", "surrogateescape") for path in (row.cwd, *row.directories))

@@ -25,7 +25,7 @@ from .blobs import digest_of, names_in, unpack
 from .queued import Append, Content, Create, Listen, Retitle
 from .rows import SELECT_ROWS, decoded, row_of
 from .schema import MIGRATIONS, Migration
-from .writable import WritableSession, check_title, stamped_row
+from .writable import WritableSession, bounded_row, check_title, stamped_row
 
 if TYPE_CHECKING:  # for start-up, as in `_open`
     from .database import Database
@@ -187,7 +187,7 @@ class SqliteStore:
         self.create(row)
         try:
             with self._parts().database.writing() as connection:
-                write_session(connection, row, items)
+                write_session(connection, bounded_row(row), items)
         finally:
             self.release(row.session_id)
 

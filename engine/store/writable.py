@@ -16,14 +16,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..cutting import cut_line
 from ..errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionReadOnlyError
 from ..events import UNSTAMPED, Event
 from ..events.codec import decode, encode
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, CommitListener, SessionRow
 from .blobs import digest_of, names_in
+from .rows import bounded_time
 
 _ID_LIMIT: Final = 128
+_SHOWN_CHARS: Final = 80
+"""What a message shows at most of what it is about."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,6 +129,11 @@ def stamped_row(row: SessionRow, clock: Clock) -> SessionRow:
     return replace(row, created_at=created, updated_at=max(created, row.updated_at), events=0, size=0)
 
 
+def bounded_row(row: SessionRow) -> SessionRow:
+    """A row from elsewhere, its times such as every calendar has."""
+    return replace(row, created_at=bounded_time(row.created_at), updated_at=bounded_time(row.updated_at))
+
+
 def check_row(row: SessionRow) -> None:
     """Raises InvalidRequestError where the id could not name a lock file, or a text in the row is not Unicode."""
     check_id(row.session_id)
@@ -136,7 +145,7 @@ def check_row(row: SessionRow) -> None:
 def check_id(session_id: SessionId) -> None:
     """Raises InvalidRequestError unless the id is 1 to 128 letters, digits, `_`, `-` of ASCII."""
     if not (session_id.isascii() and session_id.replace("_", "").replace("-", "").isalnum()):
-        raise InvalidRequestError(f"session id {session_id!r} may hold only ASCII letters, digits, _ and -")
+        raise InvalidRequestError(f"session id {_shown(session_id)} may hold only ASCII letters, digits, _ and -")
     if len(session_id) > _ID_LIMIT:
         raise InvalidRequestError(f"a session id has at most {_ID_LIMIT} characters, this one {len(session_id)}")
 
@@ -151,6 +160,10 @@ def _check_text(what: str, text: str, errors: str) -> None:
     try:
         text.encode("utf-8", errors)
     except UnicodeEncodeError as error:
-        raise InvalidRequestError(f"{what} {text!r} is not Unicode: {error.reason}") from error
+        raise InvalidRequestError(f"{what} {_shown(text)} is not Unicode: {error.reason}") from error
     if "\0" in text:
-        raise InvalidRequestError(f"{what} {text!r} must not hold a NUL character")
+        raise InvalidRequestError(f"{what} {_shown(text)} must not hold a NUL character")
+
+
+def _shown(text: str) -> str:
+    return cut_line(repr(text), _SHOWN_CHARS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from engine.events import Event
 from engine.events.conversation import (
@@ -17,8 +18,8 @@ from engine.events.conversation import (
 )
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.events.nodes import FileChanged, NodeChanged
-from engine.events.session import PromptQueued
-from engine.execution import Captured
+from engine.events.session import PromptQueued, TitleChanged, UsageReported
+from engine.execution import Captured, Location
 from engine.ids import EventId, ExecutionId, MessageId, ObjId, StatementId, ToolCallId
 from tests.support.shown import updates_of
 
@@ -131,3 +132,27 @@ def test_a_call_of_another_program_is_shown_with_its_result() -> None:
     assert (update["sessionUpdate"], update["title"], update["status"]) == ("tool_call", "grep a.py", "failed")
     assert "no match" in str(update["content"])
     assert update["rawInput"] == {"pattern": "x", "path": "a.py"}
+
+
+@pytest.mark.parametrize("at", [1e14, -1e14, 1e300, float("inf"), float("nan"), -62_135_596_801.0])
+def test_a_time_that_no_calendar_has_is_left_out_of_an_update(at: float) -> None:
+    updates = updates_of(
+        TitleChanged(title="t", at=at),
+        UserMessage(message_id=M, text="go", at=at),
+        RunStop(reason="completed", cause="end_turn", at=at),
+    )
+    assert [update["updatedAt"] for update in updates] == [None, None]
+
+
+def test_numbers_of_a_log_from_elsewhere_are_bounded_to_what_the_wire_takes() -> None:
+    lines = (Location(path="/a", line=line) for line in (-1, 0, 2**32 - 1, 2**32, 2**70))
+    usage, *_, end = updates_of(
+        UsageReported(used=-5, size=2**70), RECORDED, replace(finished("x"), locations=tuple(lines))
+    )
+    assert (usage["used"], usage["size"]) == (0, 2**64 - 1)
+    assert [each["line"] for each in end["locations"]] == [None, 0, 2**32 - 1, None, None]
+
+
+def test_a_file_without_a_name_is_shown() -> None:
+    (shown,) = updates_of(FileChanged(path="", change="deleted", delta="it was deleted"))
+    assert shown["title"] == "deleted:"

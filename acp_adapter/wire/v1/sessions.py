@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Final
 
 from acp_adapter.replies import OpenedSession, SessionPage
@@ -23,6 +22,7 @@ from acp_adapter.wire.v1.shapes.sessions import (
     SessionInfo,
     SessionRequest,
 )
+from acp_adapter.wire.v1.times import timestamp
 from engine import SessionRow
 
 
@@ -73,7 +73,7 @@ def _info(row: SessionRow) -> SessionInfo:
         cwd=row.cwd,
         additional_directories=list(row.directories),
         title=row.title,
-        updated_at=datetime.fromtimestamp(row.updated_at, UTC).isoformat(),
+        updated_at=timestamp(row.updated_at),
     )
 
 

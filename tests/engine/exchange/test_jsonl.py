@@ -131,6 +131,11 @@ def header(**fields: object) -> Callable[[list[bytes]], list[bytes]]:
     return lambda lines: [json.dumps({**json.loads(lines[0]), **fields}).encode() + b"\n", *lines[1:]]
 
 
+def nested_call(depth: int) -> bytes:
+    inner = b'{"a":' * depth + b"1" + b"}" * depth
+    return b'{"kind":"tool_call","v":1,"seq":2,"tool_call_id":"c","tool":"t","arguments":%s}\n' % inner
+
+
 def other(number: int, *replacement: bytes) -> Callable[[list[bytes]], list[bytes]]:
     return lambda lines: [*lines[:number], *replacement, *lines[number + 1 :]]
 
@@ -150,6 +155,9 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("directories of another kind", header(directories=[1]), "line 1: the header's directories"),
     ("time is no number", header(created_at=float("nan")), "line 1: the header's times"),
     ("huge time", header(updated_at=10**400), "line 1: the header's times"),
+    ("no title", lambda lines: [lines[0].replace(b'"title":null,', b""), *lines[1:]], "line 1: the header's title"),
+    ("cwd not absolute", header(cwd="work"), "line 1: the header's directories are not all absolute"),
+    ("directory not absolute", header(directories=["/", "../x"]), "line 1: the header's directories are not all abs"),
     ("count is no number", header(events=True), "line 1: the header's events"),
     ("fewer events than said", header(events=4), "line 6: it ends after 3 of 4"),
     ("more events than said", header(events=2), "line 6: it ends after 3 of 2"),
@@ -162,6 +170,9 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("a foreign line", other(4, b'{"role":"user"}\n'), "line 5: this is no event"),
     ("an unknown event", other(4, b'{"kind":"dreamt","v":1}\n'), "line 5: this is no event"),
     ("an event not in UTF-8", other(4, b"\xff\xfe\n"), "line 5: this is no event"),
+    ("an event nested deep", other(4, b'{"kind":"run_stop","x":' + b"[" * 100_000 + b"\n"), "line 5: .* too deep"),
+    ("arguments nested deep", other(4, nested_call(100_000)), "line 5: .* too deep"),
+    ("arguments nested", other(4, nested_call(100)), "line 5: .* more than 64 levels"),
     ("content missing", without(2), "line 3: the event needs content"),
     ("content twice", lambda lines: [*lines[:3], lines[2], *lines[3:]], "line 4: content .* is there twice"),
     ("content nobody names", lambda lines: [*lines[:1], lines[2], *lines[1:]], "line 3: .* does not name the content"),
@@ -195,6 +206,34 @@ def test_a_wrong_file_is_refused_with_its_line_and_nothing_is_kept(
     import_lines(store, io.BytesIO(b"".join(lines)), "it")
     assert len(store.rows()) == 1
     store.close()
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        header(version=LONG),
+        header(session_id=LONG),
+        header(session_id="\0" * 1_000),
+        header(title="\0" + LONG),
+        header(cwd="/\0" + LONG),
+        other(4, b'{"kind":"%s"}\n' % LONG.encode()),
+        other(4, b'{"kind":"run_stop","seq":2,"reason":"%s","cause":"error"}\n' % LONG.encode()),
+        other(2, b'{"blob":"%s","data":""}\n' % LONG.encode()),
+    ],
+)
+def test_a_refusal_is_one_short_line_whatever_the_file_holds(change: Callable[[list[bytes]], list[bytes]]) -> None:
+    source = MemoryStore(CountingClock())
+    kept(source, A, [b"content"])
+    source.acquire(A, Recorder())
+    source.submit(A, message(2))
+    lines = change(exported(source).splitlines(keepends=True))
+    with pytest.raises(InvalidRequestError) as refused:
+        import_lines(MemoryStore(CountingClock()), io.BytesIO(b"".join(lines)), "it")
+    assert len(str(refused.value)) < 400
+    assert "\n" not in str(refused.value)
 
 
 def test_lines_that_come_through_a_pipe_are_read_once(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from engine.events.conversation import ToolCall, UserMessage
@@ -56,6 +57,17 @@ def test_text_that_is_not_unicode_is_refused_before_anything_is_kept(store: Stor
         store.submit(A, message(1, "\udce9"))
     store.submit(A, message(1, "goes on"))
     assert texts(store) == ["hello", "goes on"]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(1e14, 253_402_300_799.0), (float("inf"), 253_402_300_799.0), (-1e14, 0.0), (float("nan"), 0.0), (5.5, 5.5)],
+)
+def test_a_time_that_no_calendar_has_is_bounded(store: Store, given: float, kept: float) -> None:
+    store.add(replace(row(), created_at=given, updated_at=given), [message(0)])
+    (listed,) = store.rows()
+    assert (listed.created_at, listed.updated_at) == (kept, kept)
     store.close()
 
 

@@ -15,8 +15,9 @@ from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import ToolCall as ShownCall
 from acp_adapter.wire.v1.shapes.tools import ToolCallStatus
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk, SessionInfoUpdate, UserMessageChunk
+from acp_adapter.wire.v1.times import timestamp
 from acp_adapter.wire.v1.updates import calls
-from acp_adapter.wire.v1.updates.parts import Step, ended_call, timestamp
+from acp_adapter.wire.v1.updates.parts import Step, ended_call
 from engine import user_text
 from engine.events import ConversationEvent
 from engine.events.conversation import (

@@ -7,8 +7,8 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from acp_adapter.wire.shown import Shown
-from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation, ToolCallUpdate
-from acp_adapter.wire.v1.updates.parts import Step, text_block
+from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
+from acp_adapter.wire.v1.updates.parts import Step, location, text_block
 from engine import result_text
 from engine.events import ExecutionEvent
 from engine.events.execution import (
@@ -69,7 +69,7 @@ def _finished(event: ExecutionFinished, shown: Shown) -> Step:
         tool_call_id=call,
         status="completed" if event.status == "ok" else "failed",
         content=[text_block(output)] if output else [],
-        locations=[ToolCallLocation(path=location.path, line=location.line) for location in event.locations],
+        locations=[location(each.path, each.line) for each in event.locations],
         raw_output=_record(event),
     )
     calls = {other: id_ for other, id_ in shown.calls.items() if other != event.statement_id}

@@ -35,13 +35,18 @@ def step(event: NodeEvent, shown: Shown, facts: Facts) -> Step:
 def _file(event: FileChanged, shown: Shown, facts: Facts) -> Step:
     call = ToolCall(
         tool_call_id=f"file_{event.event_id}",
-        title=title(f"{event.change}: {os.path.relpath(event.path, facts.cwd)}"),
+        title=title(f"{event.change}: {_relative(event.path, facts.cwd)}"),
         kind="read",
         status="completed",
         content=[text_block(event.delta)],
         locations=[ToolCallLocation(path=event.path)],
     )
     return replace(shown, file_call=FileCall(call.tool_call_id, event.delta)), [call]
+
+
+def _relative(path: str, cwd: str) -> str:
+    # A log from elsewhere may hold an empty path, of which there is none that is relative.
+    return os.path.relpath(path, cwd) if path else ""
 
 
 def _node(event: NodeChanged, shown: Shown) -> Step:

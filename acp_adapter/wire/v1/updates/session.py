@@ -20,7 +20,8 @@ from acp_adapter.wire.v1.shapes.updates import (
     SessionInfoUpdate,
     UsageUpdate,
 )
-from acp_adapter.wire.v1.updates.parts import Step, text_block, timestamp
+from acp_adapter.wire.v1.times import timestamp
+from acp_adapter.wire.v1.updates.parts import Step, count, text_block
 from engine import COMMANDS, Seq
 from engine.events import SessionEvent
 from engine.events.session import (
@@ -48,7 +49,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
         case TitleChanged():
             return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
         case UsageReported():
-            return shown, [UsageUpdate(used=event.used, size=event.size)]
+            return shown, [UsageUpdate(used=count(event.used), size=count(event.size))]
         case EnvironmentRestored():
             return shown, [_restored(event)]
         case (
