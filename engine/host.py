@@ -138,7 +138,7 @@ class Host:
     def _open_store(self) -> None:
         # A store that cannot be opened is told to whoever asks for a session.
         with suppress(StoreError):
-            self._store.rows()
+            self._store.rows(limit=1)
 
     def _model_of_settings(self) -> Model:
         from .models import make_model  # of the prompt stage

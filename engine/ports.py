@@ -77,6 +77,10 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     size: int = 0
 
 
+Place = tuple[float, str]
+"""Where a session stands in a listing: its `updated_at` and its id. The greatest comes first."""
+
+
 class Collected(Struct, frozen=True, kw_only=True):
     """What `Store.collect` did: which sessions it deleted, which it left because they are in use, bytes given back."""
 
@@ -123,8 +127,13 @@ class Store(Protocol):
         """One session. Raises SessionNotFoundError."""
         ...
 
-    def rows(self) -> Sequence[SessionRow]:
-        """All sessions, the most recently updated first."""
+    def rows(
+        self, *, cwd: str | None = None, after: Place | None = None, limit: int | None = None
+    ) -> Sequence[SessionRow]:
+        """The sessions, the most recently updated first: those in `cwd` and after that place, at most `limit`.
+
+        Costs what the page costs, and a pass over the places of all sessions.
+        """
         ...
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:

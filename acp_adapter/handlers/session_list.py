@@ -1,7 +1,7 @@
 """`session/list`: the sessions of the store, newest first, a page at a time.
 
 The cursor names the last session of a page by its time and id, so that sessions that come or go between two pages
-neither repeat nor hide others.
+neither repeat nor hide others. The store is asked for one session more than a page holds: whether there is another.
 """
 
 from __future__ import annotations
@@ -22,22 +22,18 @@ from engine import SessionRow
 PAGE: Final = 50
 
 Place = tuple[float, str]
-"""Where a session stands in the order: the negative of its time, then its id."""
+"""Where a session stands in the order of a listing: its time, then its id."""
 _PLACE: Final = msgspec.json.Decoder(Place)
 
 
 async def _handle(context: Context[Connection, None], params: ListSessions) -> SessionPage:
     after = _place_in(params.cursor) if params.cursor is not None else None
-    rows = sorted(await context.connection.sessions.rows(), key=_place)
-    rows = [row for row in rows if params.cwd in (None, row.cwd) and (after is None or _place(row) > after)]
-    return SessionPage(tuple(rows[:PAGE]), _cursor(_place(rows[PAGE - 1])) if len(rows) > PAGE else None)
+    rows = await context.connection.sessions.rows(cwd=params.cwd, after=after, limit=PAGE + 1)
+    return SessionPage(tuple(rows[:PAGE]), _cursor(rows[PAGE - 1]) if len(rows) > PAGE else None)
 
 
-def _place(row: SessionRow) -> Place:
-    return (-row.updated_at, row.session_id)
-
-
-def _cursor(place: Place) -> str:
+def _cursor(last: SessionRow) -> str:
+    place: Place = (last.updated_at, last.session_id)
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
+from collections.abc import Iterable
 from typing import Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ..ports import SessionRow
+from ..terminal.columns import aligned
 from ..terminal.opened import store
 from ..terminal.printing import shown, size
 
-_ENDLESS: Final = 100_000
-"""Characters in a line that does not go to a terminal, so that nothing is cut off."""
+_COLUMNS: Final = ("session", "last used", "events", "size", "directory", "title")
+_YIELDING: Final = (5, 4)
+"""The columns that become narrower where a terminal has no room: first the title, then the directory."""
 
 
 def sessions(
@@ -27,32 +28,38 @@ def sessions(
 ) -> None:
     """List the sessions, the most recently used first."""
     with store() as opened:
-        rows = [row for row in opened.rows() if not cwd or os.path.realpath(row.cwd) == os.path.realpath(cwd)]
-    if as_json:
-        for row in rows:
-            typer.echo(json.dumps(_fields(row)))
-    elif rows:
-        # Through typer, because rich ends the process in its own way where the reader has left.
-        console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
-        with console.capture() as captured:
-            console.print(_table(rows))
-        typer.echo(captured.get(), nl=False)
+        rows = opened.rows()
+    if cwd:
+        rows = _in_directory(rows, os.path.realpath(cwd))
+    if rows:
+        # Written at once, because a call for each of thousands of lines costs more than all that is in them.
+        typer.echo("\n".join(map(_json, rows) if as_json else _table(rows)))
+    elif as_json:
+        return
     elif cwd:
         typer.echo(f"No sessions in {shown(cwd)}.")
     else:
         typer.echo("No sessions yet. Configure the command `rewindow-acp` in your editor and prompt it.")
 
 
-def _table(rows: list[SessionRow]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("session", no_wrap=True, min_width=max(len(row.session_id) for row in rows))
-    for name in ("last used", "events", "size", "directory", "title"):
-        table.add_column(name, no_wrap=True)
-    for row in rows:
-        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated_at))
-        cells = (row.session_id, used, f"{row.events:,}", size(row.size), shown(row.cwd), shown(row.title or ""))
-        table.add_row(*map(Text, cells))  # as they are: a directory's name may look like markup
-    return table
+def _in_directory(rows: Iterable[SessionRow], real: str) -> list[SessionRow]:
+    # Each directory is resolved once, because that asks the system about every part of its path.
+    resolved = {directory: os.path.realpath(directory) for directory in {row.cwd for row in rows}}
+    return [row for row in rows if resolved[row.cwd] == real]
+
+
+def _table(rows: Iterable[SessionRow]) -> list[str]:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return aligned([_COLUMNS, *map(_cells, rows)], width, _YIELDING)
+
+
+def _cells(row: SessionRow) -> tuple[str, ...]:
+    used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated_at))
+    return (row.session_id, used, f"{row.events:,}", size(row.size), shown(row.cwd), shown(row.title or ""))
+
+
+def _json(row: SessionRow) -> str:
+    return json.dumps(_fields(row))
 
 
 def _fields(row: SessionRow) -> dict[str, object]:

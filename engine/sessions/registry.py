@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -20,7 +21,7 @@ from ..errors import InvalidRequestError, SessionNotFoundError
 from ..events.session import SessionOpened
 from ..ids import SessionId
 from ..minter import Minter
-from ..ports import Clock, Entropy, Environment, Model, SessionRow, Store
+from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, Store
 from .assembly import Surroundings, assemble
 from .journal import Journal
 from .session import Session
@@ -74,9 +75,12 @@ class Sessions:
             raise
         return self._begin(session)
 
-    async def rows(self) -> Sequence[SessionRow]:
-        """All sessions of the store, the most recently updated first."""
-        return await anyio.to_thread.run_sync(self._store.rows)
+    async def rows(
+        self, *, cwd: str | None = None, after: Place | None = None, limit: int | None = None
+    ) -> Sequence[SessionRow]:
+        """The sessions of the store, the most recently updated first: those in `cwd` and after that place, at most
+        `limit`."""
+        return await anyio.to_thread.run_sync(partial(self._store.rows, cwd=cwd, after=after, limit=limit))
 
     def find(self, session_id: SessionId) -> Session:
         """Raises SessionNotFoundError for one that is not open in this process."""

@@ -16,8 +16,9 @@ from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundErro
 from ..events import Event
 from ..events.codec import decode
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Clock, Collected, CommitListener, SessionRow
+from ..ports import Clock, Collected, CommitListener, Place, SessionRow
 from .blobs import digest_of, names_in, pack, unpack
+from .listing import page
 from .writable import WritableSession, bounded_row, check_title, encoded_items, stamped_row
 
 
@@ -112,12 +113,14 @@ class MemoryStore:
             raise SessionNotFoundError(session_id)
         return row
 
-    def rows(self) -> Sequence[SessionRow]:
+    def rows(
+        self, *, cwd: str | None = None, after: Place | None = None, limit: int | None = None
+    ) -> Sequence[SessionRow]:
         with self._mutex:
             self._check_open()
             unstored = [session.unstored for session in self._acquired.values() if session.unstored is not None]
             rows = [*self._rows.values(), *unstored]
-        return sorted(rows, key=lambda row: (row.updated_at, row.session_id), reverse=True)
+        return page(rows, cwd, after, limit)
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
         with self._mutex:

@@ -20,8 +20,9 @@ from msgspec.structs import replace
 from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from ..events import Event
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Clock, Collected, CommitListener, SessionRow
+from ..ports import Clock, Collected, CommitListener, Place, SessionRow
 from .blobs import digest_of, names_in, unpack
+from .listing import page, page_query
 from .queued import Append, Content, Create, Listen, Retitle
 from .rows import SELECT_ROWS, decoded, row_of
 from .schema import MIGRATIONS, Migration
@@ -164,16 +165,16 @@ class SqliteStore:
             raise SessionNotFoundError(session_id)
         return row
 
-    def rows(self) -> Sequence[SessionRow]:
-        unstored = {
-            session.session_id: session.unstored
-            for session in tuple(self._acquired.values())
-            if session.unstored is not None
-        }
+    def rows(
+        self, *, cwd: str | None = None, after: Place | None = None, limit: int | None = None
+    ) -> Sequence[SessionRow]:
+        # Unstored ones first, because one that is stored meanwhile must not be missing from both.
+        rows = {row.session_id: row for row in self._unstored()}
+        query, values = page_query(cwd, after, limit)
         with self._parts().database.reading() as connection:
-            stored = [row_of(values) for values in connection.execute(SELECT_ROWS).fetchall()]
-        rows = {**unstored, **{row.session_id: row for row in stored}}
-        return sorted(rows.values(), key=lambda row: (row.updated_at, row.session_id), reverse=True)
+            found = connection.execute(query, values).fetchall()
+        rows.update((row.session_id, row) for row in map(row_of, found))
+        return page(rows.values(), cwd, after, limit)
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
         with self._parts().database.reading() as connection:
@@ -247,6 +248,11 @@ class SqliteStore:
             parts.database.close()
             for session_id in acquired:
                 parts.locks.release(session_id)
+
+    def _unstored(self) -> list[SessionRow]:
+        """Rows of sessions that were created and have no event in the database yet."""
+        found = [session.unstored for session in tuple(self._acquired.values())]
+        return [row for row in found if row is not None]
 
     def _delete(self, session_id: SessionId, older_than: float | None) -> bool:
         # The lock is taken first, so that nobody can begin to write; without the mutex, so that others go on meanwhile.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.store.memory import MemoryStore
 from tests.support.memory import Client
 
 pytestmark = pytest.mark.anyio
@@ -74,3 +75,23 @@ async def test_a_cursor_that_was_never_given_out_is_refused(agent: Client) -> No
     await agent.initialize()
     for bad in BAD_CURSORS:
         assert (await agent.error("session/list", {"cursor": bad}))["code"] == -32602, bad[:40]
+
+
+async def test_a_page_asks_the_store_for_no_more_than_it_shows_and_one(
+    agent: Client, tmp_path: Path, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await agent.initialize()
+    for _ in range(53):
+        await agent.new_session(tmp_path)
+    given: list[int] = []
+    whole = store.rows
+
+    def counted(**which: Any) -> Any:
+        rows = whole(**which)
+        given.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(store, "rows", counted)
+    first = await agent.call("session/list", {})
+    await agent.call("session/list", {"cursor": first["nextCursor"]})
+    assert given == [51, 3]

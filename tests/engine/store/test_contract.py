@@ -89,6 +89,26 @@ def test_rows_come_with_the_most_recently_written_first(store: Store) -> None:
     store.close()
 
 
+def test_a_listing_in_pages_gives_each_session_once_in_the_order_of_the_whole(store: Store) -> None:
+    for number in range(7):
+        # Two of each time, so that ids decide; one that is held and has no event yet counts like the others.
+        given_row = SessionRow(session_id=SessionId(f"ses_{number}"), cwd=f"/{number % 2}", created_at=number // 2 + 1)
+        store.create(given_row)
+    store.submit(SessionId("ses_3"), message(0))
+    store.release(SessionId("ses_3"))
+    for cwd in (None, "/0", "/1", "/nowhere", "/caf\udce9", "/\ud800"):
+        whole = [found for found in store.rows() if cwd in (None, found.cwd)]
+        for limit in (1, 2, 3, 10):
+            pages = list(store.rows(cwd=cwd, limit=limit))
+            while page := store.rows(
+                cwd=cwd, after=(pages[-1].updated_at, pages[-1].session_id) if pages else (0, ""), limit=limit
+            ):
+                assert len(page) <= limit
+                pages += page
+            assert pages == whole
+    store.close()
+
+
 def test_a_row_keeps_what_it_was_given(store: Store) -> None:
     strange = "/tmp/caf\udce9"  # how Python writes the bytes of a Latin-1 path
     given_row = SessionRow(
