@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from ..errors import SessionInUseError, StoreError
@@ -49,15 +51,29 @@ def owners(database: str) -> dict[SessionId, int]:
     return found
 
 
-class SessionLocks:
-    """The locks of one database. Files are removed on release; those of a crash stay and are taken over."""
+@dataclass(slots=True, eq=False)
+class _LockFile:
+    """A locked file, which has `names` names: one for each session that it locks."""
 
-    __slots__ = ("_descriptors", "_directory", "_prefix")
+    descriptor: int
+    names: int = 1
+
+
+class SessionLocks:
+    """The locks of one database. Files are removed on release; those of a crash stay and are taken over.
+
+    Thousands of sessions are locked for a moment by one file under many names, because making a file costs the file
+    system 30 times as much as giving it one more name. Whoever opens any of the names finds the same file, locked. A
+    crash leaves a file of many names that nobody has locked; whoever takes over one of these names gives it a file of
+    its own first, because otherwise it would lock the sessions of the others too.
+    """
+
+    __slots__ = ("_directory", "_files", "_prefix")
 
     def __init__(self, database: str) -> None:
         self._directory = _directory(database)
         self._prefix = os.path.basename(database)
-        self._descriptors: dict[SessionId, int] = {}
+        self._files: dict[SessionId, _LockFile] = {}
 
     def acquire(self, session_id: SessionId) -> None:
         """Takes the lock at once or not at all.
@@ -81,15 +97,47 @@ class SessionLocks:
             raise StoreError(
                 f"cannot lock {path}: {error.strerror}; make its directory writable, or free some space"
             ) from error
-        self._descriptors[session_id] = descriptor
+        self._files[session_id] = _LockFile(descriptor)
+
+    def acquire_free(self, sessions: Iterable[SessionId]) -> list[SessionId]:
+        """Takes the locks of all that nobody has. Returns them, in their order; to be released soon, in any order.
+
+        Raises:
+            StoreError: a lock file cannot be made; none is held then.
+        """
+        taken: list[SessionId] = []
+        try:
+            for session_id in sessions:
+                with contextlib.suppress(SessionInUseError):
+                    if not (taken and self._share(taken[0], session_id)):
+                        self.acquire(session_id)
+                    taken.append(session_id)
+        except BaseException:
+            for session_id in taken:
+                self.release(session_id)
+            raise
+        return taken
 
     def release(self, session_id: SessionId) -> None:
         """Gives the lock back; does nothing where it is not held."""
-        descriptor = self._descriptors.pop(session_id, None)
-        if descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._path(session_id))
-            _close(descriptor)
+        file = self._files.pop(session_id, None)
+        if file is None:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(session_id))
+        file.names -= 1
+        if not file.names:
+            _close(file.descriptor)
+
+    def _share(self, held: SessionId, session_id: SessionId) -> bool:
+        """Whether the file that locks `held` locks the other session too now. Not where that has a file already."""
+        try:
+            os.link(self._path(held), self._path(session_id))
+        except OSError:  # also where a file system has no such names, or no more of them
+            return False
+        file = self._files[session_id] = self._files[held]
+        file.names += 1
+        return True
 
     def _path(self, session_id: SessionId) -> str:
         return os.path.join(self._directory, f"{self._prefix}.{session_id}.lock")
@@ -101,7 +149,9 @@ class SessionLocks:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_at(path, descriptor):
-                    return descriptor
+                    if os.fstat(descriptor).st_nlink == 1:
+                        return descriptor
+                    os.unlink(path)  # and nobody else does at this moment, since that takes the lock on this file
             except BlockingIOError:
                 owner = _owner(descriptor)
                 _close(descriptor)
@@ -109,7 +159,7 @@ class SessionLocks:
             except OSError:
                 _close(descriptor)
                 raise
-            # Its owner removed the file between the two calls above, so what was locked has no name any more.
+            # What was locked is not the file of this name (any more), because its owner or we have removed it.
             _close(descriptor)
 
 

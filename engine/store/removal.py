@@ -9,26 +9,56 @@ of the first version needs it once, because it was made without incremental vacu
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ..ids import SessionId
+from ..ports import SessionRow
 from .database import Database, retry_while_busy
 
 _STEP_PAGES: Final = 500
 """Pages that one transaction gives back: 2 MB in some 80 ms. Larger steps are no faster on the whole."""
 _FEW_PAGES: Final = 50_000
 """Pages in use that a whole VACUUM copies in about 2 s (200 MB), well below what a writer waits."""
+_BATCH_SESSIONS: Final = 200
+"""Locks that are held at once. A commit for so many is a small part of what deleting them takes."""
+_BATCH_EVENTS: Final = 10_000
 _NAMED: Final = "SELECT digest FROM refs WHERE session = ?"
-_DELETE_SESSION: Final = "DELETE FROM sessions WHERE session = ?"
+_DELETE_SESSION: Final = "DELETE FROM sessions WHERE session = ? AND updated_at < ?"
 _DELETE_UNNAMED: Final = "DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM refs WHERE refs.digest = blobs.digest)"
 
 
-def delete_session(connection: sqlite3.Connection, session_id: SessionId) -> None:
-    """Inside a transaction: the row, which takes events and references with it, and what only they named."""
+def batches(rows: Iterable[SessionRow]) -> Iterator[list[SessionId]]:
+    """The sessions in batches that one transaction deletes.
+
+    Because a commit waits for the disk, and because others wait while a transaction writes, which is 50 ms for
+    _BATCH_EVENTS. A session that is larger is a batch of its own.
+    """
+    batch: list[SessionId] = []
+    events = 0
+    for row in rows:
+        if batch and (len(batch) == _BATCH_SESSIONS or events + row.events > _BATCH_EVENTS):
+            yield batch
+            batch, events = [], 0
+        batch.append(row.session_id)
+        events += row.events
+    if batch:
+        yield batch
+
+
+def delete_session(connection: sqlite3.Connection, session_id: SessionId, older_than: float = math.inf) -> bool:
+    """Inside a transaction: the row, which takes events and references with it, and what only they named.
+
+    Returns:
+        False where there is no such session, or it was updated at `older_than` (seconds since the epoch) or later.
+    """
     named = connection.execute(_NAMED, (session_id,)).fetchall()
-    connection.execute(_DELETE_SESSION, (session_id,))
+    if not connection.execute(_DELETE_SESSION, (session_id, older_than)).rowcount:
+        return False
     connection.executemany(f"{_DELETE_UNNAMED} AND digest = ?", named)
+    return True
 
 
 def delete_unnamed(connection: sqlite3.Connection) -> None:

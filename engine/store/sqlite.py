@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -193,7 +193,22 @@ class SqliteStore:
             self.release(row.session_id)
 
     def delete(self, session_id: SessionId) -> None:
-        self._delete(session_id, None)
+        from .removal import delete_session  # here, as in `_open`
+
+        # The lock is taken first, so that nobody can begin to write; without the mutex, so that others go on meanwhile.
+        with self._mutex:
+            parts = self._parts()
+            if session_id in self._acquired:
+                raise SessionInUseError(session_id, os.getpid())
+            if self._stored(session_id) is None:
+                raise SessionNotFoundError(session_id)
+            parts.locks.acquire(session_id)
+        try:
+            with parts.database.writing() as connection:
+                if not delete_session(connection, session_id):
+                    raise SessionNotFoundError(session_id)
+        finally:
+            parts.locks.release(session_id)
 
     def collect(self, older_than: float) -> Collected:
         """As in the port. `freed` is by how much the database has become smaller."""
@@ -204,13 +219,10 @@ class SqliteStore:
         database = self._parts().database
         with database.reading() as connection:
             before = removal.pages(connection)
-        for row in self.rows():
-            with contextlib.suppress(SessionNotFoundError):  # because somebody else may do the same
-                try:
-                    if row.updated_at < older_than and self._delete(row.session_id, older_than):
-                        deleted.append(row.session_id)
-                except SessionInUseError:
-                    in_use.append(row.session_id)
+        for batch in removal.batches(row for row in self.rows() if row.updated_at < older_than):
+            with self._locked_free(batch) as locked, database.writing() as connection:
+                deleted += [each for each in locked if removal.delete_session(connection, each, older_than)]
+            in_use += [each for each in batch if each not in locked]
         with database.writing() as connection:
             removal.delete_unnamed(connection)
         removal.give_back(database, alone=not owners(database.path))
@@ -254,26 +266,17 @@ class SqliteStore:
         found = [session.unstored for session in tuple(self._acquired.values())]
         return [row for row in found if row is not None]
 
-    def _delete(self, session_id: SessionId, older_than: float | None) -> bool:
-        # The lock is taken first, so that nobody can begin to write; without the mutex, so that others go on meanwhile.
-        from .removal import delete_session  # here, as in `_open`
-
+    @contextlib.contextmanager
+    def _locked_free(self, sessions: Collection[SessionId]) -> Generator[Collection[SessionId]]:
+        """Holds the locks of those that nobody has, meanwhile."""
+        locks = self._parts().locks
         with self._mutex:
-            parts = self._parts()
-            if session_id in self._acquired:
-                raise SessionInUseError(session_id, os.getpid())
-            if self._stored(session_id) is None:
-                raise SessionNotFoundError(session_id)
-            parts.locks.acquire(session_id)
+            locked = locks.acquire_free(each for each in sessions if each not in self._acquired)
         try:
-            row = self.row(session_id)  # again, because its last owner may have written meanwhile
-            if older_than is not None and row.updated_at >= older_than:
-                return False
-            with parts.database.writing() as connection:
-                delete_session(connection, session_id)
+            yield dict.fromkeys(locked)
         finally:
-            parts.locks.release(session_id)
-        return True
+            for session_id in locked:
+                locks.release(session_id)
 
     def _parts(self) -> _Parts:
         parts = self._opened

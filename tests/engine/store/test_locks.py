@@ -216,3 +216,71 @@ def test_locks_of_sessions_are_independent(tmp_path: Path) -> None:
         locks.release(session_id)
         locks.release(session_id)
     assert list((tmp_path / "locks").iterdir()) == []
+
+
+def _locked_by_anybody(path: Path, session_id: SessionId) -> bool:
+    other = SessionLocks(str(path))
+    try:
+        other.acquire(session_id)
+    except SessionInUseError:
+        return True
+    other.release(session_id)
+    return False
+
+
+NAMES = [SessionId(f"ses_{number}") for number in range(6)]
+
+
+def test_locks_of_a_moment_are_one_file_and_each_is_free_when_it_is_released(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    busy, locks = SessionLocks(str(path)), SessionLocks(str(path))
+    busy.acquire(NAMES[2])
+    assert locks.acquire_free(NAMES) == [name for name in NAMES if name != NAMES[2]]
+    files = {name: (tmp_path / "locks" / f"sessions.db.{name}.lock").stat().st_ino for name in NAMES}
+    assert len(set(files.values())) == 2  # a file for each would cost the file system 30 times as much
+    assert all(_locked_by_anybody(path, name) for name in NAMES)
+    held = set(NAMES)
+    for name in (NAMES[0], NAMES[4], NAMES[1], NAMES[5], NAMES[3]):  # the one that made the file first
+        locks.release(name)
+        held.remove(name)
+        assert {each for each in NAMES if _locked_by_anybody(path, each)} == held
+    busy.release(NAMES[2])
+    assert list((tmp_path / "locks").iterdir()) == []
+
+
+def test_sessions_that_a_crash_left_behind_one_lock_file_are_taken_over_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    source = f"""
+from engine.store.locks import SessionLocks
+say(len(SessionLocks(str(path)).acquire_free({NAMES!r})))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with program(source, path) as crashed:
+        assert line(crashed.stdout) == str(len(NAMES))
+        crashed.wait(PATIENCE)
+    assert len(list((tmp_path / "locks").iterdir())) == len(NAMES)
+    one, two = SessionLocks(str(path)), SessionLocks(str(path))
+    one.acquire(NAMES[0])
+    two.acquire(NAMES[1])
+    assert _locked_by_anybody(path, NAMES[0])
+    assert one.acquire_free(NAMES[2:]) == NAMES[2:]
+    two.release(NAMES[1])
+    for name in (NAMES[0], *NAMES[2:]):
+        assert _locked_by_anybody(path, name)
+        one.release(name)
+
+
+def test_a_file_system_without_second_names_gets_a_lock_file_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_names: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "sessions.db"
+    locks = SessionLocks(str(path))
+    assert locks.acquire_free(NAMES) == NAMES
+    locks.release(NAMES[0])
+    assert {name for name in NAMES if _locked_by_anybody(path, name)} == set(NAMES[1:])
+    for name in NAMES:
+        locks.release(name)

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SessionInUseError, SessionNotFoundError, StoreError
+from engine.ids import SessionId
+from engine.ports import SessionRow
+from engine.store.database import Database
 from engine.store.locks import owners
+from engine.store.removal import batches
 from engine.store.sqlite import SqliteStore
 from tests.support.archives import answered, kept
 from tests.support.stores import PATIENCE, A, B, CountingClock, Recorder, begun, line, message, outcome, program, texts
@@ -261,3 +265,26 @@ SqliteStore(path, SystemClock()).add(row(A), items())
     kept(store, A, [b"content" * 100_000])
     store.close()
     assert _consistent(path) == 1
+
+
+def test_sessions_are_collected_many_in_a_transaction_but_no_transaction_is_long() -> None:
+    def rows(*events: int) -> list[SessionRow]:
+        return [SessionRow(session_id=SessionId(str(n)), cwd="/", events=size) for n, size in enumerate(events)]
+
+    assert [len(batch) for batch in batches(rows(*[10] * 450))] == [200, 200, 50]
+    assert [len(batch) for batch in batches(rows(5_000, 5_000, 1, 300_000, 1, 1))] == [2, 1, 1, 2]
+    assert list(batches([])) == []
+
+
+def test_collecting_commits_for_each_batch_and_not_for_each_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
+    for number in range(30):
+        kept(store, SessionId(f"ses_{number}"), [b"shared"])
+    writing, transactions = Database.writing, list[str]()
+    monkeypatch.setattr(Database, "writing", lambda self: transactions.append("begun") or writing(self))
+    assert len(store.collect(1e12).deleted) == 30
+    assert len(transactions) == 2  # all sessions in one, and then what nothing names
+    assert _consistent(tmp_path / "sessions.db") == 0
+    store.close()
