@@ -128,11 +128,16 @@ class Store(Protocol):
         ...
 
     def rows(
-        self, *, cwd: str | None = None, after: Place | None = None, limit: int | None = None
+        self,
+        *,
+        cwd: str | None = None,
+        titled: bool = False,
+        after: Place | None = None,
+        limit: int | None = None,
     ) -> Sequence[SessionRow]:
         """The sessions, the most recently updated first: those in `cwd` and after that place, at most `limit`.
 
-        Costs what the page costs, and a pass over the places of all sessions.
+        `titled` leaves out those without a title. Costs what the page costs, and a pass over the places of all.
         """
         ...
 

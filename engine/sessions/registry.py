@@ -76,11 +76,17 @@ class Sessions:
         return self._begin(session)
 
     async def rows(
-        self, *, cwd: str | None = None, after: Place | None = None, limit: int | None = None
+        self,
+        *,
+        cwd: str | None = None,
+        titled: bool = False,
+        after: Place | None = None,
+        limit: int | None = None,
     ) -> Sequence[SessionRow]:
-        """The sessions of the store, the most recently updated first: those in `cwd` and after that place, at most
-        `limit`."""
-        return await anyio.to_thread.run_sync(partial(self._store.rows, cwd=cwd, after=after, limit=limit))
+        """The sessions of the store, the most recently updated first: as `Store.rows`."""
+        return await anyio.to_thread.run_sync(
+            partial(self._store.rows, cwd=cwd, titled=titled, after=after, limit=limit)
+        )
 
     def find(self, session_id: SessionId) -> Session:
         """Raises SessionNotFoundError for one that is not open in this process."""

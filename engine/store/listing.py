@@ -14,13 +14,15 @@ from ..ports import Place, SessionRow
 from .rows import SELECT_ROWS
 
 
-def page_query(cwd: str | None, after: Place | None, limit: int | None) -> tuple[str, tuple[object, ...]]:
+def page_query(cwd: str | None, titled: bool, after: Place | None, limit: int | None) -> tuple[str, tuple[object, ...]]:
     """The statement that finds the page, for `rows.row_of`, and its values."""
     conditions: list[str] = []
     values: list[object] = []
     if cwd is not None:
         conditions.append("cwd = ?")
         values.append(_stored_path(cwd))
+    if titled:
+        conditions.append("title IS NOT NULL")
     if after is not None:
         conditions.append("(updated_at, session) < (?, ?)")
         values.extend(after)
@@ -29,9 +31,15 @@ def page_query(cwd: str | None, after: Place | None, limit: int | None) -> tuple
     return f"{SELECT_ROWS}{where} ORDER BY updated_at DESC, session DESC LIMIT ?", tuple(values)
 
 
-def page(rows: Iterable[SessionRow], cwd: str | None, after: Place | None, limit: int | None) -> Sequence[SessionRow]:
+def page(
+    rows: Iterable[SessionRow], cwd: str | None, titled: bool, after: Place | None, limit: int | None
+) -> Sequence[SessionRow]:
     """Those of `rows` that belong to the page, in its order."""
-    found = [row for row in rows if cwd in (None, row.cwd) and (after is None or place_of(row) < after)]
+    found = [
+        row
+        for row in rows
+        if cwd in (None, row.cwd) and not (titled and row.title is None) and (after is None or place_of(row) < after)
+    ]
     return heapq.nlargest(len(found) if limit is None else limit, found, key=place_of)
 
 

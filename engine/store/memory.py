@@ -114,13 +114,18 @@ class MemoryStore:
         return row
 
     def rows(
-        self, *, cwd: str | None = None, after: Place | None = None, limit: int | None = None
+        self,
+        *,
+        cwd: str | None = None,
+        titled: bool = False,
+        after: Place | None = None,
+        limit: int | None = None,
     ) -> Sequence[SessionRow]:
         with self._mutex:
             self._check_open()
             unstored = [session.unstored for session in self._acquired.values() if session.unstored is not None]
             rows = [*self._rows.values(), *unstored]
-        return page(rows, cwd, after, limit)
+        return page(rows, cwd, titled, after, limit)
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
         with self._mutex:

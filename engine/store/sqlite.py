@@ -166,15 +166,20 @@ class SqliteStore:
         return row
 
     def rows(
-        self, *, cwd: str | None = None, after: Place | None = None, limit: int | None = None
+        self,
+        *,
+        cwd: str | None = None,
+        titled: bool = False,
+        after: Place | None = None,
+        limit: int | None = None,
     ) -> Sequence[SessionRow]:
         # Unstored ones first, because one that is stored meanwhile must not be missing from both.
         rows = {row.session_id: row for row in self._unstored()}
-        query, values = page_query(cwd, after, limit)
+        query, values = page_query(cwd, titled, after, limit)
         with self._parts().database.reading() as connection:
             found = connection.execute(query, values).fetchall()
         rows.update((row.session_id, row) for row in map(row_of, found))
-        return page(rows.values(), cwd, after, limit)
+        return page(rows.values(), cwd, titled, after, limit)
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
         with self._parts().database.reading() as connection:

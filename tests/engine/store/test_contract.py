@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -92,19 +93,24 @@ def test_rows_come_with_the_most_recently_written_first(store: Store) -> None:
 def test_a_listing_in_pages_gives_each_session_once_in_the_order_of_the_whole(store: Store) -> None:
     for number in range(7):
         # Two of each time, so that ids decide; one that is held and has no event yet counts like the others.
-        given_row = SessionRow(session_id=SessionId(f"ses_{number}"), cwd=f"/{number % 2}", created_at=number // 2 + 1)
+        given_row = SessionRow(
+            session_id=SessionId(f"ses_{number}"),
+            cwd=f"/{number % 2}",
+            created_at=number // 2 + 1,
+            title="t" if number % 3 else None,
+        )
         store.create(given_row)
     store.submit(SessionId("ses_3"), message(0))
     store.release(SessionId("ses_3"))
-    for cwd in (None, "/0", "/1", "/nowhere", "/caf\udce9", "/\ud800"):
-        whole = [found for found in store.rows() if cwd in (None, found.cwd)]
+    for cwd, titled in product((None, "/0", "/1", "/nowhere", "/caf\udce9", "/\ud800"), (False, True)):
+        whole = [found for found in store.rows() if cwd in (None, found.cwd) and not (titled and found.title is None)]
         for limit in (1, 2, 3, 10):
-            pages = list(store.rows(cwd=cwd, limit=limit))
-            while page := store.rows(
-                cwd=cwd, after=(pages[-1].updated_at, pages[-1].session_id) if pages else (0, ""), limit=limit
-            ):
+            pages = list(store.rows(cwd=cwd, titled=titled, limit=limit))
+            last = (pages[-1].updated_at, pages[-1].session_id) if pages else (0.0, "")
+            while page := store.rows(cwd=cwd, titled=titled, after=last, limit=limit):
                 assert len(page) <= limit
                 pages += page
+                last = (pages[-1].updated_at, pages[-1].session_id)
             assert pages == whole
     store.close()
 
