@@ -39,7 +39,13 @@ from ..events.conversation import (
     ToolResult,
     UserMessage,
 )
-from ..events.session import PermissionAnswered, PermissionAsked, PromptWithdrawn, UsageReported
+from ..events.session import (
+    PermissionAnswered,
+    PermissionAsked,
+    PermissionOutcome,
+    PromptWithdrawn,
+    UsageReported,
+)
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import (
@@ -229,20 +235,24 @@ class AgentLoop:
             return replied
         return replace(replied, wanted=replace(wanted, ask=False))
 
-    async def _ask(self, effect: t.AskPermission) -> t.Answered:
+    async def _ask(self, effect: t.AskPermission) -> t.Answered | t.Dismissed:
         call = effect.tool_call_id
         announced = self._statements.announce(effect.source, call)
         allowed = self._policy.decided(STATEMENTS)
         if allowed is None:
             seq = self._log.append(PermissionAsked(tool_call_id=call, scope=STATEMENTS))
             question = PermissionQuestion(tool_call_id=call, title=announced.title, source=effect.source, seq=seq)
-            allowed = await self._permitted(question)
+            outcome = await self._outcome(question)
+            if outcome == "cancelled":
+                return t.Dismissed()
+            allowed = outcome == "allowed"
         if not allowed:
             self._log.append(ToolResult(tool_call_id=call, status="rejected", text="The user rejected this statement."))
         return t.Answered(allowed)
 
-    async def _permitted(self, question: PermissionQuestion) -> bool:
-        answer = PermissionAnswer(outcome="cancelled")
+    async def _outcome(self, question: PermissionQuestion) -> PermissionOutcome:
+        # A wait that is torn is cancelled too.
+        answer = PermissionAnswer(outcome="rejected" if self.permissions is None else "cancelled")
         try:
             if self.permissions is not None:
                 answer = await self.permissions.ask(question)
@@ -255,4 +265,4 @@ class AgentLoop:
                     remembered=answer.remember,
                 )
             )
-        return answer.outcome == "allowed"
+        return answer.outcome

@@ -58,6 +58,7 @@ class Input(Enum):
     REPLY_REFUSED = "a reply that was refused"
     ALLOWED = "the user allows the statement"
     REJECTED = "the user rejects the statement"
+    DISMISSED = "the user closes the question without deciding"
     RAN = "the statement ended"
     RAN_OPENING = "the statement ended, and there is more to open"
     STEERED = "the user steers"
@@ -124,6 +125,7 @@ TRANSITIONS: Final[dict[tuple[State, Input], Transition]] = {
     (_CONDENSING, Input.CANCEL): _TO_CANCELLING,
     (_ASKING, Input.ALLOWED): Transition(_RUNNING, Action.RUN_ASKED),
     (_ASKING, Input.REJECTED): _TO_TICK,
+    (_ASKING, Input.DISMISSED): _CANCELLED,
     (_ASKING, Input.STEERED): Transition(_ASKING, Action.IGNORE),
     (_ASKING, Input.FAILED): _FAILED,
     (_ASKING, Input.CANCEL): _TO_CANCELLING,

@@ -48,6 +48,10 @@ class Answered(Struct, frozen=True):
     allowed: bool
 
 
+class Dismissed(Struct, frozen=True):
+    """The user closed the question without deciding, which gives up the turn: asking again would be no use."""
+
+
 class Steered(Struct, frozen=True):
     """The user said something that the next model call will read; there has to be one."""
 
@@ -70,4 +74,17 @@ class Cancel(Struct, frozen=True):
     """The user wants the turn to end now."""
 
 
-Outcome = Begin | Ticked | Replied | ContextFull | Condensed | Answered | Steered | Ran | Failed | Aborted | Cancel
+Outcome = (
+    Begin
+    | Ticked
+    | Replied
+    | ContextFull
+    | Condensed
+    | Answered
+    | Dismissed
+    | Steered
+    | Ran
+    | Failed
+    | Aborted
+    | Cancel
+)

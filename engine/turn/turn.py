@@ -17,6 +17,7 @@ from .outcomes import (
     Cancel,
     Condensed,
     ContextFull,
+    Dismissed,
     Failed,
     Outcome,
     Ran,
@@ -81,7 +82,7 @@ class Turn:
                 return Input.ALLOWED if allowed else Input.REJECTED
             case Ran():
                 return Input.RAN_OPENING if self._openings else Input.RAN
-            case Condensed() | Steered() | Failed() | Aborted() | Cancel():
+            case Condensed() | Dismissed() | Steered() | Failed() | Aborted() | Cancel():
                 return _SAME_IN_ALL_TURNS[type(outcome)]
 
     def _run_opening(self, _: Outcome) -> Effect:
@@ -134,6 +135,7 @@ class Turn:
 
 _SAME_IN_ALL_TURNS: Final[dict[type[Outcome], Input]] = {
     Condensed: Input.CONDENSED,
+    Dismissed: Input.DISMISSED,
     Steered: Input.STEERED,
     Failed: Input.FAILED,
     Aborted: Input.ABORTED,

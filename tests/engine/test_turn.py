@@ -18,6 +18,7 @@ from engine.turn import (
     Condense,
     Condensed,
     ContextFull,
+    Dismissed,
     Effect,
     Failed,
     Outcome,
@@ -47,6 +48,7 @@ OUTCOMES: tuple[Outcome, ...] = (
     Condensed(),
     Answered(True),
     Answered(False),
+    Dismissed(),
     Steered(),
     Ran(),
     Failed("broken"),
@@ -134,6 +136,11 @@ def test_a_statement_that_is_rejected_does_not_run_and_the_model_is_told() -> No
     turn = Turn(0, 9)
     effects = drive(turn, Begin(), Ticked(), ASKS, Answered(False), Ticked())
     assert effects[3:] == [RunTick(1), CallModel(1)]
+
+
+def test_a_question_that_the_user_closes_without_deciding_ends_the_turn_as_cancelled() -> None:
+    turn = Turn(0, 9)
+    assert drive(turn, Begin(), Ticked(), ASKS, Dismissed())[3:] == [Stop("cancelled")]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +233,7 @@ ENDS = {
         Input.REPLY_REFUSED,
     },
     State.CONDENSING: {Input.CONDENSED},
-    State.ASKING: {Input.ALLOWED, Input.REJECTED},
+    State.ASKING: {Input.ALLOWED, Input.REJECTED, Input.DISMISSED},
     State.RUNNING: {Input.RAN, Input.RAN_OPENING},
 }
 """How the effect that each state waits for can end, besides failing."""
@@ -260,7 +267,7 @@ def ends_of(effect: Effect) -> tuple[Outcome, ...]:
         case Condense():
             own = (Condensed(),)
         case AskPermission():
-            own = (Answered(True), Answered(False))
+            own = (Answered(True), Answered(False), Dismissed())
         case RunStatement():
             own = (Ran(),)
         case Abort() | Stop():

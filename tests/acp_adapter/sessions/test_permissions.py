@@ -114,3 +114,37 @@ async def test_auto_mode_asks_nothing(store: MemoryStore, tmp_path: Path) -> Non
             assert await agent.prompt(session, "write") == "end_turn"
             assert file.exists()
         assert not any(map(asks_permission, agent.received))
+
+
+async def test_a_question_closed_without_an_answer_ends_the_turn_as_cancelled_and_nothing_is_asked_again(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    model, files = writer(tmp_path, 2)
+    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
+        session = await agent.open(tmp_path)
+        prompt = await agent.begin_prompt(session, "write")
+        question = await agent.until(asks_permission)
+        await agent.answer(question, {"outcome": {"outcome": "cancelled"}})
+        assert reason(await agent.response(prompt)) == "cancelled"
+        await agent.quiet()
+        assert sum(map(asks_permission, agent.received)) == 1
+        assert not files[0].exists()
+        (call,) = transcript(agent.updates())["calls"].values()
+        assert call["status"] == "failed"
+        agent.permission = "allow_once"
+        assert await agent.prompt(session, "write") == "end_turn"
+
+
+async def test_a_question_closed_without_an_answer_leaves_what_waits_its_turn(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    model, _ = writer(tmp_path, 2)
+    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
+        session = await agent.open(tmp_path)
+        first = await agent.begin_prompt(session, "write")
+        question = await agent.until(asks_permission)
+        second = await agent.begin_prompt(session, "write more")
+        agent.permission = "allow_once"
+        await agent.answer(question, {"outcome": {"outcome": "cancelled"}})
+        responses = await agent.responses([first, second])
+        assert [reason(responses[prompt]) for prompt in (first, second)] == ["cancelled", "end_turn"]
