@@ -77,9 +77,9 @@ class Conversation:
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
-    def accept(self, text: str, attachments: Sequence[Attachment], wanted: PromptKind | None) -> Ticket:
+    def accept(self, said: Sequence[str | Attachment], wanted: PromptKind | None) -> Ticket:
         """Takes a prompt the moment its line is read. Raises SessionBusyError, SessionReadOnlyError."""
-        ticket = self.session.accept(text, attachments, wanted)
+        ticket = self.session.accept(said, wanted)
         self._unanswered.add(ticket)
         return ticket
 

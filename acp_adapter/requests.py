@@ -66,6 +66,9 @@ class Link(Struct, frozen=True):
     uri: str
     name: str
     media_type: str | None = None
+    title: str | None = None
+    description: str | None = None
+    size: int | None = None
 
 
 class Document(Struct, frozen=True):

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from .ports import TextDelta as TextDelta
     from .ports import TickOutcome as TickOutcome
     from .ports import TokensUsed as TokensUsed
-    from .projection.prompt import user_text as user_text
     from .projection.results import result_text as result_text
     from .sessions.commands import COMMANDS as COMMANDS
     from .sessions.policy import MODES as MODES
@@ -84,6 +83,8 @@ if TYPE_CHECKING:
     from .store import open_store as open_store
     from .timeline.index import Cell as Cell
     from .toolbox import TOOLS as TOOLS
+    from .user_message import blocks_of as blocks_of
+    from .user_message import is_long_text as is_long_text
 
 __version__ = "0.1.0"
 
@@ -154,12 +155,13 @@ __all__ = [
     "ToolCallId",
     "TurnEnd",
     "Zygote",
+    "blocks_of",
     "cut_line",
     "harden_process",
+    "is_long_text",
     "load_settings",
     "open_store",
     "result_text",
-    "user_text",
 ]
 
 _MODULES: Final = {
@@ -177,7 +179,6 @@ _MODULES: Final = {
         "Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),
-    "projection.prompt": "user_text",
     "projection.results": "result_text",
     "sessions.commands": "COMMANDS",
     "sessions.policy": "MODES OPTIONS OptionValues",
@@ -190,6 +191,7 @@ _MODULES: Final = {
     "store": "open_store",
     "timeline.index": "Cell",
     "toolbox": "TOOLS",
+    "user_message": "blocks_of is_long_text",
 }
 """The public names by the module that owns them."""
 _OWNERS: Final = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -25,8 +25,7 @@ class Accepted:
 
 def _accept(connection: Connection, params: Prompt) -> Accepted:
     conversation = connection.conversation(params.session_id)
-    text, attachments = read_prompt(params.content)
-    return Accepted(conversation, conversation.accept(text, attachments, wanted_kind(params.meta)))
+    return Accepted(conversation, conversation.accept(read_prompt(params.content), wanted_kind(params.meta)))
 
 
 async def _handle(context: Context[Connection, Accepted], params: Prompt) -> PromptEnded:

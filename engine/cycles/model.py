@@ -13,6 +13,7 @@ from msgspec import Struct
 from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from ..ids import MessageId, Seq
 from ..text import title
+from ..user_message import spoken_text
 
 RootKind = Literal["direct", "followUp"]
 Output = AgentText | AgentReasoning | ToolCall
@@ -101,7 +102,7 @@ class RequestCycle(Struct, frozen=True):
     @property
     def title(self) -> str:
         """`text.title` of the root."""
-        return title(self.root.text, "(attachments)")
+        return title(spoken_text(self.root), "(attachments)")
 
 
 class Cycles(Struct, frozen=True):

@@ -21,12 +21,18 @@ StopCause = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "c
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """Something a prompt carried besides text: a link (`text` None) or an embedded text resource."""
+    """Something a prompt carried besides text: a link (`text` None) or an embedded text resource.
+
+    `title`, `description` and `size` (in bytes) are what the client said of a link, to be shown again as it came.
+    """
 
     uri: str
     name: str
     media_type: str | None = None
     text: str | None = None
+    title: str | None = None
+    description: str | None = None
+    size: int | None = None
 
 
 class ThinkingBlock(Struct, frozen=True, kw_only=True):
@@ -38,7 +44,11 @@ class ThinkingBlock(Struct, frozen=True, kw_only=True):
 
 
 class UserMessage(Event, frozen=True, kw_only=True):
-    """What the user said. An `aside` was said to the session itself, such as a slash command: no model reads it."""
+    """What the user said. An `aside` was said to the session itself, such as a slash command: no model reads it.
+
+    `text` is what was typed. `content` is the order in which texts and attachments came, an attachment as its place
+    among `attachments`; empty where that was the text (if any) and then the attachments.
+    """
 
     kind: ClassVar[str] = "user_message"
 
@@ -47,6 +57,7 @@ class UserMessage(Event, frozen=True, kw_only=True):
     prompt_kind: PromptKind = "direct"
     attachments: tuple[Attachment, ...] = ()
     aside: bool = False
+    content: tuple[str | int, ...] = ()
 
 
 class AgentText(Event, frozen=True, kw_only=True):

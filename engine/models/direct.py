@@ -13,6 +13,7 @@ from typing import Final
 from ..cutting import cut_end
 from ..events.conversation import ToolResult, UserMessage
 from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
+from ..user_message import MAX_TEXT_CHARS, is_long_text
 
 ECHO_CHARS: Final = 2_000
 _FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
@@ -59,8 +60,10 @@ class DirectModel:
         match last:
             case ToolResult(text=text):
                 yield TextDelta(_echo(text))
+            case UserMessage(attachments=attachments) if any(map(is_long_text, attachments)):
+                yield TextDelta(f"That is longer than a statement may be ({MAX_TEXT_CHARS:,} characters).")
             case UserMessage(text=text, attachments=attachments) if attachments and not text.strip():
-                yield TextDelta("Opened. /views lists the handles.")
+                yield TextDelta("/views lists what is open.")
             case UserMessage(text=text):
                 source = statement_in(text)
                 yield StatementAsked(source, typed=True) if source is not None else TextDelta(HELP)

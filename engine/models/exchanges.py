@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import LlmResponseId, ToolCallId
-from ..projection.prompt import user_text
+from ..user_message import user_text
 from ..view import Summary
 
 Said = AgentText | AgentReasoning | ToolCall

@@ -20,6 +20,7 @@ _RACY_SECONDS: Final = 0.05
 class Document:
     """The content at one path, or a fixed text where `path` is None.
 
+    With both, it is that text until somebody looks at the file: what an editor holds, which may be on no disk yet.
     `current` is the newest revision seen; `outside` says that the path is in no directory of the workspace.
     """
 
@@ -33,6 +34,7 @@ class Document:
         now: Callable[[], float],
         *,
         text: str | None = None,
+        first_line: int = 1,
         outside: bool = False,
     ) -> None:
         self.path = path
@@ -42,7 +44,7 @@ class Document:
         self._now = now
         self._stamp: FileStamp | None = None
         self._checked = -1
-        self.current: Revision = without_content("missing", "") if text is None else from_text(text)
+        self.current: Revision = without_content("missing", "") if text is None else from_text(text, first_line)
         if text is None:
             self.refresh()
 
@@ -134,6 +136,12 @@ class Documents:
             known.refresh()
         return known
 
-    def of_text(self, text: str, title: str) -> Document:
-        """A document that is this text, for good."""
-        return Document(None, title, self._files, self._now, text=text)
+    def of_text(
+        self, text: str, title: str, path: str | None = None, *, first_line: int = 1, outside: bool = False
+    ) -> Document:
+        """A document that is this text: for good, or where it has a path until the file there is looked at.
+
+        Not shared with other views of that path, which show what is on disk. `first_line` is the number of its first
+        line, where it is a part of the file.
+        """
+        return Document(path, title, self._files, self._now, text=text, first_line=first_line, outside=outside)

@@ -34,14 +34,17 @@ def checked_pos(pos: object) -> Pos:
     raise ValueError(f'pos={pos!r} is no place this version can find: give "line:col", "line" or a character offset')
 
 
-def resolve(pos: Pos, lines: Sequence[str]) -> Place:
-    """The place of a checked `pos` in `lines`, which carry no newline. Without lines it is 0, 0."""
+def resolve(pos: Pos, lines: Sequence[str], first_line: int = 1) -> Place:
+    """The place of a checked `pos` in `lines`, which carry no newline. Without lines it is 0, 0.
+
+    `first_line` is the number of the first of them; a position before it means it.
+    """
     if isinstance(pos, int):
         return _at_offset(pos, lines)
     match = _LINE_COLUMN.fullmatch(pos)
     if match is None or not lines:
         return Place(0, 0)
-    line = min(max(int(match[1]), 1), len(lines)) - 1
+    line = min(max(int(match[1]) - first_line, 0), len(lines) - 1)
     return Place(line, min(int(match[2] or 0), len(lines[line])))
 
 

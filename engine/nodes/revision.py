@@ -7,7 +7,7 @@ sentences that stand in for content. Must not read anything itself; documents pa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import xxhash
@@ -32,6 +32,7 @@ class Revision:
 
     `lines` carry no newline but keep a carriage return before it. `digest` is the xxh3 of the bytes, empty where there
     is no content. `notice` says in one sentence, without a newline, what is shown instead of or above the lines.
+    `first_line` is the number of the first line, counted from 1: above that where only a part of a file is known.
     """
 
     state: RevisionState
@@ -42,6 +43,7 @@ class Revision:
     line_ends: str = ""
     final_newline: bool = True
     notice: str = ""
+    first_line: int = 1
     _rulers: list[Ruler] = field(default_factory=list[Ruler], compare=False, repr=False)
 
     @property
@@ -91,10 +93,17 @@ def decoded(data: bytes) -> Revision:
     return _text(data.decode("latin-1"), "Latin-1 (not valid UTF-8)", data)
 
 
-def from_text(text: str) -> Revision:
-    """The revision of a text that is no file. Lone surrogates become U+FFFD."""
+def from_text(text: str, first_line: int = 1) -> Revision:
+    """The revision of a text that is no file. Lone surrogates become U+FFFD.
+
+    `first_line`: the text is a part of a file, from this line on.
+    """
     clean = valid_text(text)
-    return _text(clean, "text", clean.encode())
+    revision = _text(clean, "text", clean.encode())
+    if first_line <= 1 or not revision.lines:
+        return revision
+    notice = f"(lines {first_line} to {first_line + len(revision.lines) - 1} alone)"
+    return replace(revision, first_line=first_line, notice=notice)
 
 
 def _try(data: bytes, codec: str, name: str) -> Revision | None:

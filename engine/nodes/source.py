@@ -9,8 +9,8 @@ import os
 import posixpath
 import re
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
+from ..links import path_in
 from ..text import printable
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
@@ -46,12 +46,10 @@ def _spelling(source: object) -> str:
 
 
 def _from_uri(uri: str) -> str:
-    parts = urlsplit(uri)
-    if parts.scheme != "file":
-        raise ValueError(f"{uri!r}: of URIs, this version views file:// only")
-    if parts.netloc not in {"", "localhost"}:
-        raise ValueError(f"{uri!r} is a file of another host")
-    return unquote(parts.path)
+    try:
+        return path_in(uri)
+    except ValueError as error:
+        raise ValueError(f"{uri!r}: {error}") from None
 
 
 def title_of(path: str, cwd: str) -> str:

@@ -84,12 +84,12 @@ class ViewHandle(NodeBase):
     @property
     def place(self) -> Place:
         """Where the view stands in its revision, line and column counted from 0."""
-        return resolve(self._pos, self._revision.lines)
+        return resolve(self._pos, self._revision.lines, self._revision.first_line)
 
     @property
     def title(self) -> str:
-        line = self.place.line
-        where = f"{self._document.title}:{line + 1}" if line else self._document.title
+        number = self.place.line + self._revision.first_line
+        where = f"{self._document.title}:{number}" if number > 1 else self._document.title
         return f"{where} (outside the workspace)" if self._document.outside else where
 
     @property
@@ -140,7 +140,7 @@ class ViewHandle(NodeBase):
         line = self.place.line
         target = line + steps[0] if tokens is None else self._line_after(line, tokens)
         last = max(len(self._revision.lines) - 1, 0)
-        self._pos = f"{min(max(target, 0), last) + 1}:0"
+        self._pos = f"{min(max(target, 0), last) + self._revision.first_line}:0"
         self._touch("pos")
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:

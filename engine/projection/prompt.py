@@ -10,6 +10,7 @@ from typing import Final
 
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
+from ..user_message import user_text
 from ..view.entries import Summary
 
 MESSAGE_OVERHEAD: Final = 4
@@ -27,9 +28,3 @@ def message_text(event: Event) -> str:
             return str(arguments.get("source", arguments))
         case _:
             return ""
-
-
-def user_text(message: UserMessage) -> str:
-    """The prompt's text followed by one line for each attachment."""
-    links = [f"[attached: {attachment.name} <{attachment.uri}>]" for attachment in message.attachments]
-    return "\n".join([message.text, *links]) if links else message.text

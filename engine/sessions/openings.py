@@ -1,27 +1,32 @@
-"""What a prompt had attached becomes views: one statement each, so that a replay opens them too."""
+"""What a prompt had attached becomes views: one statement each, so that a replay opens them too.
+
+Text that came with the prompt wins over the disk, because it is what the person sees in the editor, saved or not.
+"""
 
 from __future__ import annotations
 
 import builtins
 import keyword
+import posixpath
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from urllib.parse import unquote, urlsplit
 
 from ..events.conversation import Attachment
+from ..links import Lines, target_of
 from ..toolbox import INJECTED
 
 
-def openings(attachments: Sequence[Attachment], bound: Collection[str] = ()) -> list[str]:
+def openings(attachments: Sequence[Attachment], cwd: str, bound: Collection[str] = ()) -> list[str]:
     """A statement for every attachment that can be looked at: a local file, or text that came with the prompt.
 
-    Names in `bound` are somebody's already and are not taken from them.
+    What was attached more than once is opened once. Relative paths start from `cwd`. Names in `bound` are somebody's
+    already and are not taken from them.
     """
     statements: list[str] = []
     taken = set(bound)
-    for attachment in attachments:
-        source = _source(attachment)
+    for attachment in _once_each(attachments):
+        source = _source(attachment, cwd)
         if source is not None:
             name = _variable(attachment.name or attachment.uri, taken)
             taken.add(name)
@@ -29,24 +34,41 @@ def openings(attachments: Sequence[Attachment], bound: Collection[str] = ()) -> 
     return statements
 
 
-def local_path(uri: str) -> str | None:
-    """The path that a `file://` URI or an absolute path means on this machine, else None."""
-    if uri.startswith("/"):
-        return uri
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return None
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return unquote(parts.path)
-    return None
+def _once_each(attachments: Sequence[Attachment]) -> list[Attachment]:
+    """By URI and text; a link to what came with its text too is not opened."""
+    texts = {attachment.uri for attachment in attachments if attachment.text is not None}
+    kept = {
+        (attachment.uri, attachment.text): attachment
+        for attachment in reversed(attachments)
+        if attachment.text is not None or attachment.uri not in texts
+    }
+    return list(reversed(kept.values()))
 
 
-def _source(attachment: Attachment) -> str | None:
-    path = local_path(attachment.uri)
-    if path is not None:
-        return repr(path)
-    return None if attachment.text is None else f"text={attachment.text!r}, title={attachment.name!r}"
+def _source(attachment: Attachment, cwd: str) -> str | None:
+    """The arguments of `view`; None for what cannot be looked at."""
+    target = target_of(attachment.uri)
+    text = attachment.text
+    if target.path is None:
+        return None if text is None else f"text={text!r}, title={attachment.name!r}"
+    arguments = [repr(posixpath.normpath(posixpath.join(cwd, target.path)))]
+    lines = target.lines
+    if lines is not None:
+        arguments.append(f"pos={str(lines.first)!r}")
+    if text is not None:
+        arguments.append(f"text={text!r}")
+        if lines is not None and _is_part(text, lines):
+            arguments.append(f"first_line={lines.first}")
+    return ", ".join(arguments)
+
+
+def _is_part(text: str, lines: Lines) -> bool:
+    """Whether the text is these lines of a file alone, and not the whole file.
+
+    A whole file has its last line at `lines.last` or later. The lines alone are `last - first + 1`, which is less than
+    `last` unless they are the first ones; then both readings show the same.
+    """
+    return text.count("\n") + 1 < lines.last
 
 
 def _variable(title: str, taken: set[str]) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from ..errors import EngineError, SessionBusyError, TurnFailedError
-from ..events.conversation import PromptKind, UserMessage
+from ..events.conversation import PromptKind
 from ..events.session import PromptQueued, PromptWithdrawn
 from .parts import SessionParts
 from .tickets import Ticket, end_at
@@ -128,10 +128,7 @@ class RequestQueue:
         return wanted == "steer" or (wanted is None and self._parts.policy.option("while_running") == "steer")
 
     def _steer(self, ticket: Ticket) -> bool:
-        message = UserMessage(
-            message_id=ticket.message_id, text=ticket.text, prompt_kind="steer", attachments=ticket.attachments
-        )
-        if not self._turns().steer(message):
+        if not self._turns().steer(ticket.message("steer")):
             return False
         self._steering.append(ticket)
         return True

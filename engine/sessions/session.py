@@ -20,6 +20,7 @@ from ..events.session import ConfigChanged, ModeChanged
 from ..ids import Seq, SessionId
 from ..ports import Permissions
 from ..timeline.index import Cell
+from ..user_message import Composed, compose
 from ..view import Window
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
@@ -105,19 +106,20 @@ class Session:
         if self._made_turns is not None:
             self._made_turns.attach(permissions)
 
-    def accept(self, text: str, attachments: Sequence[Attachment] = (), wanted: PromptKind | None = None) -> Ticket:
+    def accept(self, said: str | Sequence[str | Attachment], wanted: PromptKind | None = None) -> Ticket:
         """Takes a prompt; at once, so that a cancel read after it finds it.
 
         Args:
-            text: what the user typed.
-            attachments: what came with it.
+            said: what the user typed; or texts and what came with them, in the order in which they are to be read. A
+                text of more than a million characters is attached by itself.
             wanted: what a prompt that comes while a turn is running is to be; None leaves it to the session's option.
 
         Raises:
             SessionBusyError: the session is closing, or too many prompts wait.
             SessionReadOnlyError: nothing can be recorded any more.
         """
-        ticket = Ticket(self._parts.minter.message(), text, tuple(attachments), self._kind())
+        composed = compose([said] if isinstance(said, str) else said)
+        ticket = Ticket(self._parts.minter.message(), composed, self._kind())
         self._requests.take(ticket, wanted)
         return ticket
 
@@ -135,7 +137,7 @@ class Session:
             StatementWithdrawnError: it was cancelled before it began.
             EnvironmentUnavailableError: there is no worker to run it in.
         """
-        ticket = Ticket(self._parts.minter.message(), source, (), self._kind(), cell=True, seconds=seconds)
+        ticket = Ticket(self._parts.minter.message(), Composed(source), self._kind(), cell=True, seconds=seconds)
         self._requests.take(ticket, None)
         try:
             end = await ticket.end()

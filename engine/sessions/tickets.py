@@ -9,10 +9,11 @@ import anyio
 from msgspec import Struct
 
 from ..errors import EngineError
-from ..events.conversation import Attachment, PromptKind, StopCause
+from ..events.conversation import PromptKind, StopCause, UserMessage
 from ..events.execution import ExecutionFinished
 from ..ids import MessageId, Seq
 from ..log import EventLog
+from ..user_message import Composed
 
 
 class TurnEnd(Struct, frozen=True):
@@ -34,8 +35,7 @@ class Ticket:
 
     Args:
         message_id: the id of its UserMessage.
-        text: what the user typed, or a cell's source.
-        attachments: what came with it.
+        said: what the user typed with what came with it, or a cell's source.
         prompt_kind: whether it starts a turn or waits for one.
         cell: it is one statement from outside a turn, and no model is asked.
         seconds: how long a cell may run; None leaves it to the settings.
@@ -44,21 +44,31 @@ class Ticket:
     def __init__(
         self,
         message_id: MessageId,
-        text: str,
-        attachments: tuple[Attachment, ...],
+        said: Composed,
         prompt_kind: PromptKind,
         *,
         cell: bool = False,
         seconds: float | None = None,
     ) -> None:
         self.message_id = message_id
-        self.text = text
-        self.attachments = attachments
+        self.said = said
+        self.text = said.text
         self.prompt_kind: PromptKind = prompt_kind
         self.cell = cell
         self.seconds = seconds
         self._ended = anyio.Event()
         self._end: TurnEnd | None = None
+
+    def message(self, prompt_kind: PromptKind, *, aside: bool = False) -> UserMessage:
+        """What goes on the log for it, unstamped."""
+        return UserMessage(
+            message_id=self.message_id,
+            text=self.said.text,
+            prompt_kind=prompt_kind,
+            attachments=self.said.attachments,
+            aside=aside,
+            content=self.said.content,
+        )
 
     def finish(self, end: TurnEnd) -> None:
         """Says how it ended; only the first call counts."""

@@ -19,6 +19,7 @@ from ..models import close_model
 from ..ports import Model, Permissions
 from ..tools import Workspace
 from ..turn import Stop
+from ..user_message import unopened
 from .agent_loop import AgentLoop
 from .cancellation import Cancellation, WorkCancelledError
 from .commands import CommandContext, command_in
@@ -99,15 +100,7 @@ class Turns:
     async def carry_out(self, ticket: Ticket) -> TurnEnd:
         """Serves one request from its UserMessage to its RunStop; returns when both are durable."""
         is_command = not ticket.cell and command_in(ticket.text)[0] is not None
-        self._parts.log.append(
-            UserMessage(
-                message_id=ticket.message_id,
-                text=ticket.text,
-                prompt_kind=ticket.prompt_kind,
-                attachments=ticket.attachments,
-                aside=ticket.cell or is_command,
-            )
-        )
+        self._parts.log.append(ticket.message(ticket.prompt_kind, aside=ticket.cell or is_command))
         if ticket.cell:
             execution = await self._run_cell(ticket.text, ticket.seconds)
             cause: StopCause = "cancelled" if execution.status == "cancelled" else "end_turn"
@@ -115,7 +108,7 @@ class Turns:
         elif is_command:
             end = end_at(self._parts.log, await self._answer(ticket.text))
         else:
-            stop = await self._run(ticket.attachments)
+            stop = await self._run(ticket.said.attachments)
             end = end_at(self._parts.log, stop.cause, stop.detail)
         await self._parts.journal.durable(end.seq)
         return end
@@ -137,7 +130,10 @@ class Turns:
         """Carries out the prompt whose message is on the log, to its RunStop."""
         if self._parts.policy.title is None:
             self._begin()
-        return await self._loop.run(openings(attachments, self._parts.timeline.names))
+        closed = [sentence for sentence in map(unopened, attachments) if sentence is not None]
+        if closed:
+            self._say("\n".join(closed) + "\n\n")
+        return await self._loop.run(openings(attachments, self._parts.cwd, self._parts.timeline.names))
 
     def _begin(self) -> None:
         """What happens once in a session, at its first prompt: it gets a title, and the user is told what is amiss."""

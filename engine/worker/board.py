@@ -33,6 +33,7 @@ from ..text import printable
 from ..ticks import run
 
 _LISTED: Final = 20
+_LAST_LINE: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,19 +125,26 @@ class Board:
         *,
         text: str | None = None,
         title: str = "text",
+        first_line: int = 1,
     ) -> ViewHandle:
         """A handle on a file (path, Path, open file, file:// URI), or on `text=`; its content is in the result.
 
-        `freq="Sync"` follows the file once per Round. A file that cannot be read gives a handle that says why.
+        With both it shows the text as that file's (from `first_line` on), until Refresh() or Run() takes what is on
+        disk. `freq="Sync"` follows the file once per Round. A file that cannot be read gives a handle that says why.
         """
         if mode not in {"paused", "running"}:
             raise ValueError(f'mode={mode!r}: "paused" or "running"')
         follow = None if freq is None and mode == "paused" else checked_freq(freq or "Sync")
-        if (path is None) == (text is None):
+        if path is None and text is None:
             raise TypeError("view() takes a path or an open file, or text=...")
         if not isinstance(text, str | None) or not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
             raise TypeError(f"text= and title= are strings, not {type(text).__name__} and {type(title).__name__}")
-        document = self._documents.of_text(text, printable(title)) if text is not None else self._file(path)
+        if isinstance(first_line, bool) or not isinstance(first_line, int) or not 1 <= first_line <= _LAST_LINE:  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
+            raise ValueError(f"first_line={first_line!r}: the number of a line, counted from 1")
+        if path is not None:
+            document = self._file(path, text, first_line)
+        else:
+            document = self._documents.of_text(text or "", printable(title), first_line=first_line)
         node = ViewHandle(self._context, document, pos=pos, tokens=tokens, lod=lod, follow=follow)
         self._nodes[node.obj_id] = node
         self._shown[node.obj_id] = _Shown(node)
@@ -150,10 +158,13 @@ class Board:
         tokens = None if tokens is None else checked_budget(tokens)
         self._shown[obj.obj_id] = _Shown(obj, lod, tokens)
 
-    def _file(self, path: object) -> Document:
+    def _file(self, path: object, text: str | None, first_line: int) -> Document:
         absolute = source.path_of(path, self._cwd)
+        title = source.title_of(absolute, self._cwd)
         outside = not source.is_inside(absolute, (self._cwd, *self._directories))
-        return self._documents.at(absolute, source.title_of(absolute, self._cwd), outside=outside)
+        if text is not None:
+            return self._documents.of_text(text, title, absolute, first_line=first_line, outside=outside)
+        return self._documents.at(absolute, title, outside=outside)
 
     def ls(self) -> Listing:
         """The handles there are. Names are those of the namespace that the last `tail` was given."""

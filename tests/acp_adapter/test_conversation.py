@@ -57,7 +57,7 @@ class Opening:
 
     def prompt(self, text: str) -> None:
         """Sends a prompt, and notes its end."""
-        ticket = self.conversation.accept(text, (), None)
+        ticket = self.conversation.accept([text], None)
 
         async def wait() -> None:
             end = await self.conversation.ended(ticket)

@@ -17,20 +17,21 @@ def blocks(*raw: dict[str, object]) -> tuple[Content, ...]:
     return codec_for(1).read_params("session/prompt", {"sessionId": "s", "prompt": list(raw)}).content
 
 
-def test_text_blocks_are_joined_and_links_and_text_resources_attached_in_order() -> None:
+def test_blocks_are_texts_and_attachments_in_the_order_in_which_they_came() -> None:
     content = blocks(
         TEXT,
-        {"type": "resource_link", "uri": "file:///w/a.py", "name": "a.py", "mimeType": "text/x-python"},
+        {"type": "resource_link", "uri": "file:///w/a.py", "name": "a.py", "mimeType": "text/x-python", "size": 7},
         {"type": "text", "text": "again"},
-        {"type": "resource", "resource": {"uri": "mem://w/scratch/", "text": "kept"}},
+        {"type": "resource", "resource": {"uri": "file:///w/sc%20ratch.py?x#L4:5", "text": "kept"}},
+        {"type": "resource_link", "uri": "b", "name": "b", "size": 10**30, "title": "B"},
     )
-    assert read_prompt(content) == (
-        "look\nagain",
-        (
-            Attachment(uri="file:///w/a.py", name="a.py", media_type="text/x-python"),
-            Attachment(uri="mem://w/scratch/", name="scratch", text="kept"),
-        ),
-    )
+    assert read_prompt(content) == [
+        "look",
+        Attachment(uri="file:///w/a.py", name="a.py", media_type="text/x-python", size=7),
+        "again",
+        Attachment(uri="file:///w/sc%20ratch.py?x#L4:5", name="sc ratch.py", text="kept"),
+        Attachment(uri="b", name="b", title="B"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -210,10 +210,11 @@ PUBLIC = [
     "ToolCallId",
     "TurnEnd",
     "Zygote",
+    "blocks_of",
     "cut_line",
     "harden_process",
+    "is_long_text",
     "load_settings",
     "open_store",
     "result_text",
-    "user_text",
 ]

@@ -28,7 +28,7 @@ def _content(block: ContentBlock) -> Content:
         case TextContent():
             return Text(block.text)
         case ResourceLink():
-            return Link(block.uri, block.name, block.mime_type)
+            return Link(block.uri, block.name, block.mime_type, block.title, block.description, block.size)
         case EmbeddedResource(resource=TextResourceContents() as resource):
             return Document(resource.uri, resource.text, resource.mime_type)
         case EmbeddedResource():

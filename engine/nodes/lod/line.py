@@ -29,6 +29,7 @@ class Lines:
 
     lines: Sequence[str]
     numbered: bool
+    first: int = 1
 
     def head(self, index: int) -> str:
         """Line `index`; of a long one its first `_PART` characters."""
@@ -56,7 +57,7 @@ class Lines:
         return best
 
     def _gutter(self, index: int) -> str:
-        return f"{index + 1}\t" if self.numbered else ""
+        return f"{index + self.first}\t" if self.numbered else ""
 
     def _around(self, place: Place, size: int) -> str:
         length = len(self.lines[place.line])
@@ -72,5 +73,5 @@ class Lines:
 
 def measured(revision: Revision, count: Callable[[str], int]) -> tuple[Lines, Ruler]:
     """The revision's lines as excerpts show them, and the one ruler that measures their heads."""
-    lines = Lines(revision.lines, numbered=revision.state != "binary")
+    lines = Lines(revision.lines, numbered=revision.state != "binary", first=revision.first_line)
     return lines, revision.ruler(lines.head, count)

@@ -64,7 +64,7 @@ def _stub(sheet: _Sheet, budget: int) -> RenderedView:
     """Part of the line at the place, or at least how much there would be."""
     part = sheet.lines.fitting(sheet.place, budget, sheet.count)
     if part is not None:
-        number = sheet.place.line + 1
+        number = sheet.place.line + sheet.lines.first
         return RenderedView(text=part, tokens=sheet.count(part), first_line=number, last_line=number)
     noun = "line" if sheet.length == 1 else "lines"
     more = f"{DOTS} {sheet.length} {noun}, of which none fits {budget} tokens"
@@ -95,7 +95,8 @@ def _excerpt(sheet: _Sheet, budget: int, *, marked: bool) -> RenderedView | None
     if own + above + below > budget:
         return None
     if not marked:
-        return RenderedView(text=line, tokens=own, first_line=at + 1, last_line=at + 1)
+        number = at + sheet.lines.first
+        return RenderedView(text=line, tokens=own, first_line=number, last_line=number)
     start, end = _window(ruler, at, n, budget - own, above, below)
     return _composed(sheet, start, end, line)
 
@@ -128,4 +129,7 @@ def _composed(sheet: _Sheet, start: int, end: int, line: str) -> RenderedView:
     body[at - start] = line
     around = sheet.ruler.between(start, at) + sheet.ruler.between(at + 1, end)
     tokens = around + sum(map(sheet.count, (above, line, below)))
-    return RenderedView(text="".join((above, *body, below)), tokens=tokens, first_line=start + 1, last_line=end)
+    first = sheet.lines.first
+    return RenderedView(
+        text="".join((above, *body, below)), tokens=tokens, first_line=start + first, last_line=end - 1 + first
+    )

@@ -233,6 +233,7 @@ async def test_a_worker_holds_nothing_of_the_host(tmp_path: Path) -> None:
 
 
 LOADED = [
+    "confinement",
     "cutting",
     "events",
     "events.base",
@@ -243,6 +244,7 @@ LOADED = [
     "events.session",
     "execution",
     "ids",
+    "links",
     "nodes",
     "nodes.base",
     "nodes.budget",

@@ -228,7 +228,7 @@ def test_a_reply_is_one_message_with_its_results_in_the_next_and_the_tail_at_the
 def test_what_was_attached_is_named(send: Send) -> None:
     message = user("look", Attachment(uri="file:///a.py", name="a.py"))
     body = send("openai-chat", prompt(message, tail=""))
-    assert body["messages"][-1]["content"] == "look\n[attached: a.py <file:///a.py>]"
+    assert body["messages"][-1]["content"] == "look\n[a.py](file:///a.py)"
 
 
 def test_anthropic_gets_its_thinking_back_once_and_first_and_no_other(send: Send) -> None:

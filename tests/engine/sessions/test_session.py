@@ -28,7 +28,8 @@ from engine.sessions.requests import MAX_QUEUED
 from engine.sessions.session import Session
 from engine.sessions.signals import OutputStreamed
 from engine.store.memory import MemoryStore
-from tests.support.models import AnsweringModel
+from engine.user_message import user_text
+from tests.support.models import AnsweringModel, says
 from tests.support.sessions import LentStore, sessions_of
 from tests.support.stores import kept_log
 from tests.support.workers import shared_zygote
@@ -307,10 +308,24 @@ async def test_an_attachment_does_not_take_a_name_that_a_statement_bound(tmp_pat
     async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
         await run(session, "data = [1, 2]")
-        await session.accept("data", [attached]).end()
+        await session.accept(["data", attached]).end()
         assert values(session)[-1] == "[1, 2]"
         sources = [event.source for event in session.events if isinstance(event, StatementRecorded)]
         assert sources[1].startswith("data_2 = view(")
+
+
+async def test_a_model_reads_a_mention_in_its_place_and_why_a_link_is_not_open(tmp_path: Path) -> None:
+    model = AnsweringModel(says("Looked."))
+    calc = Attachment(uri=(tmp_path / "calc.py").as_uri(), name="calc.py", text="x = 1\n")
+    web = Attachment(uri="https://example.org/x", name="x")
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept(["look at ", calc, " and fix it as in ", web]).end()
+    (read,) = [event for event in model.prompts[0].messages if isinstance(event, UserMessage)]
+    assert user_text(read).startswith(
+        f"look at [calc.py]({calc.uri}) and fix it as in [x]({web.uri}) (not opened: web pages are not fetched"
+    )
+    assert "calc_py" in model.prompts[0].tail
 
 
 async def test_what_can_be_answered_while_a_statement_runs_is(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_what_the_last_execution_did_is_not_reported_with_the_next(desk: Desk) -
     ("statement", "error"),
     [
         ("view()", TypeError),
-        ("view('a', text='b')", TypeError),
+        ("view('a', text=7)", TypeError),
         ("view(7)", TypeError),
         ("view(text=7)", TypeError),
         ("show(7)", TypeError),
@@ -187,3 +187,36 @@ def test_a_thousand_handles_on_one_path_cost_one_read_and_one_look_a_tick(desk: 
     desk.tick()
     assert desk.files.reads == 1
     assert desk.files.stamps == stamps + 1
+
+
+def test_a_text_with_a_path_is_that_file_s_until_it_is_refreshed(desk: Desk) -> None:
+    desk.write("a.py", "saved\n")
+    report = desk.run("a = view('a.py', text='unsaved\\n'); b = view('a.py')")
+    assert [display.text for display in report.displays] == ["1\tunsaved\n", "1\tsaved\n"]
+    assert desk.run("a.Run()").displays == ()
+    desk.run("show(a)")
+    handle = desk.get("a")
+    assert isinstance(handle, ViewHandle)
+    assert handle.rendered.text == "1\tsaved\n"
+
+
+def test_a_part_of_a_file_keeps_the_numbers_of_its_lines(desk: Desk) -> None:
+    path = desk.write("a.py", "".join(f"line {number}\n" for number in range(1, 101)))
+    report = desk.run("a = view('a.py', '41', text='forty\\nforty-one\\nforty-two\\n', first_line=40)")
+    (display,) = report.displays
+    assert display.title == "a.py:41"
+    assert display.text == "(lines 40 to 42 alone)\n40\tforty\n41\tforty-one\n42\tforty-two\n"
+    assert report.locations == (Location(path=str(path), line=40),)
+    for source, title in (("a.Scroll(1)", "a.py:42"), ("a.SetPos('1')", "a.py:40"), ("a.SetPos('99')", "a.py:42")):
+        desk.run(source)
+        handle = desk.get("a")
+        assert isinstance(handle, ViewHandle)
+        assert handle.title == title
+    (display,) = desk.run("a.SetTokens(20).SetPos('99').Refresh(); show(a)").displays
+    assert "99\tline 99" in display.text
+
+
+@pytest.mark.parametrize("first_line", ["0", "-1", "'4'", "True", "10**13", "None"])
+def test_a_first_line_is_the_number_of_a_line(desk: Desk, first_line: str) -> None:
+    with pytest.raises(ValueError, match="first_line"):
+        desk.run(f"a = view(text='x', first_line={first_line})")

@@ -5,24 +5,27 @@ Calls are in `calls`. A condensation is one call that an editor shows as thinkin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
 
 from acp_adapter.facts import Facts
+from acp_adapter.wire.model import WireModel, given
 from acp_adapter.wire.shown import Shown
-from acp_adapter.wire.v1.shapes.content import TextContent
+from acp_adapter.wire.v1.shapes.content import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from acp_adapter.wire.v1.shapes.tools import ToolCall as ShownCall
 from acp_adapter.wire.v1.shapes.tools import ToolCallStatus
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk, SessionInfoUpdate, UserMessageChunk
 from acp_adapter.wire.v1.times import timestamp
 from acp_adapter.wire.v1.updates import calls
 from acp_adapter.wire.v1.updates.parts import Step, ended_call
-from engine import user_text
+from engine import blocks_of, is_long_text
 from engine.events import ConversationEvent
 from engine.events.conversation import (
     AgentReasoning,
     AgentText,
+    Attachment,
     Condensation,
     CondensationRequest,
     NoCutPossible,
@@ -37,7 +40,7 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
     """What an event of the conversation is to an editor."""
     match event:
         case UserMessage() | AgentText() | AgentReasoning():
-            return shown, [] if is_live else [_message(event)]
+            return shown, [] if is_live else _message(event)
         case ToolCall():
             return calls.called(event, shown, facts)
         case ToolResult():
@@ -58,16 +61,32 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
             assert_never(event)
 
 
-def _message(
-    event: UserMessage | AgentText | AgentReasoning,
-) -> UserMessageChunk | AgentMessageChunk | AgentThoughtChunk:
+def _message(event: UserMessage | AgentText | AgentReasoning) -> Sequence[WireModel]:
+    """The whole message; the user's as the blocks that it came in."""
     match event:
         case UserMessage():
-            return UserMessageChunk(content=TextContent(text=user_text(event)), message_id=event.message_id)
+            blocks = [_text(block) if isinstance(block, str) else _attached(block) for block in blocks_of(event)]
+            return [UserMessageChunk(content=block, message_id=event.message_id) for block in blocks or [_text("")]]
         case AgentText():
-            return AgentMessageChunk(content=TextContent(text=event.text), message_id=event.message_id)
+            return [AgentMessageChunk(content=_text(event.text), message_id=event.message_id)]
         case AgentReasoning():
-            return AgentThoughtChunk(content=TextContent(text=event.text), message_id=event.message_id)
+            return [AgentThoughtChunk(content=_text(event.text), message_id=event.message_id)]
+
+
+def _text(text: str) -> TextContent:
+    return TextContent(text=text)
+
+
+def _attached(attachment: Attachment) -> TextContent | ResourceLink | EmbeddedResource:
+    uri, media_type, text = attachment.uri, attachment.media_type, attachment.text
+    if text is None:
+        rest = given(
+            mime_type=media_type, title=attachment.title, description=attachment.description, size=attachment.size
+        )
+        return ResourceLink(uri=uri, name=attachment.name, **rest)
+    if is_long_text(attachment):
+        return _text(text)
+    return EmbeddedResource(resource=TextResourceContents(uri=uri, text=text, **given(mime_type=media_type)))
 
 
 def _condensation_begun(event: CondensationRequest, shown: Shown) -> Step:

@@ -1,0 +1,135 @@
+"""What a prompt mentions: embedded text before the disk, lines as positions, sentences, and links that stay closed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.store.memory import MemoryStore
+from tests.support.memory import Client, in_memory
+from tests.support.scripts import scripted
+
+pytestmark = pytest.mark.anyio
+
+
+def resource(uri: str, text: str) -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": uri, "text": text, "mimeType": "text/x-python"}}
+
+
+def link(uri: str, name: str) -> dict[str, Any]:
+    return {"type": "resource_link", "uri": uri, "name": name}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+async def prompted(agent: Client, session: str, *blocks: dict[str, Any]) -> str:
+    result = await agent.call("session/prompt", {"sessionId": session, "prompt": list(blocks)})
+    return result["stopReason"]
+
+
+def shown(agent: Client) -> list[str]:
+    """The content of every call that has ended."""
+    ended = [update for update in agent.updates("tool_call_update") if update.get("status") in ("completed", "failed")]
+    return ["\n".join(block["content"]["text"] for block in update["content"]) for update in ended]
+
+
+async def test_embedded_text_is_shown_where_the_disk_has_another(agent: Client, tmp_path: Path) -> None:
+    (tmp_path / "calc.py").write_text("saved = 1\n")
+    session = await agent.open(tmp_path)
+    uri = (tmp_path / "calc.py").as_uri()
+    await prompted(agent, session, said("look at "), resource(uri, "unsaved = 2\n"))
+    assert "unsaved = 2" in shown(agent)[0]
+    assert "saved = 1" not in shown(agent)[0].replace("unsaved", "")
+    assert await agent.prompt(session, "print(calc_py.Refresh().Render().text)") == "end_turn"
+    assert "saved = 1" in shown(agent)[-1]
+
+
+async def test_embedded_text_of_a_file_that_was_never_saved_has_its_name(agent: Client, tmp_path: Path) -> None:
+    session = await agent.open(tmp_path)
+    await prompted(agent, session, resource((tmp_path / "sub" / "new.py").as_uri(), "x = 1\n"))
+    await agent.prompt(session, "print(new_py.title, new_py.path)")
+    assert f"sub/new.py {tmp_path}/sub/new.py" in shown(agent)[-1]
+    assert "x = 1" in shown(agent)[0]
+
+
+@pytest.mark.parametrize("lines", ["L4000:4003", "L4000-4003"])
+async def test_lines_in_a_link_are_where_the_view_stands(agent: Client, tmp_path: Path, lines: str) -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 5001))
+    (tmp_path / "big.py").write_text(text)
+    session = await agent.open(tmp_path)
+    uri = f"{(tmp_path / 'big.py').as_uri()}#{lines}"
+    excerpt = "".join(f"selected {number}\n" for number in range(4000, 4004))
+    await prompted(agent, session, link(uri, "big.py"))
+    await prompted(agent, session, resource(uri, text.replace("line", "unsaved")))
+    await prompted(agent, session, resource(uri, excerpt))
+    await agent.prompt(session, "print(big_py.title)")
+    for content, source in zip(shown(agent), ("line", "unsaved", "selected"), strict=False):
+        assert f"\n4000\t{source} 4000\n4001\t{source} 4001\n" in content
+    assert "(lines 4000 to 4003 alone)" in shown(agent)[2]
+    assert "big.py:4000" in shown(agent)[-1]
+    located = [update["locations"][0] for update in agent.updates("tool_call_update") if update.get("locations")]
+    assert located[2] == {"path": str(tmp_path / "big.py"), "line": 4000}
+
+
+async def test_a_sentence_with_a_mention_is_its_title_and_a_load_shows_its_blocks(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    (tmp_path / "calc.py").write_text("saved = 1\n")
+    uri = (tmp_path / "calc.py").as_uri()
+    blocks = [
+        said("look at "),
+        resource(uri, "unsaved\n"),
+        said(" and "),
+        link("https://example.org/x", "x"),
+        said("."),
+    ]
+    async with in_memory(tmp_path, store=store, model=scripted(tmp_path, {"text": "Looked."})) as first:
+        session = await first.open(tmp_path)
+        assert await prompted(first, session, *blocks) == "end_turn"
+        assert any(update.get("title") == "look at calc.py and x." for update in first.updates("session_info_update"))
+        assert "https://example.org/x was not opened: web pages are not fetched" in first.text()
+    async with in_memory(tmp_path, store=store) as second:
+        await second.initialize()
+        await second.load(session, tmp_path)
+        again = second.updates("user_message_chunk")
+        assert [update["content"] for update in again] == blocks
+        assert len({update["messageId"] for update in again}) == 1
+
+
+async def test_a_relative_link_is_opened_from_the_session_s_directory(agent: Client, tmp_path: Path) -> None:
+    (tmp_path / "calc.py").write_text("relative = 1\n")
+    session = await agent.open(tmp_path)
+    await prompted(agent, session, link("./calc.py", "calc.py"), link("gone.py", "gone.py"))
+    assert "relative = 1" in shown(agent)[0]
+    assert "no file gone.py" in shown(agent)[1]
+
+
+async def test_a_text_too_long_for_a_prompt_is_attached_and_comes_back_whole(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    long = "a sentence, not a statement\n" * 40_000
+    async with in_memory(tmp_path, store=store) as first:
+        session = await first.open(tmp_path)
+        assert await prompted(first, session, said(long)) == "end_turn"
+        assert "longer than a statement may be" in first.text()
+        await first.prompt(session, "len(prompt_txt.revision.lines)")
+        assert first.updates("tool_call_update")[-1]["rawOutput"]["value"] == "40000"
+    async with in_memory(tmp_path, store=store) as second:
+        await second.initialize()
+        await second.load(session, tmp_path)
+        assert second.updates("user_message_chunk")[0]["content"]["text"] == long
+
+
+@pytest.mark.parametrize("uri", ["", "\ud800", "file://[", "file:///%00", "file:///" + "a/" * 3000, "x" * 70_000, "//"])
+async def test_whatever_a_link_says_the_turn_ends_and_the_session_lives(
+    agent: Client, tmp_path: Path, uri: str
+) -> None:
+    session = await agent.open(tmp_path)
+    for block in (link(uri, ""), resource(uri, "text \ud800\n")):
+        assert await prompted(agent, session, said("1"), block) == "end_turn"
+    assert await agent.prompt(session, "40 + 2") == "end_turn"
+    assert agent.updates("tool_call_update")[-1]["rawOutput"]["value"] == "42"

@@ -1,0 +1,35 @@
+"""What an editor attaches, through the real agent: the unsaved text, the place in it, the sentence around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.agents import Agent
+from tests.support.scripts import load
+
+
+def test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came(tmp_path: Path) -> None:
+    (tmp_path / "calc.py").write_text("saved\n" * 5000)
+    unsaved = "".join(f"unsaved {number}\n" for number in range(1, 5001))
+    uri = f"{(tmp_path / 'calc.py').as_uri()}#L4000:4003"
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "look at "},
+        {"type": "resource", "resource": {"uri": uri, "text": unsaved}},
+        {"type": "text", "text": " and "},
+        {"type": "resource_link", "uri": "http://example.org/x", "name": "x"},
+        {"type": "text", "text": ", and fix it"},
+    ]
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.call("session/prompt", {"sessionId": session, "prompt": blocks})
+        opened = next(update for update in agent.updates("tool_call_update") if update["status"] == "completed")
+        assert "\n4000\tunsaved 4000\n" in opened["content"][0]["content"]["text"]
+        assert opened["locations"][0]["path"] == str(tmp_path / "calc.py")
+        assert "http://example.org/x was not opened: web pages are not fetched" in agent.text()
+    with Agent(tmp_path / "state") as again:
+        again.initialize()
+        load(again, session, tmp_path)
+        assert [update["content"] for update in again.updates("user_message_chunk")] == blocks
+        again.prompt(session, "calc_py.revision.lines[0]")
+        assert again.updates("tool_call_update")[-1]["rawOutput"]["value"] == "'unsaved 1'"
