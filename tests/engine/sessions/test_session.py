@@ -279,7 +279,7 @@ async def test_a_pipe_is_not_read(tmp_path: Path) -> None:
         (finished,) = kinds(session, ExecutionFinished)
         assert isinstance(finished, ExecutionFinished)
         assert finished.exception is not None
-        assert "no regular file" in finished.exception.message
+        assert "a named pipe, not a regular file" in finished.exception.message
 
 
 async def test_a_prompt_withdrawn_when_nothing_can_be_recorded_any_more_still_ends(tmp_path: Path) -> None:
