@@ -28,7 +28,7 @@ from ..ports import (
     TickOutcome,
 )
 from ..worker.framing import ProtocolError, unpack_events
-from ..worker.protocol import Failed, Project, Projected, Started, Tick, Ticked
+from ..worker.protocol import Failed, Project, Projected, Settle, Settled, Started, Tick, Ticked
 from .connection import Connection, Received
 from .death import Death
 from .statement_run import StatementRun
@@ -227,9 +227,13 @@ class ConnectedEnvironment:
             if outcome.status != past.status:
                 why = f" ({outcome.exception.type}: {outcome.exception.message})" if outcome.exception else ""
                 divergences.append(f"{label} ended with {outcome.status}{why} instead of {past.status}")
-        return divergences, None
+        match await self._exchange(self._connected(), Settle()):
+            case Settled(sentences=sentences):
+                return [*divergences, *sentences], None
+            case other:
+                raise await self._failed(self._connected(), "end of the rebuild", other)
 
-    async def _exchange(self, worker: Connection, message: Tick | Project) -> Received | None:
+    async def _exchange(self, worker: Connection, message: Tick | Project | Settle) -> Received | None:
         """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step."""
         worker.send(message)
         try:

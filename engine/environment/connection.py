@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 import anyio
 
 from ..worker.framing import ProtocolError, from_worker
-from ..worker.protocol import Ask, CleanedUp, Failed, Projected, Ran, Started, Ticked, ToWorker
+from ..worker.protocol import Ask, CleanedUp, Failed, Projected, Ran, Settled, Started, Ticked, ToWorker
 from .capture import Capture
 from .death import Death
 
-Received = Started | Ask | Ran | Ticked | Projected | CleanedUp | Failed | Death
+Received = Started | Ask | Ran | Ticked | Projected | CleanedUp | Settled | Failed | Death
 
 
 class Connection(ABC):

@@ -17,7 +17,9 @@ differs is what a process gives and a thread cannot:
 - `__name__` is "__main__", as in a worker, but `sys.modules["__main__"]` stays the host's: what pickles a class of a
   statement by its name fails, so instances of such classes have no digest and changes within them go unseen.
 - Tracebacks look up source lines by a statement's label, of which there is one table for all environments.
-- The guard of replays and of plan mode stands before the statement's own thread, never before the host's others.
+- The guard of replays and of plan mode stands before the statement's own thread and what that starts, never before the
+  host's others. With the first guard, what starts threads and takes work is replaced in the whole process; for the
+  host's own threads it does as ever. Alarms are the host's, and are not turned off.
 """
 
 from __future__ import annotations

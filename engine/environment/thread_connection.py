@@ -56,7 +56,7 @@ class _Resident:
             _namespace(),
             channel,
             interrupts,
-            OutsideGuard(own_thread=True),
+            OutsideGuard(),
             count=count,
             cwd=spec.cwd,
             directories=spec.directories,

@@ -199,6 +199,10 @@ class Board:
                 self._feed.add(Delta(event.obj_id, event.delta))
         return events
 
+    def note(self, sentence: str) -> None:
+        """Feeds something that is about no node to the next `tail`."""
+        self._feed.add(Delta("namespace", sentence))
+
     def tail(self, namespace: Mapping[str, object], budget: int) -> tuple[str, int, tuple[HandleRow, ...]]:
         """The tail block within `budget` tokens, its exact tokens, and all rows of the handle table.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from ..plain_data import clean
@@ -38,11 +39,15 @@ class Transport(Protocol):
 
 
 class Effects:
-    """The asking side. One question at a time; threads of the statement queue up."""
+    """The asking side. One question at a time; threads of the statement queue up.
 
-    def __init__(self, transport: Transport, interrupts: Interrupts) -> None:
+    `admit` raises what the asking thread is to see where its work may not ask for an operation now.
+    """
+
+    def __init__(self, transport: Transport, interrupts: Interrupts, admit: Callable[[str], None]) -> None:
         self._transport = transport
         self._interrupts = interrupts
+        self._admit = admit
         self._lock = threading.Lock()
         self._open = False
         self._ordinal = 0
@@ -74,6 +79,7 @@ class Effects:
         # Before the lock, which a fork may have copied in its locked state.
         if not self._transport.ours:
             raise RuntimeError(f"{operation}() needs the session's own process, not one forked from it")
+        self._admit(operation)
         with self._lock:
             if not self._open:
                 raise RuntimeError(f"{operation}() can only be called while a statement runs")

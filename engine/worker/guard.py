@@ -1,37 +1,32 @@
-"""The guard of replays and of plan mode: an audit hook that stops what would touch anything outside the namespace.
+"""The guard of replays and of plan mode: stops what would touch anything outside the namespace.
 
-Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns the list of what is stopped. Must not know
-which statement runs. Armed by `interpreter` while a restored history runs again, and for statements in plan mode.
+Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns what becomes of an act that `outside`
+lists, by whose work it is (`origins`). Must not know what a statement is. Armed by `interpreter` while a restored
+history runs again, and for statements in plan mode.
 
 A hook cannot be removed and sees every thread of its process. So there is one for all guards, added when the first is
-armed: a worker that never replays never pays for it. In a worker a guard stands before every thread; in a process that
-is not the statement's own, only before the thread that armed it, because the others are the host's.
+armed: a worker that never replays never pays for it. In a worker a guard that is armed stands before every thread; in a
+process that is not the statement's own, only before the work of its statement, because the others are the host's. What
+the statement has started stays guarded when the guard is disarmed, for as long as it lives.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..cutting import cut_line
+from . import origins, unaudited
+from .outside import STOPPED, described, is_bytecode
 
-_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
-_IN_MEMORY: Final = (":memory:", "")
-_PATH_CHARS: Final = 200
-
-_FILES: Final = (
-    "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.symlink", "os.link", "os.chmod", "os.chown",
-    "os.utime", "os.setxattr", "os.removexattr", "sqlite3.connect",
-)  # fmt: skip
-_PROCESSES: Final = (
-    "subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty", "os.system", "os.spawn", "pty.spawn",
-    "os.kill", "os.killpg",
-)  # fmt: skip
-_NETWORK: Final = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg")
+KEPT_STOPS: Final = 5
+"""Of what one statement was kept from, so much is told in words, and the rest as a number."""
+_KEPT_LATE: Final = 64
+_OWN_TASKS: Final = "/proc/self/task"
 
 
 class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
@@ -52,110 +47,175 @@ def planning(phrase: str) -> Exception:
     return PermissionError(f"plan mode changes nothing outside; this statement {phrase}")
 
 
-def _opens_for_writing(args: tuple[Any, ...]) -> bool:
-    path, mode, flags = args
-    # A number is a descriptor that is open already: opening it for writing was let through or stopped before.
-    if isinstance(path, int) or _text(path) in _HARMLESS:
-        return False
-    return bool(flags & _WRITING) if isinstance(flags, int) and flags else bool(mode and set(mode) & set("wax+"))
+class Guarded:
+    """The origin of a guarded statement's work, and what that was kept from. `label` names the statement."""
+
+    def __init__(self, label: str, refusal: Refusal) -> None:
+        self.label = label
+        self.late: Callable[[str], None] | None = None
+        """Takes a sentence on each stop from when the rebuild is over; None while its statements run."""
+        self._refusal = refusal
+        self._phrases: list[str] = []
+        self._count = 0
+
+    def refuse(self, phrase: str) -> Exception:
+        """Notes the stop, and returns what the work is to see."""
+        if self.late is None:
+            self._note(phrase)
+            return self._refusal(phrase)
+        doer = origins.doer()
+        self.late(f"{doer}, started by {self.label} while the namespace was rebuilt, {phrase}")
+        return self._refusal_of(doer, phrase)
+
+    def _refusal_of(self, doer: str, phrase: str) -> Exception:
+        if self._refusal is not replaying:
+            return self._refusal(phrase)
+        return ReplayEffect(
+            f"{doer} was started by {self.label}, which ran again when the namespace was rebuilt, and a rebuild "
+            f"touches nothing outside: it {phrase}. Make it anew, and it may act"
+        )
+
+    def _note(self, phrase: str) -> None:
+        # Two threads may count one for both: the number is for a report, and a lock would hang a signal handler.
+        self._count += 1
+        if len(self._phrases) < KEPT_STOPS and phrase not in self._phrases:
+            self._phrases.append(phrase)
+
+    def take(self) -> tuple[str, ...]:
+        """One phrase for each stop since the last time this was called, at most KEPT_STOPS and a number."""
+        phrases, count, self._phrases, self._count = self._phrases, self._count, [], 0
+        left = count - len(phrases)
+        return (*phrases, f"was kept from {left:,} more acts outside") if left > 0 else tuple(phrases)
 
 
-def _makes_directory(args: tuple[Any, ...]) -> bool:
-    # mkdir of what exists only fails, which `makedirs(exist_ok=True)` relies on.
-    return not os.path.lexists(args[0])
-
-
-def _opens_database(args: tuple[Any, ...]) -> bool:
-    return _text(args[0]) not in _IN_MEMORY
-
-
-def _always(_args: tuple[Any, ...]) -> bool:
-    return True
-
-
-def _text(path: Any) -> str:
-    try:
-        return os.fsdecode(path)
-    except (TypeError, ValueError):
-        return repr(path)
-
-
-_STOPPED: Final[dict[str, Callable[[tuple[Any, ...]], bool]]] = {
-    **dict.fromkeys((*_FILES, *_PROCESSES, *_NETWORK), _always),
-    "open": _opens_for_writing,
-    "os.mkdir": _makes_directory,
-    "sqlite3.connect": _opens_database,
-}
-
-
-_EVERY_THREAD: Final = 0
-"""In place of a thread's identifier, which is never 0."""
+def _no_alarms() -> tuple[str, ...]:
+    return ()
 
 
 class OutsideGuard:
-    """A switch; `stops` collects one phrase for each thing stopped since it was armed.
+    """A switch for one environment.
 
-    With `own_thread` it stops what the thread that armed it does, else what any thread of the process does.
+    Args:
+        own_process: whether the process is the statements' own, so that a guard that is armed stands before every
+            thread of it, and threads that C code began are the statements'.
+        turn_off: ends what would call a function of the statement's by itself later on, and says what there was.
     """
 
-    def __init__(self, *, own_thread: bool = False) -> None:
-        self._own_thread = own_thread
-        self._armed_for: int | None = None
-        self._refusal: Refusal = replaying
-        self.stops: list[str] = []
+    def __init__(self, *, own_process: bool = False, turn_off: Callable[[], tuple[str, ...]] = _no_alarms) -> None:
+        self._own_process = own_process
+        self._turn_off = turn_off
+        self._armed: Guarded | None = None
+        self._rerun: list[Guarded] = []
+        self._late: deque[str] = deque(maxlen=_KEPT_LATE)
 
-    def arm(self, refusal: Refusal) -> None:
-        self._refusal = refusal
-        self.stops = []
-        self._armed_for = threading.get_ident() if self._own_thread else _EVERY_THREAD
-        _HOOK.add(self._armed_for, self)
+    def arm(self, label: str, refusal: Refusal) -> None:
+        """The calling thread runs a statement from now on whose work is guarded."""
+        _HOOK.install()
+        self._armed = Guarded(label, refusal)
+        if refusal is replaying:
+            self._rerun.append(self._armed)
+        if self._own_process:
+            _HOOK.everywhere = self._armed
+        origins.begin(self._armed)
+
+    def ended(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The statement has ended, and the guard is armed still: phrases on its stops, and on what was turned off."""
+        if self._armed is None:
+            return (), ()
+        turned_off = self._turn_off()
+        return self._armed.take(), turned_off
 
     def disarm(self) -> None:
-        if self._armed_for is not None:
-            _HOOK.remove(self._armed_for)
-            self._armed_for = None
+        """The calling thread runs what is free from now on."""
+        if self._armed is not None:
+            self._armed = _HOOK.everywhere = None
+            origins.begin(None)
 
-    def audit(self, name: str, args: tuple[Any, ...]) -> None:
-        """Raises the refusal for what touches something outside."""
-        check = _STOPPED.get(name)
-        if check is None or not check(args):
-            return
-        path = cut_line(_text(args[0]), _PATH_CHARS) if args and name in ("open", *_FILES) else ""
-        phrase = f"was kept from {name} {path}".rstrip()
-        self.stops.append(phrase)
-        raise self._refusal(phrase)
+    def admit(self, operation: str) -> None:
+        """Raises the refusal where the calling work is guarded and not that of the statement which runs."""
+        origin = origins.present()
+        if origin is not None and origin is not self._armed:
+            raise origin.refuse(f"was kept from asking for {operation}")
+
+    def settle(self) -> tuple[str, ...]:
+        """The history has run again: disarms, and returns a sentence on all that goes on and what it was kept from.
+
+        Timers of threads are cancelled. What can be collected is, so that finalizers run while they are guarded.
+        """
+        self._collect()
+        living = [_left_alive(work) for work in origins.alive() if work.origin in self._rerun]
+        late = [f"{origin.label} {phrase}" for origin in self._rerun for phrase in origin.take()]
+        for origin in self._rerun:
+            origin.late = self._late.append
+        if self._own_process and self._rerun:
+            strangers = Guarded("a statement", replaying)
+            strangers.late = self._late.append
+            origins.take_strangers(_native_threads(), strangers)
+        self._rerun.clear()
+        self.disarm()
+        return (*late, *living)
+
+    def _collect(self) -> None:
+        """Ends what nothing refers to any more: otherwise it would end, and act, in the middle of a live statement."""
+        if self._own_process and self._rerun:
+            left = Guarded("what nothing refers to any more", replaying)
+            self._rerun.append(left)
+            origins.begin(left)
+            gc.collect()
+
+    def take_late(self) -> tuple[str, ...]:
+        """A sentence on each of the latest stops since the rebuild was over, or since this was last called."""
+        taken: list[str] = []
+        while self._late:
+            taken.append(self._late.popleft())
+        return tuple(taken)
+
+
+def _left_alive(work: origins.Work) -> str:
+    """Turns a timer off; says what there is and what becomes of it."""
+    assert work.origin is not None
+    thread = work.thread
+    if isinstance(thread, threading.Timer):
+        threading.Timer.cancel(thread)
+        return f"{work.origin.label} started {work}, which was turned off"
+    return f"{work.origin.label} started {work}, which goes on and is kept from acting outside"
+
+
+def _native_threads() -> list[int]:
+    return [int(task) for task in os.listdir(_OWN_TASKS) if int(task) != threading.get_native_id()]
 
 
 class _Hook:
-    """The process's audit hook, with the guards that are armed, by thread."""
+    """The process's audit hook. `everywhere` stands before every thread that is free otherwise."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._installed = False
-        self._guards: dict[int, OutsideGuard] = {}
-        self._bytecode = sys.dont_write_bytecode
+        self.everywhere: Guarded | None = None
 
-    def add(self, thread: int, guard: OutsideGuard) -> None:
-        with self._lock:
-            if not self._installed:
-                sys.addaudithook(self._audit)
-                self._installed = True
-            if not self._guards:
-                # Imports would write bytecode files, and be stopped for it.
-                self._bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-            self._guards[thread] = guard
+    def install(self) -> None:
+        if not self._installed:
+            self._installed = True
+            origins.install()
+            unaudited.install(self._audit)
+            sys.addaudithook(self._notice)
 
-    def remove(self, thread: int) -> None:
-        with self._lock:
-            del self._guards[thread]
-            if not self._guards:
-                sys.dont_write_bytecode = self._bytecode
+    def _notice(self, name: str, args: tuple[Any, ...]) -> None:
+        # Apart, because some events are frequent: `id()` raises one.
+        if name in STOPPED:
+            self._audit(name, args)
 
     def _audit(self, name: str, args: tuple[Any, ...]) -> None:
-        if self._guards:
-            guard = self._guards.get(_EVERY_THREAD) or self._guards.get(threading.get_ident())
-            if guard is not None:
-                guard.audit(name, args)
+        origin = origins.present() or self.everywhere
+        if origin is None or not _touches(name, args):
+            return
+        if is_bytecode(name, args):
+            # An import does without keeping what it compiled, if it is told so by an OSError.
+            raise PermissionError(f"{name} is kept from keeping bytecode")
+        raise origin.refuse(f"was kept from {described(name, args)}")
+
+
+def _touches(name: str, args: tuple[Any, ...]) -> bool:
+    return STOPPED[name](args) or (name == "sqlite3.connect" and unaudited.is_unwatched_connection())
 
 
 _HOOK: Final = _Hook()

@@ -7,6 +7,7 @@ a process of its own or in a thread of the host's, nor how messages travel: `mai
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import NoReturn
@@ -34,12 +35,14 @@ from .protocol import (
     Projected,
     Ran,
     Run,
+    Settle,
+    Settled,
     Started,
     Tick,
     Ticked,
 )
 
-Request = Run | Tick | Project | CleanUp
+Request = Run | Tick | Project | CleanUp | Settle
 
 
 class Interpreter:
@@ -70,7 +73,7 @@ class Interpreter:
         self._interrupts = interrupts
         self._guard = guard
         self._board = Board(DirectFiles(), count, cwd, directories, time.time)
-        self._effects = Effects(transport, interrupts)
+        self._effects = Effects(transport, interrupts, guard.admit)
         self._names = InjectedNames(self._board, self._effects.ask, namespace)
         self._executor = Executor(namespace, NamespaceWatch(namespace, self._names.originals), interrupts, flush)
 
@@ -86,24 +89,40 @@ class Interpreter:
             case CleanUp():
                 self._interrupts.forget()
                 return CleanedUp()
+            case Settle():
+                return Settled(self._guard.settle())
 
     def _run(self, request: Run) -> Ran:
         self._interrupts.install()
         self._effects.open(request.recorded)
         self._board.begin(request.round_id)
-        if request.recorded is not None:
-            self._guard.arm(replaying)
-        elif request.plan:
-            self._guard.arm(planning)
+        self._arm(request)
         try:
             result = self._executor.run(request.source, request.label)
         finally:
-            self._guard.disarm()
+            stops = self._disarm(request)
             self._effects.close()
-        return self._ran(result, self._board.finish(), request)
+        return self._ran(result, self._board.finish(), request, stops)
 
-    def _ran(self, result: Result, report: BoardReport, request: Run) -> Ran:
-        stops = (*self._guard.stops, *self._effects.stops) if request.recorded is not None else ()
+    def _arm(self, request: Run) -> None:
+        if request.recorded is not None:
+            self._guard.arm(request.label, replaying)
+        elif request.plan:
+            self._guard.arm(request.label, planning)
+        else:
+            self._guard.disarm()
+
+    def _disarm(self, request: Run) -> tuple[str, ...]:
+        """What a replay kept the statement from. Between the statements of a history the guard stays armed."""
+        stops, turned_off = self._guard.ended()
+        if request.recorded is not None:
+            return (*stops, *turned_off, *self._effects.stops)
+        self._guard.disarm()
+        for phrase in turned_off:
+            sys.stderr.write(f"plan mode: this statement {phrase}\n")
+        return ()
+
+    def _ran(self, result: Result, report: BoardReport, request: Run, stops: tuple[str, ...]) -> Ran:
         return Ran(
             execution_id=request.execution_id,
             status="ok" if result.exception is None else "error",
@@ -130,6 +149,8 @@ class Interpreter:
         counts = tuple(self._count(text) for text in request.texts)
         if request.budget == 0:
             return Projected(tail="", tail_tokens=0, text_tokens=counts, handles=())
+        for sentence in self._guard.take_late():
+            self._board.note(sentence)
         text, tokens, handles = self._board.tail(self._namespace, request.budget)
         return Projected(tail=text, tail_tokens=tokens, text_tokens=counts, handles=handles)
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ..tokens import counter
-from . import interpreter, streams
+from . import alarms, interpreter, streams
 from .channel import Channel
 from .guard import OutsideGuard
 from .interpreter import Interpreter, Request
@@ -69,7 +69,7 @@ def serve(
         namespace,
         channel,
         interrupts,
-        OutsideGuard(),
+        OutsideGuard(own_process=True, turn_off=alarms.turn_off),
         count=counter(),
         cwd=cwd,
         directories=directories,

@@ -94,7 +94,11 @@ class CleanUp(msgspec.Struct, frozen=True, tag=True):
     """The statement was stopped: end what it has started, and forget an interrupt that came too late for it."""
 
 
-ToWorker = Run | Tick | Project | Answer | CleanUp
+class Settle(msgspec.Struct, frozen=True, tag=True):
+    """The history has run again: live statements follow."""
+
+
+ToWorker = Run | Tick | Project | Answer | CleanUp | Settle
 
 # --- worker to host --------------------------------------------------------------------------------------------------
 
@@ -142,10 +146,16 @@ class CleanedUp(msgspec.Struct, frozen=True, tag=True):
     """The answer to `CleanUp`."""
 
 
+class Settled(msgspec.Struct, frozen=True, tag=True):
+    """The answer to `Settle`: a sentence on each thing that the history left at work, or was kept from by now."""
+
+    sentences: tuple[str, ...]
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The request could not be served; the worker lives on, unless it never said `Started`."""
 
     reason: str
 
 
-FromWorker = Started | Ask | Ran | Ticked | Projected | CleanedUp | Failed
+FromWorker = Started | Ask | Ran | Ticked | Projected | CleanedUp | Settled | Failed

@@ -278,6 +278,7 @@ LOADED = [
     "tokens.ruler",
     "toolbox",
     "worker",
+    "worker.alarms",
     "worker.board",
     "worker.channel",
     "worker.child",
@@ -292,12 +293,15 @@ LOADED = [
     "worker.main",
     "worker.names",
     "worker.namespace",
+    "worker.origins",
+    "worker.outside",
     "worker.privileges",
     "worker.processes",
     "worker.protocol",
     "worker.streams",
     "worker.summaries",
     "worker.touched",
+    "worker.unaudited",
     "worker.zygote",
 ]
 """What zygote and worker have loaded of ours: one more module is one that every worker of every session pays for."""

@@ -42,3 +42,90 @@ async def test_an_execution_that_ends_its_worker_is_left_out(tmp_path: Path) -> 
         assert restored.executions == 2
         assert restored.divergences == ("<statement 2> ended the worker and was left out",)
         assert await b.value("x") == "2"
+
+
+UNAUDITED = {
+    "mkfifo": "import os; os.mkfifo('made')",
+    "mknod": "import os; os.mknod('made')",
+    "posix": "import posix; posix.mkfifo('made')",
+    "attach": "import sqlite3; sqlite3.connect(':memory:').execute(\"attach 'made' as a\")",
+    "worked out": "import sqlite3; sqlite3.connect(':memory:').execute(\"attach 'ma' || 'de' as a\")",
+    "vacuum": "import sqlite3; sqlite3.connect(':memory:').execute(\"vacuum into 'made'\")",
+    "class": "import sqlite3; sqlite3.Connection(':memory:').execute(\"attach 'made' as a\")",
+    "spawn": "import multiprocessing, os\n"
+    "p = multiprocessing.get_context('spawn').Process(target=os.mkdir, args=('made',))\np.start(); p.join()",
+    "forkserver": "import multiprocessing, os\n"
+    "p = multiprocessing.get_context('forkserver').Process(target=os.mkdir, args=('made',))\np.start(); p.join()",
+    "interpreter": "import _xxsubinterpreters as i; i.run_string(i.create(), \"import os; os.mkdir('made')\")",
+}
+"""Ways to act of which Python raises no audit event, or one that is raised for another interpreter."""
+
+
+async def test_a_replay_acts_by_no_route_that_python_does_not_audit(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        history = [past(source, label=f"<{name}>") for name, source in UNAUDITED.items()]
+        restored = await restore(b, past("import sqlite3; old = sqlite3.connect(':memory:')"), *history)
+        assert os.listdir(tmp_path) == []
+        for name in UNAUDITED:
+            assert any(line.startswith(f"<{name}> was kept from") for line in restored.divergences), name
+
+
+async def test_plan_mode_acts_by_none_of_them_either(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        assert (await b.run("import sqlite3; old = sqlite3.connect(':memory:')")).status == "ok"
+        for name, source in {**UNAUDITED, "opened before": "old.execute(\"attach 'made' as a\")"}.items():
+            outcome = await b.run(source, plan=True)
+            assert outcome.status == "error", name
+        assert os.listdir(tmp_path) == []
+        assert (await b.run(UNAUDITED["mkfifo"])).status == "ok"
+        assert os.listdir(tmp_path) == ["made"]
+
+
+@pytest.mark.parametrize(
+    "call", ["signal.setitimer(signal.ITIMER_REAL, 30)", "signal.alarm(30)", "signal.setitimer(signal.ITIMER_PROF, 30)"]
+)
+async def test_alarms_are_turned_off_and_named(tmp_path: Path, call: str) -> None:
+    left = "import signal; [signal.getitimer(which) for which in range(3)]"
+    async with bench(tmp_path) as b:
+        restored = await restore(b, past(f"import signal; _ = {call}", label="<statement 7>"))
+        assert [line.partition(" in ")[0] for line in restored.divergences] == ["<statement 7> left an alarm to go off"]
+        assert await b.value(left) == "[(0.0, 0.0), (0.0, 0.0), (0.0, 0.0)]"
+        outcome = await b.run(f"import signal; _ = {call}", plan=True)
+        assert outcome.stderr.text.startswith("plan mode: this statement left an alarm to go off in")
+        assert await b.value(left) == "[(0.0, 0.0), (0.0, 0.0), (0.0, 0.0)]"
+
+
+async def test_a_timer_of_a_thread_is_turned_off_and_named(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        restored = await restore(
+            b, past("import threading; t = threading.Timer(60, print); t.name = 'late'; t.start()")
+        )
+        assert restored.divergences == ("<statement 1> started timer 'late', which was turned off",)
+        assert await b.value("t.join(20); t.is_alive()") == "False"
+
+
+async def test_a_thread_that_c_code_began_in_a_rebuild_stays_guarded(tmp_path: Path) -> None:
+    begun = (
+        "import ctypes, os, threading\ngo, said, ended = threading.Event(), [], threading.Event()\n"
+        "@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)\ndef work(_):\n    go.wait(20)\n"
+        "    try: os.mkdir('made')\n    except Exception as error: said.append(str(error))\n    ended.set()\n"
+        "thread = ctypes.c_ulong(); _ = ctypes.CDLL(None).pthread_create(ctypes.byref(thread), None, work, None)"
+    )
+    async with bench(tmp_path) as b:
+        assert (await restore(b, past(begun))).divergences == ()
+        said = await b.value("go.set(); _ = ended.wait(20); said[0]")
+        assert said is not None
+        assert "ran again when the namespace was rebuilt" in said
+        assert os.listdir(tmp_path) == []
+        again = begun.replace("go.wait(20)", "pass")
+        assert (await b.run(f"{again}\nassert ended.wait(20)")).status == "ok"
+        assert os.listdir(tmp_path) == ["made"]
+
+
+async def test_what_is_collected_after_a_rebuild_was_finalized_in_it(tmp_path: Path) -> None:
+    cycle = "import os\nclass Late:\n    def __del__(self): os.mkdir('made')\nlate = Late(); late.me = late; del late"
+    async with bench(tmp_path) as b:
+        restored = await restore(b, past(cycle))
+        assert restored.divergences == ("what nothing refers to any more was kept from os.mkdir made",)
+        assert (await b.run("import gc; gc.collect()")).status == "ok"
+        assert os.listdir(tmp_path) == []

@@ -22,7 +22,7 @@ def ends() -> Iterator[Ends]:
     host, worker = socket.socketpair()
     with host, worker:
         host.settimeout(10)
-        yield host, Effects(Channel(worker), SignalInterrupts())
+        yield host, Effects(Channel(worker), SignalInterrupts(), lambda _operation: None)
 
 
 def test_an_answer_to_a_question_that_was_torn_off_is_passed_over(ends: Ends) -> None:

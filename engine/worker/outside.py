@@ -1,0 +1,88 @@
+"""What counts as touching something outside: the audit events and calls that the guard stops, as one table.
+
+Owns the list, and which arguments make a listed event harmless. Must not know who acts or what is done about it. Used
+by `guard`, and by `unaudited` for the calls of which Python raises no event.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..cutting import cut_line
+
+Arguments = tuple[Any, ...]
+
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
+_IN_MEMORY: Final = (":memory:", "")
+_PATH_CHARS: Final = 200
+
+_FILES: Final = (
+    "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.symlink", "os.link", "os.chmod", "os.chown",
+    "os.utime", "os.setxattr", "os.removexattr", "os.mkfifo", "os.mknod", "shared memory", "sqlite3.connect",
+    "sqlite3 ATTACH",
+)  # fmt: skip
+_PROCESSES: Final = (
+    "subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty", "os.system", "os.spawn", "pty.spawn",
+    "os.kill", "os.killpg", "signal.pidfd_send_signal", "multiprocessing", "cpython.PyInterpreterState_New",
+)  # fmt: skip
+_NETWORK: Final = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "syslog.syslog")
+
+
+def _opens_for_writing(args: Arguments) -> bool:
+    path, mode, flags = args
+    # A number is a descriptor that is open already: opening it for writing was let through or stopped before.
+    if isinstance(path, int) or _text(path) in _HARMLESS:
+        return False
+    return bool(flags & _WRITING) if isinstance(flags, int) and flags else bool(mode and set(mode) & set("wax+"))
+
+
+def _makes_directory(args: Arguments) -> bool:
+    # mkdir of what exists only fails, which `makedirs(exist_ok=True)` relies on.
+    return not os.path.lexists(args[0])
+
+
+def _names_database(args: Arguments) -> bool:
+    # A name that is worked out by the database itself is not told beforehand.
+    return _text(args[0]) not in _IN_MEMORY
+
+
+def _limits_another(args: Arguments) -> bool:
+    return args[0] not in (0, os.getpid())
+
+
+def _always(_args: Arguments) -> bool:
+    return True
+
+
+def _text(path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except (TypeError, ValueError):
+        return repr(path)
+
+
+STOPPED: Final[dict[str, Callable[[Arguments], bool]]] = {
+    **dict.fromkeys((*_FILES, *_PROCESSES, *_NETWORK), _always),
+    "open": _opens_for_writing,
+    "os.mkdir": _makes_directory,
+    "sqlite3.connect": _names_database,
+    "sqlite3 ATTACH": _names_database,
+    "resource.prlimit": _limits_another,
+}
+"""By event: whether it touches something outside, given its arguments."""
+
+_NAMED: Final = frozenset(("open", *_FILES))
+
+
+def is_bytecode(name: str, args: Arguments) -> bool:
+    """Whether this is an import that keeps what it compiled, which it does without where an OSError refuses it."""
+    return name in ("open", "os.mkdir", "os.rename") and "__pycache__" in _text(args[0])
+
+
+def described(name: str, args: Arguments) -> str:
+    """The event with the path it is about, in a line."""
+    is_named = name in _NAMED and bool(args) and args[0] is not None
+    return f"{name} {cut_line(_text(args[0]), _PATH_CHARS)}" if is_named else name

@@ -1,0 +1,118 @@
+"""Calls that touch something outside and of which Python raises no audit event: each is replaced by one that does.
+
+What is found out here: `multiprocessing` starts its servers and children by `_posixsubprocess.fork_exec` alone; pipes
+and devices are made, shared memory is opened and signals are sent to pidfds by functions without an event; and SQL
+itself opens files (`ATTACH`, and `VACUUM INTO`, which is an ATTACH within), which a connection's authorizer is asked
+about. C code that opens files by itself stays outside, and so does a connection that is given another authorizer.
+Nothing is replaced before `install`. Must not know who acts. Used by `guard`.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import wraps
+from importlib import import_module
+from threading import get_ident
+from types import ModuleType
+from typing import Any, Final
+
+Audit = Callable[[str, tuple[Any, ...]], None]
+"""Is told of an event before it happens; what it raises keeps it from happening."""
+
+_CALLS: Final = (
+    ("os", "mkfifo", "os.mkfifo"),
+    ("posix", "mkfifo", "os.mkfifo"),
+    ("os", "mknod", "os.mknod"),
+    ("posix", "mknod", "os.mknod"),
+    ("signal", "pidfd_send_signal", "signal.pidfd_send_signal"),
+    ("_signal", "pidfd_send_signal", "signal.pidfd_send_signal"),
+    ("_posixsubprocess", "fork_exec", "multiprocessing"),
+    ("_posixshmem", "shm_open", "shared memory"),
+    ("_posixshmem", "shm_unlink", "shared memory"),
+)
+"""Module, function, and the event that it is to raise with its arguments."""
+_DIRECTORY_SETS: Final = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)
+
+
+def install(audit: Audit) -> None:
+    """Has each of them ask `audit` first. Called once in a process."""
+    for module, name, event in _CALLS:
+        _replace(_module(module), name, event, audit)
+    was_loaded = "_sqlite3" in sys.modules
+    sqlite = _module("_sqlite3")
+    if sqlite is not None:
+        _watch_connections(sqlite, audit, among=gc.get_objects() if was_loaded else ())
+
+
+def _module(name: str) -> ModuleType | None:
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+def _replace(module: ModuleType | None, name: str, event: str, audit: Audit) -> None:
+    function = getattr(module, name, None)
+    if module is None or function is None:
+        return
+
+    @wraps(function)
+    def audited(*args: object, **kwargs: object) -> object:
+        audit(event, args or tuple(kwargs.values()))
+        return function(*args, **kwargs)
+
+    setattr(module, name, audited)
+    for supporting in _DIRECTORY_SETS:
+        # The standard library asks these sets what a function of `os` can do.
+        if function in supporting:
+            supporting.add(audited)
+
+
+# --- SQLite ----------------------------------------------------------------------------------------------------------
+
+
+def _watch_connections(sqlite: Any, audit: Audit, among: Sequence[object]) -> None:
+    """Sets the authorizer of every connection: those that are open, and those to come, when they are ready for it."""
+    for found in among:
+        if issubclass(type(found), sqlite.Connection):
+            _watch(found, sqlite, audit)
+    connect = sqlite.connect
+
+    @wraps(connect)
+    def connect_watched(*args: Any, **kwargs: Any) -> Any:
+        thread = get_ident()
+        _CONNECTING.add(thread)
+        try:
+            connection = connect(*args, **kwargs)
+        finally:
+            _CONNECTING.discard(thread)
+        _watch(connection, sqlite, audit)
+        return connection
+
+    for name in ("_sqlite3", "sqlite3.dbapi2", "sqlite3"):
+        if name in sys.modules:
+            vars(sys.modules[name])["connect"] = connect_watched
+
+
+_CONNECTING: Final[set[int]] = set()
+
+
+def is_unwatched_connection() -> bool:
+    """Whether the connection that the calling thread makes now will have no authorizer: one not made by `connect`."""
+    return get_ident() not in _CONNECTING
+
+
+def _watch(connection: Any, sqlite: Any, audit: Audit) -> None:
+    def authorize(action: int, first: str | None, *_: str | None) -> int:
+        if action == sqlite.SQLITE_ATTACH:
+            # What this raises, the connection takes for a no.
+            audit("sqlite3 ATTACH", (first,))
+        return sqlite.SQLITE_OK
+
+    # It may be closed, or another thread's.
+    with suppress(Exception):
+        connection.set_authorizer(authorize)
