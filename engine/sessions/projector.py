@@ -27,6 +27,8 @@ TAIL_FLOOR: Final = 1_024
 _NARROWING: Final = 0.75
 """Of what a provider refused, so much is tried next."""
 _SHRINK_ATTEMPTS: Final = 4
+_NO_GENERATION: Final = -1
+"""Of a sum over messages that are not all entries of the View."""
 
 
 class Projection(Struct, frozen=True, kw_only=True):
@@ -41,8 +43,8 @@ class Projection(Struct, frozen=True, kw_only=True):
     handles: tuple[HandleRow, ...]
 
 
-class _Bound(Struct, frozen=True):
-    """What the first `length` messages of a View in that generation cost at most."""
+class _Sum(Struct, frozen=True):
+    """What the first `length` entries of a View in that generation cost, exactly or at most."""
 
     generation: int = 0
     length: int = 0
@@ -58,25 +60,28 @@ class Projector:
         self._instructions = instructions(cwd)
         self._instruction_tokens: int | None = None
         self._counts: dict[EventId, int] = {}
-        self._bound = _Bound()
+        self._bound = _Sum()
+        self._spent = _Sum()
         self.latest: Projection | None = None
 
     async def project(self, environment: Environment) -> Projection:
         """The projection of this moment, kept as `latest`."""
         messages = self._view.ready(open_run=True)
-        uncounted = self._uncounted(messages)
+        known = self._known(messages)
+        uncounted = self._uncounted(messages[known.length :])
         part = await environment.project(self._texts(uncounted), self._tail_budget)
         self._take(uncounted, part.text_tokens)
-        costs = self._costs(messages)
-        if sum(costs) > self.room:
-            messages, costs = await self._shrunk(environment, messages, costs)
+        message_tokens = self._spend(known, messages)
+        if message_tokens > self.room:
+            messages, costs = await self._shrunk(environment, messages, self._costs(messages))
+            message_tokens = sum(costs)
         instruction_tokens = self._instruction_tokens or 0
         self.latest = Projection(
             prompt=Prompt(instructions=self._instructions, messages=messages, tail=part.tail),
-            used=instruction_tokens + sum(costs) + part.tail_tokens,
+            used=instruction_tokens + message_tokens + part.tail_tokens,
             size=self._budget,
             instruction_tokens=instruction_tokens,
-            message_tokens=sum(costs),
+            message_tokens=message_tokens,
             tail_tokens=part.tail_tokens,
             handles=part.handles,
         )
@@ -91,20 +96,40 @@ class Projector:
         """Whether the messages fit their room. Counts only where they may not."""
         if self._at_most() <= self.room:
             return True
-        costs = await self.costs(environment, self._view.ready(open_run=True))
-        self._bound = _Bound(self._view.generation, len(self._view), sum(costs))
+        messages = self._view.ready(open_run=True)
+        known = self._known(messages)
+        await self.costs(environment, messages[known.length :])
+        self._bound = _Sum(self._view.generation, len(self._view), self._spend(known, messages))
         return self._bound.tokens <= self.room
+
+    def _known(self, messages: Sequence[Event]) -> _Sum:
+        """What is known of the cost of `messages`, the View's: of so many of them from the first on.
+
+        While its generation stays the same a View grows at its end alone. So does what a model gets of it, where that
+        is all of it: before and now.
+        """
+        spent, generation = self._spent, self._view.generation
+        is_whole = len(messages) == len(self._view)
+        if not is_whole or spent.generation != generation:
+            return _Sum(generation if is_whole else _NO_GENERATION)
+        return spent
+
+    def _spend(self, known: _Sum, messages: Sequence[Event]) -> int:
+        """Tokens of `messages`, all of which have been counted; remembered for those that will be added to them."""
+        tokens = known.tokens + sum(self._costs(messages[known.length :]))
+        self._spent = _Sum(known.generation, len(messages), tokens)
+        return tokens
 
     def _at_most(self) -> int:
         """Tokens that the View's messages cannot exceed. O(messages that are new since the last call)."""
-        bound = self._bound if self._bound.generation == self._view.generation else _Bound(self._view.generation)
+        bound = self._bound if self._bound.generation == self._view.generation else _Sum(self._view.generation)
         new = self._view.since(bound.length)
         # No token is less than a byte.
         bytes_at_most = (
             self._counts.get(event.event_id) or MESSAGE_OVERHEAD + len(message_text(event).encode("utf-8", "replace"))
             for event in new
         )
-        self._bound = _Bound(bound.generation, bound.length + len(new), bound.tokens + sum(bytes_at_most))
+        self._bound = _Sum(bound.generation, bound.length + len(new), bound.tokens + sum(bytes_at_most))
         return self._bound.tokens
 
     async def costs(self, environment: Environment, messages: Sequence[Event]) -> list[int]:

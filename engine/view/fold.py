@@ -60,7 +60,7 @@ class ViewFold:
 
     @property
     def warning(self) -> EnforcementWarning | None:
-        """What has been left out: for good at condensations, and from `ready` as the View is now. O(n).
+        """What has been left out: for good at condensations, and from `ready` as the View is now.
 
         Ask after `EventLog.load`. A log that was only appended to, with no call left open by a stopped run, gives None.
         """

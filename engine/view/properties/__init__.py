@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import AllOrNothing, Closer, Enforcement, Property, Recorder
+from .base import AllOrNothing, Closer, Enforcement, Property, QuietUntil, Recorder, Watch, Watcher, WholeUnits
 from .batch_atomicity import BatchAtomicity
 from .observation_uniqueness import ObservationUniqueness
 from .tool_call_matching import ToolCallMatching
@@ -15,4 +15,15 @@ PROPERTIES: tuple[type[Property], ...] = (
     ToolLoopAtomicity,
 )
 
-__all__ = ["PROPERTIES", "AllOrNothing", "Closer", "Enforcement", "Property", "Recorder"]
+__all__ = [
+    "PROPERTIES",
+    "AllOrNothing",
+    "Closer",
+    "Enforcement",
+    "Property",
+    "QuietUntil",
+    "Recorder",
+    "Watch",
+    "Watcher",
+    "WholeUnits",
+]

@@ -1,9 +1,10 @@
 """What a property of the View is: a rule about which gaps are safe, and what must go where it does not hold.
 
-A property never knows another property. The View asks each for three things: recorders (its memory of the log),
-closers (its share of the indices, maintained while appending) and an enforcement (its share of what is left out).
-Recorders and closers are tables by kind, so that an event costs nothing where it does not matter. Adding a property is
-a file beside this one and a line in `PROPERTIES`.
+A property never knows another property. The View asks each for four things: recorders (its memory of the log),
+closers (its share of the indices, maintained while appending), an enforcement (its share of what is left out) and a
+watch (whether there is anything to leave out at all, known without a pass over the entries). Recorders, closers and
+watches are tables by kind, so that an event costs nothing where it does not matter. Adding a property is a file beside
+this one and a line in `PROPERTIES`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,25 @@ class Enforcement(Protocol):
         ...
 
 
+Watcher = Callable[[Any], None]
+"""Called with every entry of one kind, in order; sooner or later than the closers of the same entry."""
+
+
+class Watch(Protocol):
+    """What a property keeps of a growing sequence of entries to know that it has nothing to leave out of it."""
+
+    def watchers(self) -> Mapping[type[Event], Watcher]:
+        """What keeps it, by kind of entry; empty where nothing can offend."""
+        ...
+
+    def is_quiet(self, open_run: bool) -> bool:
+        """In O(1), whether the enforcement over the entries so far would name none as offending.
+
+        May say no where it would not either; never yes where it would.
+        """
+        ...
+
+
 class Property(Protocol):
     """One rule, with its memory of one log."""
 
@@ -67,6 +87,10 @@ class Property(Protocol):
 
     def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
         """The enforcement over `entries`. With `open_run`, calls that the present run waits for count as answered."""
+        ...
+
+    def watch(self) -> Watch:
+        """A watch over a new sequence. Every entry of it has been recorded before it is watched."""
         ...
 
 
@@ -137,3 +161,60 @@ class AllOrNothing(Generic[Key]):
     def after(self, position: int) -> Iterable[int]:
         unit = self._units[position]
         return () if unit is None else self._members.pop(unit)
+
+
+class QuietUntil:
+    """The watch of a property that one entry can break: quiet until the first of which `offends` is true, by kind."""
+
+    def __init__(self, offends: Mapping[type[Event], Callable[[Any], bool]]) -> None:
+        self._offends = offends
+        self._is_quiet = True
+
+    def watchers(self) -> Mapping[type[Event], Watcher]:
+        return dict.fromkeys(self._offends, self._watched)
+
+    def is_quiet(self, open_run: bool) -> bool:
+        del open_run
+        return self._is_quiet
+
+    def _watched(self, entry: Event) -> None:
+        if self._offends[type(entry)](entry):
+            self._is_quiet = False
+
+
+class WholeUnits(Generic[Key]):
+    """The watch of units that stay whole: quiet while none has a member on the log that is not among the entries.
+
+    An entry that is watched late may find its unit larger than what was watched of it. Then the unit is short until its
+    other entries come, and they do, before anybody asks: so in the end it is short only where a member is missing.
+
+    Args:
+        unit_of: the unit that an entry belongs to, or None.
+        sizes: how many members each unit has on the log; may grow.
+        kinds: of entries that belong to units.
+    """
+
+    def __init__(
+        self, unit_of: Callable[[Any], Key | None], sizes: Mapping[Key, int], kinds: Sequence[type[Event]]
+    ) -> None:
+        self._unit_of = unit_of
+        self._sizes = sizes
+        self._kinds = kinds
+        self._found: dict[Key, int] = {}
+        self._short: set[Key] = set()
+
+    def watchers(self) -> Mapping[type[Event], Watcher]:
+        return dict.fromkeys(self._kinds, self._watched)
+
+    def is_quiet(self, open_run: bool) -> bool:
+        del open_run
+        return not self._short
+
+    def _watched(self, entry: Event) -> None:
+        unit = self._unit_of(entry)
+        if unit is not None:
+            found = self._found[unit] = self._found.get(unit, 0) + 1
+            if found < self._sizes[unit]:
+                self._short.add(unit)
+            else:
+                self._short.discard(unit)

@@ -8,13 +8,14 @@ without a response id is a batch of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 from ...events import Event
 from ...events.conversation import ToolCall
 from ...ids import LlmResponseId
 from ..rule import BoundaryRule
-from .base import AllOrNothing, Closed, Closer, Enforcement, Recorder
+from .base import AllOrNothing, Closed, Closer, Enforcement, Recorder, Watch, WholeUnits
 
 
 class BatchAtomicity:
@@ -40,6 +41,9 @@ class BatchAtomicity:
         del open_run
         batches = [entry.llm_response_id if isinstance(entry, ToolCall) else None for entry in entries]
         return AllOrNothing(batches, self._sizes)
+
+    def watch(self) -> Watch:
+        return WholeUnits[LlmResponseId](attrgetter("llm_response_id"), self._sizes, [ToolCall])
 
 
 class _Batches:

@@ -13,7 +13,7 @@ from ...events import Event
 from ...events.conversation import ToolResult
 from ...ids import ToolCallId
 from ..rule import BoundaryRule
-from .base import Closer, Enforcement, Recorder
+from .base import Closer, Enforcement, QuietUntil, Recorder, Watch
 
 
 class ObservationUniqueness:
@@ -33,6 +33,16 @@ class ObservationUniqueness:
     def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
         del open_run
         return _Duplicates(entries)
+
+    def watch(self) -> Watch:
+        answered: set[ToolCallId] = set()
+
+        def is_again(result: ToolResult) -> bool:
+            before = len(answered)
+            answered.add(result.tool_call_id)
+            return len(answered) == before
+
+        return QuietUntil({ToolResult: is_again})
 
 
 class _Duplicates:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import ClassVar
 
 from ...events import Event
@@ -16,7 +17,7 @@ from ...events.conversation import RunStop, ToolCall, ToolResult
 from ...ids import ToolCallId
 from ..entries import TEXTS
 from ..rule import BoundaryRule
-from .base import Closed, Closer, Enforcement, Positions, Recorder
+from .base import Closed, Closer, Enforcement, Positions, Recorder, Watch, Watcher
 
 
 class ToolCallMatching:
@@ -50,6 +51,9 @@ class ToolCallMatching:
     def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
         return _Pairs(entries, frozenset(self._awaited) if open_run else frozenset())
 
+    def watch(self) -> Watch:
+        return _Unmatched(self._awaited)
+
 
 class _OpenCalls:
     """The calls without an observation so far: while there are any, each new gap is closed at once."""
@@ -70,6 +74,35 @@ class _OpenCalls:
     def waited(self, position: int, text: Event) -> Closed | None:
         del text
         return (position + 1, position + 1) if self._open else None
+
+
+class _Unmatched:
+    """The calls of which only one side has come so far; `awaited` are those that the present run waits for."""
+
+    def __init__(self, awaited: AbstractSet[ToolCallId]) -> None:
+        self._awaited = awaited
+        self._asked: set[ToolCallId] = set()
+        self._answered: set[ToolCallId] = set()
+        self._unanswered: set[ToolCallId] = set()
+        self._unasked: set[ToolCallId] = set()
+
+    def watchers(self) -> Mapping[type[Event], Watcher]:
+        return {ToolCall: self._called, ToolResult: self._resulted}
+
+    def is_quiet(self, open_run: bool) -> bool:
+        return not self._unasked and (self._unanswered <= self._awaited if open_run else not self._unanswered)
+
+    def _called(self, call: ToolCall) -> None:
+        self._asked.add(call.tool_call_id)
+        self._unasked.discard(call.tool_call_id)
+        if call.tool_call_id not in self._answered:
+            self._unanswered.add(call.tool_call_id)
+
+    def _resulted(self, result: ToolResult) -> None:
+        self._answered.add(result.tool_call_id)
+        self._unanswered.discard(result.tool_call_id)
+        if result.tool_call_id not in self._asked:
+            self._unasked.add(result.tool_call_id)
 
 
 class _Pairs:

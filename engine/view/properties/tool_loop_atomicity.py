@@ -27,9 +27,9 @@ from ...events.conversation import (
     UserMessage,
 )
 from ...ids import LlmResponseId, Seq
-from ..entries import TEXTS
+from ..entries import TEXTS, TOOL_EVENTS
 from ..rule import BoundaryRule
-from .base import AllOrNothing, Closed, Closer, Enforcement, Recorder
+from .base import AllOrNothing, Closed, Closer, Enforcement, Recorder, Watch, WholeUnits
 
 _BREAKS: Final = (UserMessage, AgentText, AgentReasoning, RunStop, Condensation, CondensationRequest)
 
@@ -78,6 +78,12 @@ class ToolLoopAtomicity:
         del open_run
         loop_of = self._loops.get
         return AllOrNothing([loop_of(entry.seq) for entry in entries], self._sizes)
+
+    def watch(self) -> Watch:
+        return WholeUnits(self._loop_of, self._sizes, TOOL_EVENTS)
+
+    def _loop_of(self, entry: Event) -> int | None:
+        return self._loops.get(entry.seq)
 
 
 class _Loops:

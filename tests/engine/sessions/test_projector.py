@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from engine.events import Event
-from engine.events.conversation import Condensation, UserMessage
-from engine.ids import EventId, MessageId, Seq
+from engine.events.conversation import Condensation, RunStop, ToolCall, ToolResult, UserMessage
+from engine.ids import EventId, MessageId, Seq, ToolCallId
 from engine.projection.prompt import MESSAGE_OVERHEAD
 from engine.sessions.projector import Projector
 from engine.view.view import View
@@ -82,3 +85,52 @@ async def test_a_message_costs_its_text_and_what_an_api_adds_to_each() -> None:
     projection = await Projector(view, "/", 100_000).project(environment)
     assert projection.message_tokens == (10 + MESSAGE_OVERHEAD) + (5 + MESSAGE_OVERHEAD)
     assert projection.used == projection.instruction_tokens + projection.message_tokens + projection.tail_tokens
+
+
+class Looked(tuple[Event, ...]):
+    """Counts how many of its events are looked at."""
+
+    count = 0
+
+    def __iter__(self) -> Iterator[Event]:
+        Looked.count += len(self)
+        return super().__iter__()
+
+    def __getitem__(self, which: Any) -> Any:
+        found = super().__getitem__(which)
+        Looked.count += len(found) if isinstance(which, slice) else 1
+        return found
+
+
+class LookedAtView(View):
+    def ready(self, *, open_run: bool = False) -> tuple[Event, ...]:
+        return Looked(super().ready(open_run=open_run))
+
+
+async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None:
+    view, environment = LookedAtView(), HollowEnvironment()
+    projector, tokens = Projector(view, "/", 100_000), 0
+    for seq in range(200):
+        view.append(message(seq))
+        tokens += len("hello") // 4 + MESSAGE_OVERHEAD
+        Looked.count = 0
+        assert (await projector.project(environment)).message_tokens == tokens
+        assert Looked.count <= 2, seq
+    view.append(Condensation(seq=Seq(200), event_id=EventId("e200"), at=1.0, forgotten=(EventId("e3"),)))
+    assert (await projector.project(environment)).message_tokens == tokens // 200 * 199
+
+
+async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_twice() -> None:
+    view, environment = View(), HollowEnvironment()
+    projector = Projector(view, "/", 100_000)
+    call = ToolCall(seq=Seq(1), event_id=EventId("e1"), at=1.0, tool_call_id=ToolCallId("c"), tool="python")
+    result = ToolResult(
+        seq=Seq(5), event_id=EventId("e5"), at=1.0, tool_call_id=ToolCallId("d"), status="ok", text="lost"
+    )
+    stop = RunStop(seq=Seq(3), event_id=EventId("e3"), at=1.0, reason="error", cause="error")
+    for event, messages in ((message(0), 1), (call, 2), (message(2), 3), (stop, 2), (message(4), 3), (result, 3)):
+        view.append(event)
+        projection = await projector.project(environment)
+        assert len(projection.prompt.messages) == messages
+        alone = await Projector(view, "/", 100_000).project(environment)
+        assert projection.message_tokens == alone.message_tokens

@@ -12,12 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from engine.events import Event
-from engine.events.conversation import AgentText, UserMessage
+from engine.events.conversation import AgentText, ToolCall, UserMessage
 from engine.events.nodes import FileChanged
 from engine.events.session import UsageReported
 from engine.ids import EventId, MessageId, Seq
-from engine.view import BoundaryRule, Correction, View, properties
-from engine.view.properties import PROPERTIES, Closer, Enforcement, Property, Recorder
+from engine.view import BoundaryRule, Correction, View, properties, window
+from engine.view.enforcement import enforce
+from engine.view.properties import PROPERTIES, Closer, Enforcement, Property, QuietUntil, Recorder, Watch
 from engine.view.properties.base import Closed
 from tests.engine.view.rows import condensation, log_of
 from tests.support.view_reference import ids
@@ -61,6 +62,9 @@ class Counting:
         del entries, open_run
         self.asked.clear()
         return self
+
+    def watch(self) -> Watch:
+        return QuietUntil({})
 
     def offending(self) -> Iterable[int]:
         return ()
@@ -166,6 +170,9 @@ class QuestionsAreAnswered:
         del open_run
         return _Questions(entries)
 
+    def watch(self) -> Watch:
+        return QuietUntil({UserMessage: lambda message: message.text.endswith("?")})  # which may well be answered
+
 
 class _Questions:
     def __init__(self, entries: Sequence[Event]) -> None:
@@ -215,3 +222,26 @@ def test_properties_do_not_import_one_another() -> None:
         tree = ast.parse((folder / f"{module}.py").read_text(encoding="utf-8"))
         imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not imported & (modules - {module})
+
+
+def test_an_orderly_view_is_read_without_enforcing_and_each_entry_is_watched_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    enforced = list[int]()
+    monkeypatch.setattr(window, "enforce", lambda *given: enforced.append(len(given[0])) or enforce(*given))
+    watched: list[EventId] = []
+    monkeypatch.setattr(
+        Counting, "watch", lambda _self: QuietUntil({ToolCall: lambda call: watched.append(call.event_id)})
+    )
+    view = View(properties=(*PROPERTIES, Counting))
+    rounds = 50
+    log = log_of(" ".join(f"m{n}m a{n}x:b{n}:x{n}+ a{n}y:b{n}:y{n} o{n}y:y{n} o{n}x:x{n} m{n}n" for n in range(rounds)))
+    for event in log:
+        view.append(event)
+        assert view.ready(open_run=True) == view.events
+    assert enforced == []
+    assert len(watched) == 2 * rounds
+
+    view.append(condensation("o7x", seq=len(log)))
+    assert ids(view.ready(open_run=True)) == tuple(each for each in ids(log) if not each.startswith(("a7", "o7")))
+    assert len(enforced) == 1
