@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from .ports import TickOutcome as TickOutcome
     from .ports import TokensUsed as TokensUsed
     from .projection.results import result_text as result_text
+    from .redaction import Redactor as Redactor
+    from .redaction import redact_json as redact_json
     from .sessions.commands import COMMANDS as COMMANDS
     from .sessions.policy import MODES as MODES
     from .sessions.policy import OPTIONS as OPTIONS
@@ -132,6 +134,7 @@ __all__ = [
     "Prompt",
     "ReasoningDelta",
     "ReasoningStreamed",
+    "Redactor",
     "ReplyEnded",
     "Restored",
     "RunOutcome",
@@ -161,6 +164,7 @@ __all__ = [
     "is_long_text",
     "load_settings",
     "open_store",
+    "redact_json",
     "result_text",
 ]
 
@@ -180,6 +184,7 @@ _MODULES: Final = {
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),
     "projection.results": "result_text",
+    "redaction": "Redactor redact_json",
     "sessions.commands": "COMMANDS",
     "sessions.policy": "MODES OPTIONS OptionValues",
     "sessions.projector": "Projection",

@@ -10,6 +10,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from .text import Exact
+
 ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
 """How an execution ended: by itself, by an exception, at its time limit, or because somebody stopped it."""
 StatementKind = Literal["python", "meta"]
@@ -32,8 +34,8 @@ class ChangeInfo(Struct, frozen=True, kw_only=True):
 
     before: TypeInfo
     after: TypeInfo
-    before_digest: str | None = None
-    after_digest: str | None = None
+    before_digest: Exact | None = None
+    after_digest: Exact | None = None
     mutated: bool = False
 
 
@@ -42,7 +44,7 @@ class NamespaceDiff(Struct, frozen=True, kw_only=True):
 
     added: dict[str, TypeInfo] = field(default_factory=dict[str, TypeInfo])
     changed: dict[str, ChangeInfo] = field(default_factory=dict[str, ChangeInfo])
-    deleted: tuple[str, ...] = ()
+    deleted: tuple[Exact, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.deleted)
@@ -57,28 +59,33 @@ NOT_RUN: Final = "NotRun"
 class ExceptionInfo(Struct, frozen=True, kw_only=True):
     """Why a statement failed: exception type, bounded message, and the traceback from the user's frame on."""
 
-    type: str
+    type: Exact
     message: str
     traceback: str = ""
 
 
 class Captured(Struct, frozen=True, kw_only=True):
-    """One output stream of one execution: the first 64 KiB as text, the total in bytes, xxh3 hex of the whole."""
+    """One output stream of one execution: the first 64 KiB as text, the total in bytes, xxh3 hex of the whole.
+
+    `kept_bytes` is how many of them `text` was made of, whatever was taken out of it later; None in older logs.
+    """
 
     text: str = ""
     total_bytes: int = 0
-    digest: str = ""
+    digest: Exact = ""
+    kept_bytes: int | None = None
 
     @property
     def truncated(self) -> bool:
-        """Whether `text` holds less than was written."""
-        return self.total_bytes > len(self.text.encode("utf-8", "surrogatepass"))
+        """Whether less was kept than was written."""
+        kept = len(self.text.encode("utf-8", "surrogatepass")) if self.kept_bytes is None else self.kept_bytes
+        return self.total_bytes > kept
 
 
 class Display(Struct, frozen=True, kw_only=True):
     """A node's render that belongs into the statement's result, because `view` or `show` asked for it."""
 
-    obj_id: str
+    obj_id: Exact
     title: str
     text: str
     tokens: int

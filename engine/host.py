@@ -22,12 +22,14 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from .config import stages
+from .config.secrets import redactor_of
 from .config.settings import DEFAULT_MODEL, Settings
 from .config.system import SystemClock, SystemEntropy
 from .environment.factory import workers
 from .environment.zygote import Zygote
 from .errors import StoreError
 from .ports import Clock, Entropy, Environment, Model, Store
+from .redaction import Redactor
 from .store import open_store
 
 if TYPE_CHECKING:  # of the session stage
@@ -66,6 +68,7 @@ class Host:
     ) -> None:
         self._settings = settings
         self._environ = os.environ if environ is None else environ
+        self._redactor = redactor_of(self._environ, settings.hidden_names)
         self._models = models or self._model_of_settings
         if models is None and settings.model != DEFAULT_MODEL:
             self._models()  # so that one that cannot be used is said at once
@@ -111,6 +114,11 @@ class Host:
             self._zygote.warm_up()
         stages.load(stage)
 
+    @property
+    def redactor(self) -> Redactor:
+        """What takes the secrets of the environment out of a text, for all that is shown beside sessions."""
+        return self._redactor
+
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     @property
@@ -132,6 +140,7 @@ class Host:
             clock=self._clock,
             entropy=self._entropy,
             environ=self._environ,
+            redactor=self._redactor,
             tasks=self._tasks,
         )
 

@@ -247,10 +247,14 @@ class EffectRequest(Struct, frozen=True, kw_only=True):
 
 
 class EffectAnswer(Struct, frozen=True, kw_only=True):
-    """Plain data for the statement, or the exception it is to see."""
+    """Plain data for the statement, or the exception it is to see.
+
+    In a recording, `withheld` says that the answer held a secret and was not kept, so that there is neither.
+    """
 
     value: object = None
     error: ExceptionInfo | None = None
+    withheld: bool = False
 
 
 EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
@@ -390,12 +394,15 @@ class Permissions(Protocol):
 class Prompt(Struct, frozen=True, kw_only=True):
     """One model call: stable instructions, the View's events, and the tail block that is never stored.
 
-    `statements` says whether the reply may ask for one; a summary may not.
+    `statements` says whether the reply may ask for one; a summary may not. `typed` is the text of the user's message
+    that is last, as it was typed: what runs it as it is must not run what redaction has made of it. It is for no
+    provider.
     """
 
     instructions: str
     messages: tuple[Event, ...]
     tail: str
+    typed: str | None = None
     statements: bool = True
 
 

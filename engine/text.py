@@ -6,11 +6,16 @@ whatever takes text from outside (user code, files, other programs) and by whate
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from .cutting import cut_line
 
 TITLE_CHARS: Final = 80
+Exact = Annotated[str, "exact"]
+"""The type of a field that something is looked up or compared by: a word of ours, a digest, a name of user code.
+
+Redaction leaves it as it is, as it does identifiers (`ids`) and literals; a field that is a `str` is text.
+"""
 
 
 def valid_text(text: str) -> str:

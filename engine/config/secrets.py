@@ -1,19 +1,21 @@
-"""What must not be seen: which variables statements get, and known secret values taken out of texts.
+"""Which variables of the environment are secrets: never given to statements, and their values taken out of texts.
 
-Owns the names that look secret. Must not know sessions. Used by the composition, logs, the
-journal, imports and `doctor`.
+Owns the names that look secret (`docs/configuration.md` lists them) and what of a value is secret. Must not know
+sessions, nor how a value is found in a text, which is `redaction`. Used by the composition, by imports, by the commands
+for people and by `doctor`.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from fnmatch import translate
 from typing import Final
 
-from ..events import Event
-from ..events.codec import decode, encode
+from msgspec import Struct
+
+from ..redaction import SHORTEST, Redactor
 
 _ALLOWED: Final = frozenset((
     "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "TMPDIR", "USER", "LOGNAME", "SHELL",
@@ -22,80 +24,80 @@ _ALLOWED: Final = frozenset((
     "EDITOR", "PAGER", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS",
 ))  # fmt: skip
 _ALLOWED_PREFIXES: Final = ("LC_", "XDG_")
-_SECRET_NAME: Final = re.compile(
-    r"(?i)API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(^|_)(AUTH|PAT)(_|$)"
-)
+SECRET_NAMES: Final = (
+    "*_KEY", "*APIKEY*", "*API_KEY*", "*ACCESSKEY*", "*ACCESS_KEY*", "*PRIVATEKEY*", "*PRIVATE_KEY*", "*TOKEN*",
+    "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*_PASS", "*_PWD",
+    "AUTH", "AUTH_*", "*_AUTH", "*_AUTH_*", "PAT", "PAT_*", "*_PAT", "*_PAT_*",
+)  # fmt: skip
+"""Patterns of names whose values are secret, whatever the case of their letters; `*` stands for any characters."""
+NEVER_SECRET: Final = ("PWD", "OLDPWD", "*ASKPASS")
+"""Names that look like one of these and hold paths."""
 _CREDENTIALS_IN_URL: Final = re.compile(r"://[^/\s@]*@")
-_SHORTEST_SECRET: Final = 8
-"""Characters; shorter values occur in ordinary text too often to be replaced."""
-HIDDEN: Final = "***"
+_PASSWORD_IN_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@")
 
 
-def allowed_variables(environ: Mapping[str, str]) -> dict[str, str]:
+class Secrets(Struct, frozen=True):
+    """What is secret in an environment.
+
+    `values` are to be taken out of texts. `names` are the variables they come from, and `short` those whose values are
+    too short for that; both sorted.
+    """
+
+    values: tuple[str, ...]
+    names: tuple[str, ...]
+    short: tuple[str, ...]
+
+
+def allowed_variables(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> dict[str, str]:
     """The variables that statements may see: an allow-list, and never one whose name or value looks like a secret."""
+    is_secret = _matcher((*SECRET_NAMES, *more_names))
     return {
         name: value
         for name, value in environ.items()
         if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES))
-        and not _SECRET_NAME.search(name)
+        and not is_secret.match(name)
         and not _CREDENTIALS_IN_URL.search(value)
     }
 
 
-class Redactor:
-    """Replaces known secret values in texts. Longer ones first, so that none is left in part."""
+def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Secrets:
+    """The secrets in `environ`: the values of names that look secret, and the passwords inside URLs of any name.
 
-    def __init__(self, values: Iterable[str]) -> None:
-        long = {value for value in values if len(value) >= _SHORTEST_SECRET}
-        # As they are, and as they are written in JSON and in a repr.
-        known = sorted({form for value in long for form in _forms(value)}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
-        self._known = sorted(known)
-        self._longest = len(known[0]) if known else 0
-
-    @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Redactor:
-        """For the values of variables whose names look secret."""
-        return cls(value for name, value in environ.items() if _SECRET_NAME.search(name))
-
-    def redact(self, text: str) -> str:
-        """The text with every known value replaced by `***`."""
-        return self._pattern.sub(HIDDEN, text) if self._pattern else text
-
-    def redact_event(self, event: Event) -> Event:
-        """The event with every known value replaced in all its texts; the event itself where there is none."""
-        data = encode(event).decode()
-        clean = self.redact(data)
-        return event if clean == data else decode(clean)
-
-    def redact_piece(self, text: str) -> tuple[str, str]:
-        """The same for a text that goes on: what can be shown of it, and the rest, which may be the start of a value.
-
-        The rest, usually empty and always shorter than a value, belongs in front of what comes next.
-        """
-        if self._pattern is None:
-            return text, ""
-        shown: list[str] = []
-        start = 0
-        while True:
-            found = self._pattern.search(text, start)
-            kept = self._open_value(text, start, found.start() if found else len(text) - 1)
-            if found is None or kept is not None:
-                end = len(text) if kept is None else kept
-                return "".join([*shown, text[start:end]]), text[end:]
-            shown += text[start : found.start()], HIDDEN
-            start = found.end()
-
-    def _open_value(self, text: str, start: int, last: int) -> int | None:
-        """The first position from `start` to `last` from which the text is a value's beginning and not all of it."""
-        for position in range(max(start, len(text) - self._longest + 1), last + 1):
-            beginning = text[position:]
-            # The values that begin with it, and are longer, come right after it in the order of texts.
-            after = bisect_right(self._known, beginning)
-            if after < len(self._known) and self._known[after].startswith(beginning):
-                return position
-        return None
+    Args:
+        environ: the process's environment.
+        more_names: patterns beside SECRET_NAMES, from the configuration.
+    """
+    is_secret, is_none = _matcher((*SECRET_NAMES, *more_names)), _matcher(NEVER_SECRET)
+    found: dict[str, list[str]] = {}
+    for name, value in environ.items():
+        own = [value] if is_secret.match(name) and not is_none.match(name) and not _is_path(value) else []
+        own += [form for password in _PASSWORD_IN_URL.findall(value) for form in {password, _unquoted(password)}]
+        if any(own):
+            found[name] = own
+    return Secrets(
+        values=tuple(dict.fromkeys(value for own in found.values() for value in own if len(value) >= SHORTEST)),
+        names=tuple(sorted(found)),
+        short=tuple(sorted(name for name, own in found.items() if any(0 < len(value) < SHORTEST for value in own))),
+    )
 
 
-def _forms(value: str) -> tuple[str, ...]:
-    return value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]
+def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Redactor:
+    """What takes the secrets of `environ` out of texts; see `find_secrets`."""
+    return Redactor(find_secrets(environ, more_names).values)
+
+
+def _matcher(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)), re.IGNORECASE)
+
+
+def _is_path(value: str) -> bool:
+    # An absolute one: a relative path would make the value of a secret depend on what a directory happens to hold.
+    try:
+        return os.path.isabs(path := os.path.expanduser(value)) and os.path.exists(path)
+    except ValueError:
+        return False
+
+
+def _unquoted(text: str) -> str:
+    escaped = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "replace"))
+    return escaped.decode("utf-8", "replace")

@@ -20,7 +20,7 @@ DEFAULT_MODEL: Final = "direct"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """One value per row of SETTINGS. Sizes in tokens, times in seconds."""
+    """One value per row of SETTINGS. Sizes in tokens, times in seconds; `hidden_names` are patterns with `*`."""
 
     state_dir: Path
     model: str = DEFAULT_MODEL
@@ -29,6 +29,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_rounds: int = 50
     statement_seconds: float = 120.0
     allow_sudo: bool = False
+    hidden_names: tuple[str, ...] = ()
 
 
 def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -46,6 +47,10 @@ def _yes_or_no(text: str) -> bool:
         return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[text.strip().lower()]
     except KeyError:
         raise ValueError("must be yes or no") from None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in map(str.strip, text.split(",")) if name)
 
 
 class Setting(Struct, frozen=True):
@@ -68,6 +73,7 @@ SETTINGS: Final = (
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(float), "how long one statement may run"),
     Setting("allow_sudo", _yes_or_no, "`yes`: statements may use sudo, and can read your other processes"),
+    Setting("hidden_names", _names, "further variables whose values are secret, by patterns: `COMPANY_*, *_PIN`"),
 )
 """Everything that can be configured, in the order of the documentation."""
 

@@ -41,7 +41,12 @@ class Capture:
         """What was captured. A character that is incomplete at the very end becomes U+FFFD; one cut off is left out."""
         if self._total <= KEPT_BYTES:
             self._keep(self._decoder.decode(b"", final=True))
-        return Captured(text="".join(self._texts), total_bytes=self._total, digest=self._digest.hexdigest())
+        return Captured(
+            text="".join(self._texts),
+            total_bytes=self._total,
+            digest=self._digest.hexdigest(),
+            kept_bytes=min(self._total, KEPT_BYTES),
+        )
 
     def _keep(self, text: str) -> None:
         if text:

@@ -217,4 +217,4 @@ class StatementRun:
 
 
 def _answer(ordinal: int, answer: EffectAnswer) -> Answer:
-    return Answer(ordinal=ordinal, value=answer.value, error=answer.error)
+    return Answer(ordinal=ordinal, value=answer.value, error=answer.error, withheld=answer.withheld)

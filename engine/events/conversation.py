@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from msgspec import Struct, field
 
 from ..ids import EventId, LlmResponseId, MessageId, ToolCallId
+from ..text import Exact
 from .base import Event
 
 PromptKind = Literal["direct", "steer", "follow_up"]
@@ -28,7 +29,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
     uri: str
     name: str
-    media_type: str | None = None
+    media_type: Exact | None = None
     text: str | None = None
     title: str | None = None
     description: str | None = None
@@ -39,8 +40,8 @@ class ThinkingBlock(Struct, frozen=True, kw_only=True):
     """A model's thinking as its provider signed it; it must go back unchanged or not at all."""
 
     text: str
-    signature: str | None = None
-    provider: str | None = None
+    signature: Exact | None = None
+    provider: Exact | None = None
 
 
 class UserMessage(Event, frozen=True, kw_only=True):
@@ -81,8 +82,8 @@ class AgentReasoning(Event, frozen=True, kw_only=True):
 
     message_id: MessageId
     text: str
-    signature: str | None = None
-    provider: str | None = None
+    signature: Exact | None = None
+    provider: Exact | None = None
     llm_response_id: LlmResponseId | None = None
 
 
@@ -92,7 +93,7 @@ class ToolCall(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "tool_call"
 
     tool_call_id: ToolCallId
-    tool: str
+    tool: Exact
     arguments: dict[str, object] = field(default_factory=dict[str, object])
     llm_response_id: LlmResponseId | None = None
     thinking: tuple[ThinkingBlock, ...] = ()

@@ -16,7 +16,7 @@ from ..execution import (
     StatementKind,
 )
 from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
-from ..text import title
+from ..text import Exact, title
 from .base import Event
 
 
@@ -24,7 +24,8 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
     """One cell of Python source joined the timeline. `index` counts from 1 along the branch.
 
     `parent` is the statement before it on its branch; `fingerprint` is xxh3 hex over source and environment facts;
-    `label` is the file name that tracebacks show.
+    `label` is the file name that tracebacks show. Where the source held a secret, `source` is not what ran: `withheld`
+    is then the digest of that, and the statement cannot be run again.
     """
 
     kind: ClassVar[str] = "statement_recorded"
@@ -35,7 +36,8 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
     tool_call_id: ToolCallId
     statement_kind: StatementKind = "python"
     parent: StatementId | None = None
-    fingerprint: str = ""
+    fingerprint: Exact = ""
+    withheld: Exact = ""
 
     @property
     def label(self) -> str:
@@ -84,21 +86,25 @@ class EffectRequested(Event, frozen=True, kw_only=True):
 
     execution_id: ExecutionId
     ordinal: int
-    operation: str
-    argument_digest: str
+    operation: Exact
+    argument_digest: Exact
     tool_call_id: ToolCallId | None = None
 
 
 class EffectAnswered(Event, frozen=True, kw_only=True):
-    """What the host answered: the digest of the result's blob, or the error the statement saw. A replay reads it."""
+    """What the host answered: the digest of the result's blob, or the error the statement saw. A replay reads it.
+
+    An answer that held a secret is not kept: `withheld` is then its digest, and a replay cannot use it.
+    """
 
     kind: ClassVar[str] = "effect_answered"
 
     execution_id: ExecutionId
     ordinal: int
-    operation: str
+    operation: Exact
     result: BlobDigest | None = None
     error: ExceptionInfo | None = None
+    withheld: Exact = ""
 
 
 class NamesRebound(Event, frozen=True, kw_only=True):
@@ -108,7 +114,7 @@ class NamesRebound(Event, frozen=True, kw_only=True):
     from_worker: ClassVar[bool] = True
 
     execution_id: ExecutionId | None
-    names: tuple[str, ...]
+    names: tuple[Exact, ...]
 
 
 ExecutionEvent = (

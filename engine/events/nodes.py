@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from msgspec import field
 
 from ..ids import ObjId
+from ..text import Exact
 from .base import Event
 
 TickKind = Literal["sync", "periodic", "async", "group"]
@@ -20,12 +21,12 @@ class MethodCalled(Event, frozen=True, kw_only=True):
     from_worker: ClassVar[bool] = True
 
     obj_id: ObjId
-    obj_type: str
-    method: str
+    obj_type: Exact
+    method: Exact
     args: tuple[str, ...] = ()
     kwargs: dict[str, str] = field(default_factory=dict[str, str])
-    before_digest: str = ""
-    after_digest: str = ""
+    before_digest: Exact = ""
+    after_digest: Exact = ""
 
 
 class NodeChanged(Event, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ class NodeChanged(Event, frozen=True, kw_only=True):
     from_worker: ClassVar[bool] = True
 
     obj_id: ObjId
-    obj_type: str
+    obj_type: Exact
     delta: str
 
 
@@ -59,8 +60,8 @@ class FileChanged(Event, frozen=True, kw_only=True):
 
     path: str
     change: FileChangeKind
-    before_digest: str = ""
-    after_digest: str = ""
+    before_digest: Exact = ""
+    after_digest: Exact = ""
     delta: str = ""
 
 

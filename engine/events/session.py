@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from ..ids import MessageId, ToolCallId
+from ..text import Exact
 from .base import Event
 
 Mode = Literal["ask", "auto", "plan"]
@@ -16,10 +17,10 @@ class SessionOpened(Event, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "session_opened"
 
-    cwd: str
-    directories: tuple[str, ...] = ()
-    python: str = ""
-    packages: tuple[str, ...] = ()
+    cwd: Exact
+    directories: tuple[Exact, ...] = ()
+    python: Exact = ""
+    packages: tuple[Exact, ...] = ()
 
 
 class PromptQueued(Event, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ class ViewEnforced(Event, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "view_enforced"
 
-    property_name: str
+    property_name: Exact
     count: int
 
 
@@ -72,7 +73,7 @@ class PermissionAsked(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "permission_asked"
 
     tool_call_id: ToolCallId
-    scope: str
+    scope: Exact
 
 
 class PermissionAnswered(Event, frozen=True, kw_only=True):
@@ -81,7 +82,7 @@ class PermissionAnswered(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "permission_answered"
 
     tool_call_id: ToolCallId
-    scope: str
+    scope: Exact
     outcome: PermissionOutcome
     remembered: bool = False
 
@@ -99,8 +100,8 @@ class ConfigChanged(Event, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "config_changed"
 
-    option: str
-    value: str
+    option: Exact
+    value: Exact
 
 
 class TitleChanged(Event, frozen=True, kw_only=True):

@@ -65,7 +65,7 @@ class DirectModel:
             case UserMessage(text=text, attachments=attachments) if attachments and not text.strip():
                 yield TextDelta("/views lists what is open.")
             case UserMessage(text=text):
-                source = statement_in(text)
+                source = statement_in(text if prompt.typed is None else prompt.typed)
                 yield StatementAsked(source, typed=True) if source is not None else TextDelta(HELP)
             case _:
                 yield TextDelta(HELP)

@@ -105,11 +105,16 @@ class AgentLoop:
         self.permissions: Permissions | None = None
         """Whom to ask; set by the adapter. Where there is nobody, the answer is no."""
         self._steers: list[UserMessage] = []
+        self._typed = ""
         self._turn: t.Turn | None = None
         self._cancellation = Cancellation()
 
-    async def run(self, openings: Sequence[str]) -> t.Stop:
-        """Runs a turn to its end and appends its RunStop, whatever happens. The UserMessage is on the log already."""
+    async def run(self, openings: Sequence[str], typed: str) -> t.Stop:
+        """Runs a turn to its end and appends its RunStop, whatever happens.
+
+        The UserMessage is on the log already, without secrets; `typed` is its text as it came.
+        """
+        self._typed = typed
         turn = self._turn = t.Turn(self._timeline.rounds, self._max_rounds, openings)
         self._cancellation = Cancellation()
         stop = t.Stop("error", "internal error")
@@ -208,14 +213,16 @@ class AgentLoop:
 
     async def _call_model(self, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
         while self._steers:
+            self._typed = self._steers[0].text
             self._log.append(self._steers.pop(0))
         if may_condense and await self._environment.use(self._condenser.is_due, cancellation):
             return t.ContextFull()
         projection = await self._environment.use(self._projector.project, cancellation)
+        prompt = replace(projection.prompt, typed=self._typed)
         recorder = ReplyRecorder(self._log, self._journal, self._minter)
         is_refused = False
         try:
-            replied = await cancellation.guard(lambda: recorder.record(self._model.reply(projection.prompt)))
+            replied = await cancellation.guard(lambda: recorder.record(self._model.reply(prompt)))
         except ContextTooLongError:
             if not may_condense:
                 raise
@@ -241,7 +248,8 @@ class AgentLoop:
         allowed = self._policy.decided(STATEMENTS)
         if allowed is None:
             seq = self._log.append(PermissionAsked(tool_call_id=call, scope=STATEMENTS))
-            question = PermissionQuestion(tool_call_id=call, title=announced.title, source=effect.source, seq=seq)
+            # As it is on the log: a question is shown, and what runs is the effect's own source.
+            question = PermissionQuestion(tool_call_id=call, title=announced.title, source=announced.source, seq=seq)
             outcome = await self._outcome(question)
             if outcome == "cancelled":
                 return t.Dismissed()

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..config.project import ProjectEnvironment
-from ..config.secrets import Redactor, allowed_variables
+from ..config.secrets import allowed_variables
 from ..config.settings import Settings
 from ..events import Event
 from ..ids import Seq, SessionId
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import Clock, Environment, EnvironmentSpec, Limits, Model, Store
+from ..redaction import Redactor, redact_event
 from ..timeline.index import Timeline
 from ..view import ViewFold
 from .journal import Journal
@@ -52,7 +54,7 @@ def assemble(
     log = EventLog(
         surroundings.clock,
         journal.write,
-        redact=surroundings.redactor.redact_event,
+        redact=partial(redact_event, surroundings.redactor) if surroundings.redactor else None,
         folds=(timeline.apply, policy.apply, view.apply),
         check=view.refusal,
     )
@@ -63,7 +65,7 @@ def assemble(
         cwd=cwd,
         directories=directories,
         import_paths=project.import_paths,
-        variables=allowed_variables(surroundings.environ),
+        variables=allowed_variables(surroundings.environ, surroundings.settings.hidden_names),
         limits=Limits(statement_seconds=surroundings.settings.statement_seconds),
         allow_sudo=surroundings.settings.allow_sudo,
     )
@@ -83,5 +85,6 @@ def assemble(
         spec=spec,
         environments=surroundings.environments,
         models=surroundings.models,
+        redactor=surroundings.redactor,
         note=project.note,
     )

@@ -1,7 +1,8 @@
 """Answers what statements ask of the host, and records question and answer so that a replay can do without the host.
 
 Each effect is a ToolCall with its parent's id (what the editor shows) and an EffectRequested/EffectAnswered pair with
-the result's blob (what a replay reads). Used by the agent loop; performs through `tools`.
+the result's blob (what a replay reads). The statement gets the answer as it is; what is recorded of one that holds a
+secret is its digest alone. Used by the agent loop; performs through `tools`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, cast
 import anyio
 import msgspec
 import xxhash
+from msgspec.structs import replace
 
 from ..cutting import cut_end
 from ..events.conversation import ToolCall, ToolResult
@@ -21,6 +23,7 @@ from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import EffectAnswer, EffectHandler, EffectRequest, Store
+from ..redaction import Redactor, withheld
 from ..timeline.index import Cell
 from ..tools import OPERATIONS, Workspace
 
@@ -31,8 +34,9 @@ SHOWN_CHARS = 2_000
 class EffectDesk:
     """Performs effects for one session, on a thread, one at a time."""
 
-    def __init__(self, log: EventLog, store: Store, minter: Minter, workspace: Workspace) -> None:
+    def __init__(self, log: EventLog, store: Store, minter: Minter, workspace: Workspace, redactor: Redactor) -> None:
         self._log = log
+        self._redactor = redactor
         self._store = store
         self._minter = minter
         self._workspace = workspace
@@ -55,15 +59,7 @@ class EffectDesk:
                 )
             )
             answer = await self._perform(request)
-            self._log.append(
-                EffectAnswered(
-                    execution_id=execution_id,
-                    ordinal=request.ordinal,
-                    operation=request.operation,
-                    result=None if answer.error else self._store.blob_put(msgspec.json.encode(answer.value)),
-                    error=answer.error,
-                )
-            )
+            self._log.append(self._answered(execution_id, request, answer))
             self._log.append(
                 ToolResult(
                     tool_call_id=call,
@@ -75,6 +71,17 @@ class EffectDesk:
             return answer
 
         return handle
+
+    def _answered(self, execution_id: ExecutionId, request: EffectRequest, answer: EffectAnswer) -> EffectAnswered:
+        event = EffectAnswered(
+            execution_id=execution_id, ordinal=request.ordinal, operation=request.operation, error=answer.error
+        )
+        if answer.error is not None:
+            return event
+        data = msgspec.json.encode(answer.value)
+        if self._redactor.holds_in_json(data):
+            return replace(event, withheld=withheld(data))
+        return replace(event, result=self._store.blob_put(data))
 
     async def _perform(self, request: EffectRequest) -> EffectAnswer:
         operation = OPERATIONS.get(request.operation)
@@ -94,6 +101,8 @@ class EffectDesk:
         return [self._recorded(event) for event in sorted(cell.answers, key=lambda event: event.ordinal)]
 
     def _recorded(self, event: EffectAnswered) -> EffectAnswer:
+        if event.withheld:
+            return EffectAnswer(withheld=True)
         if event.result is None:
             return EffectAnswer(error=event.error)
         return EffectAnswer(value=msgspec.json.decode(self._store.blob_get(BlobDigest(event.result))))

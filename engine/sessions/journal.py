@@ -14,13 +14,13 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from ..config.secrets import Redactor
 from ..errors import SessionReadOnlyError
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText
 from ..events.execution import ExecutionFinished
 from ..ids import Seq, SessionId
 from ..ports import Store
+from ..redaction import Redactor
 from .signals import Item, OutputStreamed, Signal
 from .subscription import Subscription
 

@@ -61,10 +61,11 @@ class LiveEnvironment:
         environment = self._environment
         if not environment.alive:
             await environment.start(self._spec)
-            history = [self._past(cell) for cell in self._timeline.completed]
-            if history:
+            completed = self._timeline.completed
+            history = [self._past(cell) for cell in completed if not cell.statement.withheld]
+            if completed:
                 restored = await environment.restore(history)
-                divergences = (*restored.divergences, *self._left_out())
+                divergences = (*restored.divergences, *self._withheld(), *self._left_out())
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
         return environment
 
@@ -93,6 +94,14 @@ class LiveEnvironment:
     def fingerprint(self, source: str) -> str:
         """xxh3 hex over a statement's source and the facts of its environment."""
         return xxhash.xxh3_64_hexdigest(source.encode("utf-8", "replace") + b"\0" + self._meta)
+
+    def _withheld(self) -> list[str]:
+        """One sentence for each statement that cannot run again, because a secret was in its source."""
+        return [
+            f"{cell.statement.label} held a secret in its source, which is not kept, so it was not run again"
+            for cell in self._timeline.completed
+            if cell.statement.withheld
+        ]
 
     def _left_out(self) -> list[str]:
         """One sentence for each statement that was stopped half-way and had changed names by then."""

@@ -10,6 +10,7 @@ from ..ids import SessionId
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import Clock, Environment, EnvironmentSpec, Model, Store
+from ..redaction import Redactor
 from ..timeline.index import Timeline
 from ..view import ViewFold
 from .journal import Journal
@@ -39,4 +40,5 @@ class SessionParts:
     spec: EnvironmentSpec
     environments: Callable[[], Environment]
     models: Callable[[], Model]
+    redactor: Redactor
     note: str = ""

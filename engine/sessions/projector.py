@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from ..events import Event
 from ..ids import EventId
-from ..ports import Environment, HandleRow, Prompt
+from ..ports import Environment, HandleRow, ProjectionPart, Prompt
 from ..projection.instructions import instructions
 from ..projection.prompt import MESSAGE_OVERHEAD, message_text
 from ..projection.shrink import fair_limit, is_shrinkable, shortened
+from ..redaction import Redactor
 from ..view.window import Window
 
 TAIL_SHARE: Final = 8
@@ -54,8 +55,9 @@ class _Sum(Struct, frozen=True):
 class Projector:
     """Projects one session within `budget` tokens."""
 
-    def __init__(self, view: Window, cwd: str, budget: int) -> None:
+    def __init__(self, view: Window, cwd: str, budget: int, redactor: Redactor) -> None:
         self._view = view
+        self._redactor = redactor
         self._budget = budget
         self._instructions = instructions(cwd)
         self._instruction_tokens: int | None = None
@@ -69,7 +71,7 @@ class Projector:
         messages = self._view.ready(open_run=True)
         known = self._known(messages)
         uncounted = self._uncounted(messages[known.length :])
-        part = await environment.project(self._texts(uncounted), self._tail_budget)
+        part = await self._shown(environment, await environment.project(self._texts(uncounted), self._tail_budget))
         self._take(uncounted, part.text_tokens)
         message_tokens = self._spend(known, messages)
         if message_tokens > self.room:
@@ -86,6 +88,15 @@ class Projector:
             handles=part.handles,
         )
         return self.latest
+
+    async def _shown(self, environment: Environment, part: ProjectionPart) -> ProjectionPart:
+        """The worker's part as a model and a person may see it, which the log has no part in; counted anew."""
+        tail = self._redactor.redact(part.tail)
+        handles = tuple(replace(row, title=self._redactor.redact(row.title)) for row in part.handles)
+        tokens = part.tail_tokens
+        if tail != part.tail:
+            tokens = (await environment.project((tail,), 0)).text_tokens[0]
+        return replace(part, tail=tail, tail_tokens=tokens, handles=handles)
 
     @property
     def room(self) -> int:

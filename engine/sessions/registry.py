@@ -15,13 +15,13 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from ..config.project import find_project_environment
-from ..config.secrets import Redactor
 from ..config.settings import Settings
 from ..errors import InvalidRequestError, SessionNotFoundError
 from ..events.session import SessionOpened
 from ..ids import SessionId
 from ..minter import Minter
 from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, Store
+from ..redaction import Redactor
 from .assembly import Surroundings, assemble
 from .journal import Journal
 from .session import Session
@@ -142,6 +142,7 @@ def open_sessions(
     clock: Clock,
     entropy: Entropy,
     environ: Mapping[str, str],
+    redactor: Redactor,
     tasks: TaskGroup,
 ) -> Sessions:
     """The sessions of a process, of which none is open yet; they are served in `tasks`."""
@@ -153,7 +154,7 @@ def open_sessions(
         clock=clock,
         minter=Minter(clock, entropy),
         environ=environ,
-        redactor=Redactor.of(environ),
+        redactor=redactor,
     )
     return Sessions(surroundings, tasks)
 

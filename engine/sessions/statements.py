@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..events.conversation import ResultStatus, ToolResult
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..execution import NOT_RUN, ExceptionInfo, ExecutionStatus, StatementKind
-from ..ids import ExecutionId, ToolCallId
+from ..ids import ExecutionId, Seq, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import Clock, Environment, RunOutcome, RunRequest
@@ -53,9 +53,14 @@ class StatementRunner:
         self._announced: StatementRecorded | None = None
 
     def announce(self, source: str, call: ToolCallId) -> StatementRecorded:
-        """Records a statement that may run later: the next `run` of the same call takes it up."""
+        """Records a statement that may run later: the next `run` of the same call takes it up.
+
+        Returns it as it was recorded, without secrets.
+        """
         self._announced = self._record_statement(source, call, "python")
-        return self._announced
+        recorded = self._log.at(Seq(len(self._log) - 1))
+        assert isinstance(recorded, StatementRecorded)
+        return recorded
 
     async def run(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..cycles import CycleFold
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
-from ..events.conversation import AgentText, Attachment, RunStop, StopCause, UserMessage
+from ..events.conversation import AgentText, RunStop, StopCause, UserMessage
 from ..events.execution import ExecutionFinished
 from ..events.session import TitleChanged
 from ..ids import MessageId
@@ -40,10 +40,10 @@ class Turns:
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         log, journal, timeline = parts.log, parts.journal, parts.timeline
-        effects = EffectDesk(log, parts.store, parts.minter, Workspace(parts.cwd, parts.directories))
+        effects = EffectDesk(log, parts.store, parts.minter, Workspace(parts.cwd, parts.directories), parts.redactor)
 
         self._environment = LiveEnvironment(parts.environments, parts.spec, log, timeline, effects.answers)
-        self._projector = Projector(parts.view.view, parts.cwd, parts.settings.context_budget)
+        self._projector = Projector(parts.view.view, parts.cwd, parts.settings.context_budget, parts.redactor)
         self.cycles = CycleFold()
         log.follow(self.cycles.apply)
         model = parts.models()
@@ -108,7 +108,7 @@ class Turns:
         elif is_command:
             end = end_at(self._parts.log, await self._answer(ticket.text))
         else:
-            stop = await self._run(ticket.said.attachments)
+            stop = await self._run(ticket)
             end = end_at(self._parts.log, stop.cause, stop.detail)
         await self._parts.journal.durable(end.seq)
         return end
@@ -126,14 +126,17 @@ class Turns:
         self._parts.journal.signal(shown, is_whole=True)
         return True
 
-    async def _run(self, attachments: Sequence[Attachment]) -> Stop:
+    async def _run(self, ticket: Ticket) -> Stop:
         """Carries out the prompt whose message is on the log, to its RunStop."""
         if self._parts.policy.title is None:
             self._begin()
+        attachments = ticket.said.attachments
         closed = [sentence for sentence in map(unopened, attachments) if sentence is not None]
         if closed:
             self._say("\n".join(closed) + "\n\n")
-        return await self._loop.run(openings(attachments, self._parts.cwd, self._parts.timeline.names))
+        return await self._loop.run(
+            openings(attachments, self._parts.cwd, self._parts.timeline.names), ticket.said.text
+        )
 
     def _begin(self) -> None:
         """What happens once in a session, at its first prompt: it gets a title, and the user is told what is amiss."""

@@ -91,10 +91,14 @@ class Effects:
 
     def _exchange(self, ordinal: int, operation: str, arguments: dict[str, object]) -> Answer:
         if self._recorded is not None:
-            if ordinal not in self._recorded:
+            answer = self._recorded.get(ordinal)
+            if answer is None:
                 self.stops.append(f"asked for {operation}, for which there is no recorded answer")
                 raise ReplayEffect(f"{operation}() has no recorded answer")
-            return self._recorded[ordinal]
+            if answer.withheld:
+                self.stops.append(f"asked for {operation}, whose answer held a secret and was not kept")
+                raise ReplayEffect(f"the answer of {operation}() held a secret and was not kept; run this again")
+            return answer
         with self._interrupts.held():
             self._transport.send(Ask(ordinal=ordinal, operation=operation, arguments=arguments))
         while True:

@@ -61,9 +61,12 @@ FromZygote = Forked | Interrupted | Died
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """`withheld`: in a recording, of an answer that was not kept."""
+
     ordinal: int
     value: object = None
     error: ExceptionInfo | None = None
+    withheld: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):

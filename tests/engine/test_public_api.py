@@ -187,6 +187,7 @@ PUBLIC = [
     "Prompt",
     "ReasoningDelta",
     "ReasoningStreamed",
+    "Redactor",
     "ReplyEnded",
     "Restored",
     "RunOutcome",
@@ -216,5 +217,6 @@ PUBLIC = [
     "is_long_text",
     "load_settings",
     "open_store",
+    "redact_json",
     "result_text",
 ]

@@ -6,11 +6,12 @@ import os
 import platform
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from ...config.secrets import HIDDEN, Redactor
+from ...config.secrets import find_secrets
 from ...config.settings import SETTINGS, config_path
 from ...models import make_model
+from ...redaction import SHORTEST
 from ...terminal.opened import settings
 from ...terminal.printing import shown
 from .finding import Finding
@@ -45,14 +46,13 @@ def model() -> Iterable[Finding]:
     return [Finding("ok", f"model {shown(settings().model)}")]
 
 
-def secrets() -> Iterable[Finding]:
-    names = secret_names(os.environ)
-    if not names:
-        return [Finding("ok", "no variable of the environment looks like a secret")]
-    return [Finding("ok", f"hidden from statements, as their names look secret: {', '.join(map(shown, names))}")]
-
-
-def secret_names(environ: Mapping[str, str]) -> list[str]:
-    """The variables whose names look secret, sorted; asked of the redactor, so that the two cannot disagree."""
-    sample = "a value to be hidden"
-    return sorted(name for name in environ if Redactor.of({name: sample}).redact(sample) == HIDDEN)
+def secrets() -> Iterator[Finding]:
+    found = find_secrets(os.environ, settings().hidden_names)
+    if found.names:
+        names = ", ".join(map(shown, found.names))
+        yield Finding("ok", f"hidden from statements and taken out of texts, as their names look secret: {names}")
+    else:
+        yield Finding("ok", "no variable of the environment looks like a secret")
+    if found.short:
+        names = ", ".join(map(shown, found.short))
+        yield Finding("note", f"shown where they occur, as they are shorter than {SHORTEST} characters: {names}")

@@ -75,7 +75,9 @@ async def _first_statement(zygote: Zygote) -> str | None:
 
     environment = WorkerEnvironment(zygote)
     with anyio.fail_after(START_SECONDS):
-        await environment.start(EnvironmentSpec(cwd=str(Path.cwd()), variables=allowed_variables(os.environ)))
+        await environment.start(
+            EnvironmentSpec(cwd=str(Path.cwd()), variables=allowed_variables(os.environ, settings().hidden_names))
+        )
         request = RunRequest(execution_id=ExecutionId("doctor"), label="<doctor>", source="6 * 7")
         outcome = await environment.run(request, refuse, lambda _stream, _text: None)
     await environment.close()

@@ -4,13 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.config.project import find_project_environment
-from engine.config.secrets import Redactor, allowed_variables
-from engine.events.conversation import ToolCall
-from engine.ids import ToolCallId
 
 OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -65,71 +60,3 @@ def test_what_is_broken_or_missing_is_a_note_and_never_an_error(tmp_path: Path) 
     assert find_project_environment(str(tmp_path), {}, None).note
     (tmp_path / ".venv" / "pyvenv.cfg").write_text(f"version_info = {OURS}.0.final.0\n")
     assert "cannot be read" in find_project_environment(str(tmp_path), {}, None).note
-
-
-def test_statements_see_allowed_variables_only_and_no_secrets() -> None:
-    environ = {
-        "PATH": "/bin",
-        "LC_ALL": "C",
-        "XDG_CONFIG_HOME": "/c",
-        "VIRTUAL_ENV": "/v",
-        "OPENAI_API_KEY": "sk-1",
-        "XDG_SECRET": "s",
-        "LC_TOKEN": "t",
-        "HTTPS_PROXY": "http://user:word@proxy",
-        "HTTP_PROXY": "http://proxy",
-        "PYTHONPATH": "/x",
-        "LD_PRELOAD": "/y",
-        "SOMETHING": "else",
-    }
-    assert set(allowed_variables(environ)) == {"PATH", "LC_ALL", "XDG_CONFIG_HOME", "VIRTUAL_ENV", "HTTP_PROXY"}
-
-
-def test_secret_values_are_hidden_and_short_ones_are_not() -> None:
-    redactor = Redactor.of(
-        {
-            "A_API_KEY": "sk-12345678",
-            "B_TOKEN": "sk-12345678-longer",
-            "DB_PASSWORD": "short",
-            "HOME": "/home/someone",
-        }
-    )
-    assert (
-        redactor.redact("x sk-12345678-longer y sk-12345678 short /home/someone") == "x *** y *** short /home/someone"
-    )
-    assert Redactor([]).redact("as it was") == "as it was"
-
-
-def test_an_event_loses_secrets_wherever_a_text_of_it_holds_them() -> None:
-    secret = 'a "quoted" secret\n'
-    redactor = Redactor([secret])
-    call = ToolCall(
-        tool_call_id=ToolCallId("c1"), tool="python", arguments={"source": f"x = {secret}", "deep": [secret]}
-    )
-    assert redactor.redact_event(call) == ToolCall(
-        tool_call_id=ToolCallId("c1"), tool="python", arguments={"source": "x = ***", "deep": ["***"]}
-    )
-    harmless = ToolCall(tool_call_id=ToolCallId("c1"), tool="python", arguments={"at": 1})
-    assert redactor.redact_event(harmless) is harmless
-
-
-@given(
-    st.sets(st.text("ab", min_size=8, max_size=12), min_size=1, max_size=4),
-    st.lists(st.text("abc", max_size=14), max_size=12),
-)
-def test_a_text_in_pieces_is_redacted_like_the_whole(secrets: set[str], pieces: list[str]) -> None:
-    redactor = Redactor([*secrets, *(secret[:8] for secret in secrets)])
-    shown, rest = "", ""
-    for piece in pieces:
-        passed, rest = redactor.redact_piece(rest + piece)
-        shown += passed
-        assert len(rest) < max(map(len, secrets))
-    assert shown + redactor.redact(rest) == redactor.redact("".join(pieces))
-
-
-def test_a_piece_waits_no_longer_than_it_looks_like_a_secret() -> None:
-    redactor = Redactor(["very-secret"])
-    assert redactor.redact_piece("a very") == ("a ", "very")
-    assert redactor.redact_piece("a very good") == ("a very good", "")
-    assert redactor.redact_piece("very-secret") == ("***", "")
-    assert Redactor([]).redact_piece("very") == ("very", "")

@@ -12,6 +12,7 @@ from engine.ids import ExecutionId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
 from engine.ports import EffectAnswer, EffectRequest
+from engine.redaction import Redactor
 from engine.sessions.effects import SHOWN_CHARS, EffectDesk
 from engine.store.memory import MemoryStore
 from engine.tools import Workspace
@@ -26,7 +27,7 @@ async def performed(root: Path, operation: str, **arguments: object) -> tuple[Ef
     """The answer to one effect, and the result that the log has of it."""
     clock = FixedClock()
     log = EventLog(clock, lambda event: None)
-    desk = EffectDesk(log, MemoryStore(clock), Minter(clock, CountingEntropy()), Workspace(str(root)))
+    desk = EffectDesk(log, MemoryStore(clock), Minter(clock, CountingEntropy()), Workspace(str(root)), Redactor(()))
     with anyio.fail_after(SECONDS):
         answer = await desk.handler(ExecutionId("ex"), PARENT)(
             EffectRequest(ordinal=0, operation=operation, arguments=arguments)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from engine.config.secrets import Redactor
 from engine.errors import SessionReadOnlyError
 from engine.events import Event
 from engine.events.conversation import AgentText
 from engine.ids import MessageId, Seq, SessionId
+from engine.redaction import Redactor
 from engine.sessions.journal import Journal
 from engine.sessions.signals import Item, TextStreamed
 from engine.sessions.subscription import HIGH_WATER, Subscription

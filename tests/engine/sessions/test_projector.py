@@ -11,6 +11,7 @@ from engine.events import Event
 from engine.events.conversation import Condensation, RunStop, ToolCall, ToolResult, UserMessage
 from engine.ids import EventId, MessageId, Seq, ToolCallId
 from engine.projection.prompt import MESSAGE_OVERHEAD
+from engine.redaction import Redactor
 from engine.sessions.projector import Projector
 from engine.view.view import View
 from tests.support.hollow import HollowEnvironment
@@ -44,7 +45,7 @@ def message(seq: int, text: str = "hello") -> UserMessage:
 
 async def test_whether_a_growing_view_fits_is_found_by_reading_each_entry_once() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000)
+    projector = Projector(view, "/", 100_000, Redactor(()))
     for seq in range(50):
         view.append(message(seq))
         assert await projector.fits(environment)
@@ -54,7 +55,7 @@ async def test_whether_a_growing_view_fits_is_found_by_reading_each_entry_once()
 
 async def test_a_condensed_view_is_read_anew() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000)
+    projector = Projector(view, "/", 100_000, Redactor(()))
     for seq in range(50):
         view.append(message(seq))
     assert await projector.fits(environment)
@@ -66,7 +67,7 @@ async def test_a_condensed_view_is_read_anew() -> None:
 
 async def test_only_a_view_that_may_not_fit_is_counted() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 9_000)
+    projector = Projector(view, "/", 9_000, Redactor(()))
     view.append(message(0, "é" * 3_900))
     assert await projector.fits(environment)
     assert environment.requests == []
@@ -82,7 +83,7 @@ async def test_a_message_costs_its_text_and_what_an_api_adds_to_each() -> None:
     view, environment = View(), HollowEnvironment()
     for seq, text in enumerate(("four" * 10, "four" * 5)):
         view.append(message(seq, text))
-    projection = await Projector(view, "/", 100_000).project(environment)
+    projection = await Projector(view, "/", 100_000, Redactor(())).project(environment)
     assert projection.message_tokens == (10 + MESSAGE_OVERHEAD) + (5 + MESSAGE_OVERHEAD)
     assert projection.used == projection.instruction_tokens + projection.message_tokens + projection.tail_tokens
 

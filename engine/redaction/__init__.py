@@ -1,0 +1,12 @@
+"""Known secret values taken out of texts: the forms in which a value appears, and texts, events and messages without.
+
+Pure. Must not know where secrets come from (`config.secrets`) nor where a text goes. Used by whatever lets text leave:
+the log and the journal, the store's contents, imports and exports, the commands' output, and the adapter's one encoder.
+"""
+
+from __future__ import annotations
+
+from .redactor import HIDDEN, SHORTEST, Redactor
+from .structures import redact_event, redact_json, withheld
+
+__all__ = ["HIDDEN", "SHORTEST", "Redactor", "redact_event", "redact_json", "withheld"]

@@ -1,0 +1,89 @@
+"""The forms in which a secret value appears in texts: as it is, as programs quote it, as URLs and base64 carry it.
+
+Pure, and without knowledge of what is done with the forms. Called by `redactor`, once for each value.
+
+Two things are not obvious. `repr` and JSON quote a *text around* the value, so that whether a quotation mark of the
+value gets a backslash depends on the rest of that text: both spellings are forms. And base64 works on groups of three
+bytes, so the value looks different at each of the three places where it may begin in a group; the characters at its
+ends that also depend on the neighbours belong to no form.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import b2a_base64
+from collections.abc import Iterator
+from typing import Final
+
+_UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+_SAFE: Final = (b"", b"/", b"!'()*", b";,/?:@&=+$!'()*#")
+"""What different quoters leave as it is, beside letters, digits and `_.-~`."""
+_GROUP: Final = 3
+_BITS: Final = 6
+
+
+def forms_of(value: str, shortest: int) -> set[str]:
+    """Every form of the value, and those of each line of it that has `shortest` characters or more.
+
+    A line is a secret by itself, because listings put numbers and indentation between the lines.
+    """
+    found = {*_quoted(value), *_in_urls(value), *_in_base64(value)}
+    for line in {value.strip(), *map(str.strip, value.splitlines())}:
+        if len(line) >= shortest:
+            found |= _quoted(line)
+    return found
+
+
+def _quoted(value: str) -> set[str]:
+    """As it is, quoted once by Python or JSON, and what one of these is when it is quoted again."""
+    valid = _bytes(value).decode("utf-8", "replace")
+    once = {value, valid, *_spelled(value), *_spelled_bytes(value)}
+    return once | {twice for form in once for twice in _spelled(form)}
+
+
+def _spelled(value: str) -> Iterator[str]:
+    # A double quote beside it makes `repr` give a single one inside a backslash.
+    escaped = repr(value + '"')[1:-2]
+    yield from (escaped, escaped.replace("\\'", "'"))
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    if not value.isascii():
+        escaped = ascii(value + '"')[1:-2]
+        yield from (escaped, escaped.replace("\\'", "'"))
+    yield json.dumps(value)[1:-1]
+
+
+def _spelled_bytes(value: str) -> Iterator[str]:
+    escaped = repr(_bytes(value) + b'"')[2:-2]
+    yield from (escaped, escaped.replace("\\'", "'"))
+
+
+def _in_urls(value: str) -> Iterator[str]:
+    data = _bytes(value)
+    for safe in _SAFE:
+        kept = _UNRESERVED.union(safe)
+        for percent in ("%{:02X}", "%{:02x}"):
+            quoted = "".join(chr(byte) if byte in kept else percent.format(byte) for byte in data)
+            yield from (quoted, quoted.replace("%20", "+"))
+
+
+def _in_base64(value: str) -> Iterator[str]:
+    data = _bytes(value)
+    for before in range(_GROUP):
+        encoded = b2a_base64(bytes(before) + data, newline=False).decode()
+        first = -(-8 * before // _BITS)
+        last = 8 * (before + len(data)) // _BITS
+        form = encoded[first:last]
+        yield from (form, form.replace("+", "-").replace("/", "_"))
+
+
+def _bytes(value: str) -> bytes:
+    # A variable of the environment may hold bytes that are no UTF-8.
+    return value.encode("utf-8", "surrogateescape" if _is_from_bytes(value) else "replace")
+
+
+def _is_from_bytes(value: str) -> bool:
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,203 @@
+"""Texts without the secrets that are known: whole forms of a value, and what a cut has left of one.
+
+Pure. Must not know names of variables, events or messages; `structures` applies it to values with fields.
+
+**Cuts.** Texts are cut before they come here, mostly in the worker, which must never learn a value: a name's summary, a
+displayed value, a traceback, an excerpt of a long line. What is left of a secret beside such a cut is no whole form of
+it. But whatever cuts says so in the text, in the words of `cutting`: an ellipsis, three dots, `[90 characters left
+out]`. So beside each of these words the text is compared with the inside of every form: the longest piece of SHORTEST
+characters or more that touches the word and occurs in a form is replaced too, whether it is a beginning, an end or, in
+a window on a long line, neither. The worker needs no cooperation, no digests and no overlap for that, and what other
+libraries shorten with dots is covered as well. The price is a piece of harmless text that looks like a piece of a
+secret and stands beside a cut; it is replaced, which only ever affects what is shown.
+
+**Cost.** Where nothing is known every method returns at once. Else a text without a secret costs one substring search
+for each form, which runs at memory speed; all else happens only when something was found.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from .forms import forms_of
+
+SHORTEST: Final = 8
+"""Characters; shorter values, and shorter pieces of one, occur in ordinary text too often to be replaced."""
+HIDDEN: Final = "***"
+
+_CUT: Final = re.compile(r"…|\.{3,}|\[\d+ \w+ left out\]")
+_CUT_BYTES: Final = ("…".encode(), b"...", b" left out]")
+_BESIDE: Final = " \n'\"`"
+"""What may stand between a piece and the word for its cut: a closing quotation mark, the end of the line."""
+_BETWEEN_FORMS: Final = "\ufdd0"
+"""A character that is no character of any text."""
+
+Span = tuple[int, int]
+
+
+class Redactor:
+    """Replaces known secret values, in every form, by `***`. False where there is none."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        """`values` of fewer than SHORTEST characters are left out."""
+        forms = {form for value in values if len(value) >= SHORTEST for form in forms_of(value, SHORTEST)}
+        # One that holds another is found where the other is not there only if the other is not looked for.
+        self._forms = sorted((form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
+        self._needles = _without_longer(self._forms)
+        self._in_json = [msgspec.json.encode(form)[1:-1] for form in _encodable(self._needles)]
+        self._inside = _BETWEEN_FORMS.join(self._forms)
+        self._longest = max(map(len, self._forms), default=0)
+        self._starts: dict[str, list[str]] = {}
+        for form in self._forms:
+            self._starts.setdefault(form[:SHORTEST], []).append(form)
+        self._beginnings = {start[:length] for start in self._starts for length in range(1, SHORTEST)}
+
+    def __bool__(self) -> bool:
+        return bool(self._forms)
+
+    # --- is there anything? -------------------------------------------------------------------------------------------
+
+    def holds(self, text: str) -> bool:
+        """Whether a whole form is in the text."""
+        return any(needle in text for needle in self._needles)
+
+    def holds_in_json(self, data: bytes) -> bool:
+        """Whether a whole form is in a string of the JSON in `data`."""
+        return any(needle in data for needle in self._in_json)
+
+    def may_change(self, data: bytes) -> bool:
+        """Whether a string of the JSON in `data` may look different afterwards; a cheap question, asked first."""
+        return bool(self._forms) and (self.holds_in_json(data) or any(word in data for word in _CUT_BYTES))
+
+    # --- texts --------------------------------------------------------------------------------------------------------
+
+    def redact(self, text: str, *, is_cut: bool = False) -> str:
+        """The text with every known value, and every piece of one beside a cut, replaced.
+
+        `is_cut` says that the text itself ends at a cut for which there is no word in it.
+        """
+        if not self._forms:
+            return text
+        spans = self._spans(text, is_cut)
+        return _replaced(text, spans) if spans else text
+
+    def redact_piece(self, text: str) -> tuple[str, str]:
+        """The same for a text that goes on: what can be shown of it, and the rest, which may be the start of a value.
+
+        The rest, usually empty and shorter than two values, belongs in front of what comes next.
+        """
+        if not self._forms:
+            return text, ""
+        spans = self._spans(text, False)
+        end = self._open_value(text)
+        # A value may begin inside of one that is complete: the two are replaced as one, when both are there.
+        for start, stop in spans:
+            if start < end < stop:
+                end = start if len(text) - start <= 2 * self._longest else stop
+        return _replaced(text[:end], [span for span in spans if span[1] <= end]), text[end:]
+
+    def _spans(self, text: str, is_cut: bool) -> list[Span]:
+        found = list(self._whole(text)) if self.holds(text) else []
+        found += self._beside_cuts(text)
+        if is_cut:
+            found += self._piece_before(text, len(text))
+        return _merged(found) if found else found
+
+    def _whole(self, text: str) -> Iterator[Span]:
+        for form in self._forms:
+            start = text.find(form)
+            while start >= 0:
+                yield start, start + len(form)
+                start = text.find(form, start + 1)
+
+    def _open_value(self, text: str) -> int:
+        """The first position from which the text is a form's beginning and not all of it; else its length."""
+        size = len(text)
+        first = size
+        since = max(0, size - self._longest + 1)
+        for start, forms in self._starts.items():
+            at = text.find(start, since)
+            while 0 <= at < first:
+                rest = text[at:]
+                if any(len(form) > len(rest) and form.startswith(rest) for form in forms):
+                    first = at
+                at = text.find(start, at + 1)
+        for at in range(max(0, size - SHORTEST + 1), first):
+            if text[at:] in self._beginnings:
+                return at
+        return first
+
+    # --- cuts ---------------------------------------------------------------------------------------------------------
+
+    def _beside_cuts(self, text: str) -> Iterator[Span]:
+        if "…" not in text and "..." not in text and " left out]" not in text:
+            return
+        for word in _CUT.finditer(text):
+            yield from self._piece_before(text, word.start())
+            yield from self._piece_after(text, word.end())
+
+    def _piece_before(self, text: str, end: int) -> Iterator[Span]:
+        while end and text[end - 1] in _BESIDE:
+            end -= 1
+        length = self._longest_piece(end, lambda length: text[end - length : end])
+        if length:
+            yield end - length, end
+
+    def _piece_after(self, text: str, start: int) -> Iterator[Span]:
+        while start < len(text) and text[start] in _BESIDE:
+            start += 1
+        length = self._longest_piece(len(text) - start, lambda length: text[start : start + length])
+        if length:
+            yield start, start + length
+
+    def _longest_piece(self, room: int, piece: Callable[[int], str]) -> int:
+        """The greatest length, SHORTEST at least, of a piece that is inside a form; 0 where there is none.
+
+        Whatever is inside a piece that is inside a form is so too, therefore the lengths can be bisected.
+        """
+        if room < SHORTEST or piece(SHORTEST) not in self._inside:
+            return 0
+        lengths = range(SHORTEST, min(room, self._longest) + 1)
+        return lengths[bisect_right(lengths, False, key=lambda length: piece(length) not in self._inside) - 1]
+
+
+def _without_longer(forms: Sequence[str]) -> list[str]:
+    """The forms that hold no other one: where none of these is in a text, none is."""
+    shortest: list[str] = []
+    for form in reversed(forms):
+        if not any(other in form for other in shortest):
+            shortest.append(form)
+    return shortest
+
+
+def _encodable(forms: Iterable[str]) -> Iterator[str]:
+    for form in forms:
+        try:
+            form.encode()
+        except UnicodeEncodeError:
+            continue  # no JSON holds it either
+        yield form
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _replaced(text: str, spans: Iterable[Span]) -> str:
+    parts: list[str] = []
+    last = 0
+    for start, end in spans:
+        parts += text[last:start], HIDDEN
+        last = end
+    return "".join([*parts, text[last:]])
