@@ -17,6 +17,7 @@ from acp_adapter.handlers import METHODS
 from acp_adapter.rpc.peer import Peer
 from acp_adapter.rpc.stdio import StdioTransport
 from acp_adapter.rpc.transport import Transport
+from acp_adapter.wire.display import display_encoder
 from engine import Host
 
 DRAIN_SECONDS: Final = 5.0
@@ -46,6 +47,7 @@ async def serve(transport: Transport, host: Host, when_ready: Callable[[], None]
             to_error=to_error,
             admit=connection.admit,
             on_eof=connection.client_left,
+            encode=display_encoder(host.redactor),
             grace=DRAIN_SECONDS,
         )
         await peer.run()

@@ -67,12 +67,14 @@ class Peer(Generic[C]):
         to_error: ToError,
         admit: Admit = _always,
         on_eof: Callable[[], Awaitable[None]] = _nothing,
+        encode: Callable[[Any], bytes] = encode,
         grace: float = DEFAULT_GRACE,
     ) -> None:
         """Serves `methods`, rows by name.
 
         `admit` is asked before a row's `accept` is run. `on_eof` is awaited once no more can come in; then what is in
-        flight has `grace` seconds to be answered.
+        flight has `grace` seconds to be answered. `encode` makes the line of every message that leaves; it raises
+        TypeError for one that JSON cannot hold.
         """
         self._transport = transport
         self._methods = methods
@@ -81,6 +83,7 @@ class Peer(Generic[C]):
         self._admit = admit
         self._on_eof = on_eof
         self._grace = grace
+        self._encode = encode
         self._dispatcher = Dispatcher[C](self._methods, codec, to_error)
         self._decoder = LineDecoder()
         self._outbox = Outbox()
@@ -114,7 +117,7 @@ class Peer(Generic[C]):
 
         Cancelling the wait does not take the notification back. A client that is gone is not reported here.
         """
-        self._outbox.put(encode(notification(method, params)))
+        self._outbox.put(self._encode(notification(method, params)))
         await self._outbox.room()
 
     async def request(
@@ -128,7 +131,7 @@ class Peer(Generic[C]):
         Raises:
             RemoteError, InvalidResultError, ConnectionClosedError, TimeoutError.
         """
-        line = encode(request(self._outgoing.next_id, method, params))
+        line = self._encode(request(self._outgoing.next_id, method, params))
         request_id, pending = self._outgoing.open(method)
         try:
             self._outbox.put(line)
@@ -136,7 +139,7 @@ class Peer(Generic[C]):
                 result = await pending.answer()
         finally:
             if self._outgoing.abandon(request_id):
-                self._outbox.put(encode(notification(CANCEL_REQUEST, {"requestId": request_id})))
+                self._outbox.put(self._encode(notification(CANCEL_REQUEST, {"requestId": request_id})))
         try:
             return read(result)
         except WireShapeError as error:
@@ -192,7 +195,7 @@ class Peer(Generic[C]):
         return None
 
     def _refuse(self, request_id: RequestId, code: Code, message: str) -> None:
-        self._outbox.put(encode(error_response(request_id, WireError(code, message))))
+        self._outbox.put(self._encode(error_response(request_id, WireError(code, message))))
 
     def _cancel(self, params: object) -> None:
         request_id: object = (
@@ -234,11 +237,11 @@ class Peer(Generic[C]):
 
     def _respond(self, incoming: Incoming[C], response: dict[str, Any]) -> None:
         try:
-            line = encode(response)
+            line = self._encode(response)
         except TypeError as error:
             self._dispatcher.error_of(error, incoming.method.name)
             response = unanswerable(incoming)
-            line = encode(response)
+            line = self._encode(response)
         if incoming.context.followups and "result" in response:
             self._outbox.put(line, lambda is_sent: self._follow_up(incoming, is_sent))
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -250,15 +250,17 @@ async def in_memory(
     coverage: Coverage | None = None,
     capacity: float = math.inf,
     when_ready: Callable[[], None] = lambda: None,
+    environ: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     """An agent that is being served and its client; leaving closes the connection and waits for the agent's end.
 
-    `store` outlives the agent; `settings` are the engine's, such as `model`.
+    `store` outlives the agent; `settings` are the engine's, such as `model`, and `environ` is
+    the environment that it is told of.
     """
     host = Host(
         Settings(state_dir=tmp_path / "state", **settings),
-        {},
+        environ or {},
         environments=environments or (lambda: InProcessEnvironment(_words)),
         store=MemoryStore(SystemClock()) if store is None else LentStore(store),
         entropy=CountingEntropy(),

@@ -1,0 +1,75 @@
+"""Whatever leaves for the client loses the secrets in its texts, and keeps what somebody looks up or opens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from acp_adapter.rpc.jsonline import encode
+from acp_adapter.wire.display import display_encoder
+from engine import Redactor
+from tests.support.memory import in_memory
+
+SECRET = "a-secret-of-mine"
+
+
+def test_texts_go_and_what_is_looked_up_stays() -> None:
+    message = {
+        "jsonrpc": "2.0",
+        "id": SECRET,
+        "method": "session/update",
+        "params": {
+            "sessionId": SECRET,
+            SECRET: 1,
+            "update": {
+                "status": SECRET,
+                "title": f"read {SECRET}",
+                "content": [{"type": SECRET, "text": SECRET}],
+                "locations": [{"path": f"/{SECRET}"}],
+                "rawInput": {"source": f"x = {SECRET!r}", "command": [SECRET]},
+            },
+        },
+    }
+    sent = json.loads(display_encoder(Redactor([SECRET]))(message))
+    assert sent["id"] == sent["params"]["sessionId"] == SECRET
+    assert sent["params"][SECRET] == 1
+    assert sent["params"]["update"] == {
+        "status": SECRET,
+        "title": "read ***",
+        "content": [{"type": SECRET, "text": "***"}],
+        "locations": [{"path": f"/{SECRET}"}],
+        "rawInput": {"source": "x = '***'", "command": ["***"]},
+    }
+
+
+def test_without_secrets_it_is_the_plain_encoder() -> None:
+    assert display_encoder(Redactor([])) is encode
+    message = {"text": "harmless… and more"}
+    assert display_encoder(Redactor([SECRET]))(message) == encode(message)
+
+
+def test_what_json_cannot_hold_is_refused_as_without_secrets() -> None:
+    with pytest.raises(TypeError):
+        display_encoder(Redactor([SECRET]))({"text": object()})
+
+
+@pytest.mark.anyio
+async def test_an_error_says_what_was_wrong_without_the_secret_in_it(tmp_path: Path) -> None:
+    async with in_memory(tmp_path, environ={"A_TOKEN": SECRET}) as client:
+        await client.initialize()
+        error = await client.error("session/new", {"cwd": f"/{SECRET}", "mcpServers": []})
+        assert error["message"] == "/*** is not a directory"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("word", ["completed", "sessionId", "sessionUpdate", "agent_message_chunk", "stopReason"])
+async def test_a_secret_that_is_a_word_of_the_protocol_breaks_nothing(tmp_path: Path, word: str) -> None:
+    async with in_memory(tmp_path, environ={"SECRET_KEY": word}) as client:
+        session = await client.open(tmp_path)
+        assert await client.prompt(session, f"print({word!r}); 6 * 7") == "end_turn"
+        last = client.updates("tool_call_update")[-1]
+        assert last["status"] == "completed"
+        assert "42" in str(last["content"])
+        assert word not in str(last["content"])
