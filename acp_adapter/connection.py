@@ -22,6 +22,7 @@ from engine import Host, SessionId
 
 if TYPE_CHECKING:  # of the session stage
     from acp_adapter.conversation import Conversation
+    from acp_adapter.requests import OpenSession
     from engine import Session, Sessions
 
 
@@ -90,26 +91,35 @@ class Connection:
         context.after_response(partial(self.prepare, "prompt"))
         return conversation
 
-    async def reopen(self, session_id: str, context: Context[Connection, Any], *, is_replayed: bool) -> Conversation:
+    async def reopen(
+        self, wanted: OpenSession, context: Context[Connection, Any], *, is_replayed: bool
+    ) -> Conversation:
         """The conversation of a session of the store, which may be open on this connection already.
 
-        `is_replayed`: what was shown of it is shown again first. If that fails or is cancelled, a session that was not
-        open before is not open afterwards.
+        One that is open and idle is closed first where it is to go on in other directories. `is_replayed`: what was
+        shown of it is shown again first. If that fails or is cancelled, a session that was not open before is not open
+        afterwards.
 
         Raises:
             SessionNotFoundError, SessionInUseError.
+            SessionBusyError: it is open and busy, and cannot be moved.
+            InvalidRequestError: it cannot go on there.
         """
         # One at a time, so that a second request for the same session finds what the first has opened.
         async with self._changing:
-            conversation = self.find(session_id)
+            conversation = self.find(wanted.session_id)
             if conversation is not None and not conversation.is_open:
                 await conversation.closed()
+                conversation = None
+            if conversation is not None and conversation.session.would_move(wanted.cwd, wanted.directories):
+                await self.close(conversation)
                 conversation = None
             if conversation is not None:
                 if is_replayed:
                     await conversation.replay()
                 return conversation
-            conversation = await self.adopt(self.sessions.load(SessionId(session_id)), context)
+            opening = self.sessions.load(SessionId(wanted.session_id), wanted.cwd, wanted.directories)
+            conversation = await self.adopt(opening, context)
             if is_replayed:
                 await self._replay(conversation)
             return conversation

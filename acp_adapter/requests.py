@@ -36,6 +36,14 @@ class SessionRef(Struct, frozen=True):
     session_id: str
 
 
+class OpenSession(Struct, frozen=True):
+    """A session that was closed, to go on in these directories."""
+
+    session_id: str
+    cwd: str
+    directories: tuple[str, ...] = ()
+
+
 class ListSessions(Struct, frozen=True):
     """The sessions in `cwd`, or all of them; `cursor` is where the last page ended."""
 

@@ -7,7 +7,7 @@ length, because whoever implements a port reads its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
@@ -116,6 +116,10 @@ class Store(Protocol):
         """Queues a new title for the next commit, of a session that this process writes; `updated_at` stays."""
         ...
 
+    def move(self, session_id: SessionId, cwd: str, directories: tuple[str, ...]) -> None:
+        """Queues other directories for the next commit, of a session that this process writes; `updated_at` stays."""
+        ...
+
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         """The committed events from position `since` on, in order, at most `limit`.
 
@@ -130,15 +134,20 @@ class Store(Protocol):
     def rows(
         self,
         *,
-        cwd: str | None = None,
+        cwds: Collection[str] | None = None,
         titled: bool = False,
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
-        """The sessions, the most recently updated first: those in `cwd` and after that place, at most `limit`.
+        """The sessions, the most recently updated first: those in one of `cwds`, as these were written, and after that
+        place, at most `limit`.
 
         `titled` leaves out those without a title. Costs what the page costs, and a pass over the places of all.
         """
+        ...
+
+    def directories(self) -> Collection[str]:
+        """Each `cwd` that a session has, as it was written."""
         ...
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:

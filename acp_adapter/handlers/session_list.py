@@ -1,7 +1,8 @@
 """`session/list`: the sessions of the store, newest first, a page at a time.
 
 The cursor names the last session of a page by its time and id, so that sessions that come or go between two pages
-neither repeat nor hide others. The store is asked for one session more than a page holds: whether there is another.
+neither repeat nor hide others. The store is asked for one session more than a page holds: whether there is another. A
+session that was never prompted has no title, and is not listed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PLACE: Final = msgspec.json.Decoder(Place)
 
 async def _handle(context: Context[Connection, None], params: ListSessions) -> SessionPage:
     after = _place_in(params.cursor) if params.cursor is not None else None
-    rows = await context.connection.sessions.rows(cwd=params.cwd, after=after, limit=PAGE + 1)
+    rows = await context.connection.sessions.rows(cwd=params.cwd, titled=True, after=after, limit=PAGE + 1)
     return SessionPage(tuple(rows[:PAGE]), _cursor(rows[PAGE - 1]) if len(rows) > PAGE else None)
 
 

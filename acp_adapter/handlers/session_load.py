@@ -7,12 +7,12 @@ from typing import Final
 from acp_adapter.connection import Connection
 from acp_adapter.options import options_of
 from acp_adapter.replies import OpenedSession
-from acp_adapter.requests import SessionRef
+from acp_adapter.requests import OpenSession
 from acp_adapter.rpc.methods import Context, Method
 
 
-async def _handle(context: Context[Connection, None], params: SessionRef) -> OpenedSession:
-    conversation = await context.connection.reopen(params.session_id, context, is_replayed=True)
+async def _handle(context: Context[Connection, None], params: OpenSession) -> OpenedSession:
+    conversation = await context.connection.reopen(params, context, is_replayed=True)
     return OpenedSession(params.session_id, options_of(conversation.session.options))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Final
 import typer
 
 from ..ports import SessionRow
+from ..sessions.directories import alike
 from ..terminal.columns import aligned
 from ..terminal.opened import store
 from ..terminal.printing import shown, size
@@ -28,9 +28,7 @@ def sessions(
 ) -> None:
     """List the sessions, the most recently used first."""
     with store() as opened:
-        rows = opened.rows()
-    if cwd:
-        rows = _in_directory(rows, os.path.realpath(cwd))
+        rows = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None)
     if rows:
         # Written at once, because a call for each of thousands of lines costs more than all that is in them.
         typer.echo("\n".join(map(_json, rows) if as_json else _table(rows)))
@@ -40,12 +38,6 @@ def sessions(
         typer.echo(f"No sessions in {shown(cwd)}.")
     else:
         typer.echo("No sessions yet. Configure the command `rewindow-acp` in your editor and prompt it.")
-
-
-def _in_directory(rows: Iterable[SessionRow], real: str) -> list[SessionRow]:
-    # Each directory is resolved once, because that asks the system about every part of its path.
-    resolved = {directory: os.path.realpath(directory) for directory in {row.cwd for row in rows}}
-    return [row for row in rows if resolved[row.cwd] == real]
 
 
 def _table(rows: Iterable[SessionRow]) -> list[str]:

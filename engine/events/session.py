@@ -23,6 +23,17 @@ class SessionOpened(Event, frozen=True, kw_only=True):
     packages: tuple[Exact, ...] = ()
 
 
+class SessionMoved(Event, frozen=True, kw_only=True):
+    """From here on the session works in other directories: a client that loaded it chose them."""
+
+    kind: ClassVar[str] = "session_moved"
+
+    cwd: str
+    directories: tuple[str, ...] = ()
+    python: str = ""
+    packages: tuple[str, ...] = ()
+
+
 class PromptQueued(Event, frozen=True, kw_only=True):
     """A prompt came while a turn was running and waits for its own."""
 
@@ -114,6 +125,7 @@ class TitleChanged(Event, frozen=True, kw_only=True):
 
 SessionEvent = (
     SessionOpened
+    | SessionMoved
     | PromptQueued
     | PromptWithdrawn
     | UsageReported

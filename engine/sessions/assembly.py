@@ -48,8 +48,14 @@ def assemble(
     project: ProjectEnvironment,
     journal: Journal,
     history: Sequence[Event] = (),
+    notes: Sequence[str] = (),
 ) -> SessionParts:
-    """The parts of a session. `history` is what the store holds of it, durable and stamped."""
+    """The parts of a session.
+
+    Args:
+        history: what the store holds of it, durable and stamped.
+        notes: sentences for the user.
+    """
     timeline, policy, view = Timeline(), Policy(), ViewFold()
     log = EventLog(
         surroundings.clock,
@@ -86,5 +92,5 @@ def assemble(
         environments=surroundings.environments,
         models=surroundings.models,
         redactor=surroundings.redactor,
-        note=project.note,
+        notes=tuple(notes),
     )

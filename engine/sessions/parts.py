@@ -21,7 +21,8 @@ from .policy import Policy
 class SessionParts:
     """The log with its folds, what makes it durable, and what statements and turns will be made with.
 
-    `note` is what the user is told about the project's environment at the first prompt, "" where there is nothing.
+    `notes` are sentences that the user is told at the next prompt: what is amiss with its directories or the project's
+    environment.
     `environments` and `models` make the session's own, when they are first needed.
     """
 
@@ -41,4 +42,4 @@ class SessionParts:
     environments: Callable[[], Environment]
     models: Callable[[], Model]
     redactor: Redactor
-    note: str = ""
+    notes: tuple[str, ...] = ()

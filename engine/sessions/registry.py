@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -16,13 +14,14 @@ from anyio.abc import TaskGroup
 
 from ..config.project import find_project_environment
 from ..config.settings import Settings
-from ..errors import InvalidRequestError, SessionNotFoundError
+from ..errors import SessionNotFoundError
 from ..events.session import SessionOpened
 from ..ids import SessionId
 from ..minter import Minter
 from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, Store
 from ..redaction import Redactor
 from .assembly import Surroundings, assemble
+from .directories import additional, alike, check_working_directory, missing, spelled
 from .journal import Journal
 from .session import Session
 
@@ -36,15 +35,16 @@ class Sessions:
         self._tasks = tasks
         self._open: dict[SessionId, Session] = {}
 
-    async def create(self, cwd: str, directories: tuple[str, ...] = ()) -> Session:
-        """A new session in `cwd`, durable when this returns.
+    async def create(self, cwd: str, directories: Sequence[str] = ()) -> Session:
+        """A new session in `cwd`, durable when this returns. An additional directory that is missing is warned of.
 
         Raises:
-            InvalidRequestError: a directory is not absolute or is none.
+            InvalidRequestError: a path is not absolute, or `cwd` is no directory.
             SessionReadOnlyError: the store cannot take it.
         """
-        for directory in (cwd, *directories):
-            _check_directory(directory)
+        cwd = spelled(cwd)
+        directories = additional(directories, cwd)
+        check_working_directory(cwd)
         session_id = self._surroundings.minter.session()
         now = self._surroundings.clock.now()
         self._store.create(
@@ -52,24 +52,33 @@ class Sessions:
         )
         project = find_project_environment(cwd, self._surroundings.environ, self._surroundings.settings.python)
         journal = self._journal(session_id)
-        parts = assemble(self._surroundings, session_id, cwd, directories, project, journal)
+        notes = [*([project.note] if project.note else []), *missing(directories)]
+        parts = assemble(self._surroundings, session_id, cwd, directories, project, journal, notes=notes)
         opened = parts.log.append(
             SessionOpened(cwd=cwd, directories=directories, python=project.python, packages=project.packages)
         )
         await journal.durable(opened)
         return self._begin(Session(parts))
 
-    async def load(self, session_id: SessionId) -> Session:
+    async def load(
+        self, session_id: SessionId, cwd: str | None = None, directories: Sequence[str] | None = None
+    ) -> Session:
         """A session that the store holds, repaired if its last process died.
+
+        Args:
+            session_id: which.
+            cwd: where it goes on, recorded where that is another directory than before; None for where it was.
+            directories: all its additional ones, likewise.
 
         Raises:
             SessionNotFoundError, SessionInUseError.
+            InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
         """
         from .reopening import reopen  # of the prompt stage
 
         journal = self._journal(session_id)
         try:
-            session = await reopen(self._surroundings, session_id, journal)
+            session = await reopen(self._surroundings, session_id, journal, cwd, directories)
         except BaseException:
             self._store.release(session_id)
             raise
@@ -83,10 +92,16 @@ class Sessions:
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
-        """The sessions of the store, the most recently updated first: as `Store.rows`."""
-        return await anyio.to_thread.run_sync(
-            partial(self._store.rows, cwd=cwd, titled=titled, after=after, limit=limit)
-        )
+        """The sessions of the store, the most recently updated first: as `Store.rows`.
+
+        `cwd` is a directory by any of its names: with or without a slash at its end, or through links.
+        """
+
+        def found() -> Sequence[SessionRow]:
+            cwds = None if cwd is None else alike(self._store.directories(), cwd)
+            return self._store.rows(cwds=cwds, titled=titled, after=after, limit=limit)
+
+        return await anyio.to_thread.run_sync(found)
 
     def find(self, session_id: SessionId) -> Session:
         """Raises SessionNotFoundError for one that is not open in this process."""
@@ -157,14 +172,3 @@ def open_sessions(
         redactor=redactor,
     )
     return Sessions(surroundings, tasks)
-
-
-def _check_directory(directory: str) -> None:
-    if not directory.startswith("/"):
-        raise InvalidRequestError(f"cwd and directories must be absolute paths, not {directory!r}")
-    try:
-        is_directory = Path(directory).is_dir()
-    except OSError:
-        is_directory = False
-    if not is_directory:
-        raise InvalidRequestError(f"{directory} is not a directory")

@@ -1,28 +1,78 @@
 """Brings a session back that the store holds: reads its log, puts it together, and makes the log whole again.
 
-Loaded with the prompt stage, because no editor that waits for a new session waits for this. Called by `registry`, which
-has acquired the session for writing.
+Owns where a session goes on that is loaded with other directories than it had: there, which is recorded. Its statements
+run again in the new directory, because the old one may be gone. Loaded with the prompt stage, because no editor that
+waits for a new session waits for this. Called by `registry`, which has acquired the session for writing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import anyio.to_thread
 
-from ..config.project import find_project_environment
+from ..config.project import ProjectEnvironment, find_project_environment
+from ..events.session import SessionMoved
 from ..ids import SessionId
+from ..ports import SessionRow
 from .assembly import Surroundings, assemble
+from .directories import additional, check_working_directory, missing, spelled
 from .journal import Journal
+from .parts import SessionParts
 from .repair import enforce_view, repair
 from .session import Session
 
 
-async def reopen(surroundings: Surroundings, session_id: SessionId, journal: Journal) -> Session:
-    """The session, repaired where its last process died, durable as it is; not served yet."""
+class _Place(NamedTuple):
+    cwd: str
+    directories: tuple[str, ...]
+
+
+async def reopen(
+    surroundings: Surroundings,
+    session_id: SessionId,
+    journal: Journal,
+    cwd: str | None = None,
+    directories: Sequence[str] | None = None,
+) -> Session:
+    """The session, repaired where its last process died, durable as it is; not served yet.
+
+    `cwd` and `directories` are where it goes on; None leaves them as they were.
+
+    Raises:
+        InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
+    """
     row = await anyio.to_thread.run_sync(surroundings.store.row, session_id)
+    place = _place(row, cwd, directories)
     history = await anyio.to_thread.run_sync(surroundings.store.load, session_id)
-    project = find_project_environment(row.cwd, surroundings.environ, surroundings.settings.python)
-    parts = assemble(surroundings, session_id, row.cwd, row.directories, project, journal, history)
-    repaired = [*repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
-    if repaired:
-        await journal.durable(repaired[-1].seq)
+    project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
+    notes = _notes(row, place, project)
+    parts = assemble(surroundings, session_id, place.cwd, place.directories, project, journal, history, notes)
+    appended = [*repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
+    if appended:
+        await journal.durable(appended[-1].seq)
+    if place != _Place(row.cwd, row.directories):
+        await _move(parts, project)
     return Session(parts)
+
+
+def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None) -> _Place:
+    chosen = row.cwd if cwd is None else spelled(cwd)
+    if cwd is not None:
+        advice = "load the session with another cwd" if chosen == spelled(row.cwd) else "choose one that exists"
+        check_working_directory(chosen, advice)
+    return _Place(chosen, row.directories if directories is None else additional(directories, chosen))
+
+
+def _notes(row: SessionRow, place: _Place, project: ProjectEnvironment) -> list[str]:
+    moved = [f"This session was in {row.cwd} and goes on in {place.cwd}."] if place.cwd != spelled(row.cwd) else []
+    amiss = [project.note] if moved and project.note else []
+    return [*moved, *amiss, *missing(place.directories)]
+
+
+async def _move(parts: SessionParts, project: ProjectEnvironment) -> None:
+    event = SessionMoved(cwd=parts.cwd, directories=parts.directories, python=project.python, packages=project.packages)
+    seq = parts.log.append(event)
+    parts.store.move(parts.session_id, parts.cwd, parts.directories)
+    await parts.journal.durable(seq)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from ..errors import StatementWithdrawnError
+from ..errors import SessionBusyError, StatementWithdrawnError
 from ..events import AnyEvent, Event
 from ..events.conversation import Attachment, PromptKind
 from ..events.execution import ExecutionFinished
@@ -22,6 +22,7 @@ from ..ports import Permissions
 from ..timeline.index import Cell
 from ..user_message import Composed, compose
 from ..view import Window
+from .directories import additional, check_working_directory, spelled
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
 from .requests import RequestQueue
@@ -159,6 +160,23 @@ class Session:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
         return await self._turns.tick()
+
+    def would_move(self, cwd: str, directories: Sequence[str]) -> bool:
+        """Whether loading it with these directories would have it go on elsewhere, after it was closed.
+
+        Raises:
+            SessionBusyError: it would, but something runs or waits, which a close would cancel.
+            InvalidRequestError: it would, but a path is not absolute or there is no such working directory.
+        """
+        chosen = spelled(cwd)
+        if (chosen, additional(directories, chosen)) == (spelled(self.cwd), self._parts.directories):
+            return False
+        check_working_directory(chosen)
+        if self._requests.is_busy:
+            raise SessionBusyError(
+                f"session {self.session_id} is busy in {self.cwd}; cancel it or wait before it goes on elsewhere"
+            )
+        return True
 
     def set_mode(self, mode: str) -> None:
         """Also while a turn is running; it counts from the next statement on. Raises InvalidRequestError."""

@@ -88,6 +88,7 @@ class Turns:
             tick=self.tick,
             compact=self._loop.compact,
         )
+        self._notes = parts.notes
         self._cancellation = Cancellation()
         """Of the command or the cell that is carried out; a turn has its own."""
 
@@ -129,23 +130,25 @@ class Turns:
     async def _run(self, ticket: Ticket) -> Stop:
         """Carries out the prompt whose message is on the log, to its RunStop."""
         if self._parts.policy.title is None:
-            self._begin()
+            self._entitle()
+        notes, self._notes = self._notes, ()
+        self._tell(notes)
         attachments = ticket.said.attachments
-        closed = [sentence for sentence in map(unopened, attachments) if sentence is not None]
-        if closed:
-            self._say("\n".join(closed) + "\n\n")
+        self._tell([sentence for sentence in map(unopened, attachments) if sentence is not None])
         return await self._loop.run(
             openings(attachments, self._parts.cwd, self._parts.timeline.names), ticket.said.text
         )
 
-    def _begin(self) -> None:
-        """What happens once in a session, at its first prompt: it gets a title, and the user is told what is amiss."""
+    def _entitle(self) -> None:
+        """Names the session after its first prompt, whose message is on the log."""
         cycle = self.cycles.active
         assert cycle is not None
         self._parts.log.append(TitleChanged(title=cycle.title))
         self._parts.store.retitle(self._parts.session_id, cycle.title)
-        if self._parts.note:
-            self._say(self._parts.note + "\n\n")
+
+    def _tell(self, sentences: Sequence[str]) -> None:
+        if sentences:
+            self._say("\n".join(sentences) + "\n\n")
 
     async def _answer(self, text: str) -> StopCause:
         """Carries out the command whose message is on the log, to its RunStop."""

@@ -8,19 +8,21 @@ Imports nothing of SQLite. Used by each store of the registry.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ..ports import Place, SessionRow
 from .rows import SELECT_ROWS
 
 
-def page_query(cwd: str | None, titled: bool, after: Place | None, limit: int | None) -> tuple[str, tuple[object, ...]]:
+def page_query(
+    cwds: Collection[str] | None, titled: bool, after: Place | None, limit: int | None
+) -> tuple[str, tuple[object, ...]]:
     """The statement that finds the page, for `rows.row_of`, and its values."""
     conditions: list[str] = []
     values: list[object] = []
-    if cwd is not None:
-        conditions.append("cwd = ?")
-        values.append(_stored_path(cwd))
+    if cwds is not None:
+        conditions.append(f"cwd IN ({', '.join('?' * len(cwds))})")
+        values.extend(map(_stored_path, cwds))
     if titled:
         conditions.append("title IS NOT NULL")
     if after is not None:
@@ -32,13 +34,15 @@ def page_query(cwd: str | None, titled: bool, after: Place | None, limit: int | 
 
 
 def page(
-    rows: Iterable[SessionRow], cwd: str | None, titled: bool, after: Place | None, limit: int | None
+    rows: Iterable[SessionRow], cwds: Collection[str] | None, titled: bool, after: Place | None, limit: int | None
 ) -> Sequence[SessionRow]:
     """Those of `rows` that belong to the page, in its order."""
     found = [
         row
         for row in rows
-        if cwd in (None, row.cwd) and not (titled and row.title is None) and (after is None or place_of(row) < after)
+        if (cwds is None or row.cwd in cwds)
+        and not (titled and row.title is None)
+        and (after is None or place_of(row) < after)
     ]
     return heapq.nlargest(len(found) if limit is None else limit, found, key=place_of)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, Collected, CommitListener, Place, SessionRow
 from .blobs import digest_of, names_in, pack, unpack
 from .listing import page
-from .writable import WritableSession, bounded_row, check_title, encoded_items, stamped_row
+from .writable import WritableSession, bounded_row, check_directories, check_title, encoded_items, stamped_row
 
 
 class MemoryStore:
@@ -97,6 +97,16 @@ class MemoryStore:
             else:
                 self._rows[session_id] = replace(self._rows[session_id], title=title)
 
+    def move(self, session_id: SessionId, cwd: str, directories: tuple[str, ...]) -> None:
+        """As in the port. Raises what `retitle` raises."""
+        check_directories((cwd, *directories))
+        with self._mutex:
+            session = self._writable(session_id)
+            if session.unstored is not None:
+                session.unstored = replace(session.unstored, cwd=cwd, directories=directories)
+            else:
+                self._rows[session_id] = replace(self._rows[session_id], cwd=cwd, directories=directories)
+
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         with self._mutex:
             self.row(session_id)
@@ -116,16 +126,18 @@ class MemoryStore:
     def rows(
         self,
         *,
-        cwd: str | None = None,
+        cwds: Collection[str] | None = None,
         titled: bool = False,
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
         with self._mutex:
-            self._check_open()
-            unstored = [session.unstored for session in self._acquired.values() if session.unstored is not None]
-            rows = [*self._rows.values(), *unstored]
-        return page(rows, cwd, titled, after, limit)
+            rows = self._all()
+        return page(rows, cwds, titled, after, limit)
+
+    def directories(self) -> Collection[str]:
+        with self._mutex:
+            return {row.cwd for row in self._all()}
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
         with self._mutex:
@@ -202,6 +214,11 @@ class MemoryStore:
         if session is None:
             raise StoreError(f"session {session_id} is not open for writing here; acquire it first")
         return session
+
+    def _all(self) -> list[SessionRow]:
+        self._check_open()
+        unstored = [session.unstored for session in self._acquired.values() if session.unstored is not None]
+        return [*self._rows.values(), *unstored]
 
     def _check_open(self) -> None:
         if self._closed:

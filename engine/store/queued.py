@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import SessionRow
 from .blobs import pack
-from .rows import INSERT_SESSION, row_values
+from .rows import INSERT_SESSION, directory_values, row_values
 from .writable import WritableSession
 
 if TYPE_CHECKING:  # for start-up: `sqlite` imports this module before the first call that needs a database
     from sqlite3 import Connection
 
 INSERT_EVENT: Final = "INSERT INTO events (session, seq, branch, kind, json) VALUES (?, ?, ?, ?, ?)"
+_UPDATE_DIRECTORIES: Final = "UPDATE sessions SET cwd = ?, directories = ? WHERE session = ?"
 _UPDATE_TITLE: Final = "UPDATE sessions SET title = ? WHERE session = ?"
 UPDATE_SESSION: Final = "UPDATE sessions SET events = ?, updated_at = ?, size = size + ? WHERE session = ?"
 _HAS_BLOB: Final = "SELECT 1 FROM blobs WHERE digest = ?"
@@ -89,6 +90,17 @@ class Retitle:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    session: WritableSession
+    cwd: str
+    directories: tuple[str, ...]
+
+    def write(self, connection: Connection) -> None:
+        values = (*directory_values(self.cwd, self.directories), self.session.session_id)
+        connection.execute(_UPDATE_DIRECTORIES, values)
+
+
+@dataclass(frozen=True, slots=True)
 class Listen:
     """A listener was attached, which may have missed a position."""
 
@@ -106,4 +118,4 @@ class Barrier:
     last: bool = False
 
 
-Change = Create | Append | Retitle | Listen
+Change = Create | Append | Retitle | Move | Listen

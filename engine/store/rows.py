@@ -15,6 +15,7 @@ INSERT_SESSION: Final = (
     "INSERT INTO sessions (session, cwd, directories, title, created_at, updated_at, events, size)"
     " VALUES (?, ?, ?, ?, ?, ?, 0, 0)"
 )
+SELECT_DIRECTORIES: Final = "SELECT DISTINCT cwd FROM sessions"
 SELECT_ROWS: Final = "SELECT session, cwd, directories, title, created_at, updated_at, events, size FROM sessions"
 
 
@@ -29,8 +30,13 @@ def bounded_time(seconds: float) -> float:
 
 def row_values(row: SessionRow) -> tuple[object, ...]:
     """What INSERT_SESSION takes."""
-    cwd, *directories = (path.encode("utf-8", "surrogateescape") for path in (row.cwd, *row.directories))
-    return (row.session_id, cwd, b"\0".join(directories), row.title, row.created_at, row.updated_at)
+    return (row.session_id, *directory_values(row.cwd, row.directories), row.title, row.created_at, row.updated_at)
+
+
+def directory_values(cwd: str, directories: Sequence[str]) -> tuple[bytes, bytes]:
+    """The two columns that hold a session's directories."""
+    first, *others = (path.encode("utf-8", "surrogateescape") for path in (cwd, *directories))
+    return first, b"\0".join(others)
 
 
 def row_of(values: tuple[Any, ...]) -> SessionRow:
@@ -38,8 +44,8 @@ def row_of(values: tuple[Any, ...]) -> SessionRow:
     session_id, cwd, directories, title, created_at, updated_at, events, size = values
     return SessionRow(
         session_id=SessionId(session_id),
-        cwd=_path(cwd),
-        directories=tuple(_path(path) for path in directories.split(b"\0")) if directories else (),
+        cwd=path_of(cwd),
+        directories=tuple(path_of(path) for path in directories.split(b"\0")) if directories else (),
         title=title,
         created_at=created_at,
         updated_at=updated_at,
@@ -62,5 +68,6 @@ def decoded(session_id: SessionId, since: int, found: Sequence[tuple[str]]) -> l
     return events
 
 
-def _path(encoded: bytes) -> str:
+def path_of(encoded: bytes) -> str:
+    """A path as Python writes it."""
     return encoded.decode("utf-8", "surrogateescape")

@@ -23,10 +23,10 @@ from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, Collected, CommitListener, Place, SessionRow
 from .blobs import digest_of, names_in, unpack
 from .listing import page, page_query
-from .queued import Append, Content, Create, Listen, Retitle
-from .rows import SELECT_ROWS, decoded, row_of
+from .queued import Append, Content, Create, Listen, Move, Retitle
+from .rows import SELECT_DIRECTORIES, SELECT_ROWS, decoded, path_of, row_of
 from .schema import MIGRATIONS, Migration
-from .writable import WritableSession, bounded_row, check_title, stamped_row
+from .writable import WritableSession, bounded_row, check_directories, check_title, stamped_row
 
 if TYPE_CHECKING:  # for start-up, as in `_open`
     from .database import Database
@@ -143,6 +143,18 @@ class SqliteStore:
             if session.next_seq:
                 self._parts().writer.put(Retitle(session, title))
 
+    def move(self, session_id: SessionId, cwd: str, directories: tuple[str, ...]) -> None:
+        """As in the port. Raises what `submit` raises, and InvalidRequestError for a path that cannot be kept."""
+        check_directories((cwd, *directories))
+        with self._mutex:
+            session = self._writable(session_id)
+            session.check_writable()
+            unstored = session.unstored  # read once, as in `retitle`
+            if unstored is not None:
+                session.unstored = replace(unstored, cwd=cwd, directories=directories)
+            if session.next_seq:
+                self._parts().writer.put(Move(session, cwd, directories))
+
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         """As in the port. Waits for what this process has submitted to the session; shows what is committed."""
         parts = self._parts()
@@ -168,18 +180,23 @@ class SqliteStore:
     def rows(
         self,
         *,
-        cwd: str | None = None,
+        cwds: Collection[str] | None = None,
         titled: bool = False,
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
         # Unstored ones first, because one that is stored meanwhile must not be missing from both.
         rows = {row.session_id: row for row in self._unstored()}
-        query, values = page_query(cwd, titled, after, limit)
+        query, values = page_query(cwds, titled, after, limit)
         with self._parts().database.reading() as connection:
             found = connection.execute(query, values).fetchall()
         rows.update((row.session_id, row) for row in map(row_of, found))
-        return page(rows.values(), cwd, titled, after, limit)
+        return page(rows.values(), cwds, titled, after, limit)
+
+    def directories(self) -> Collection[str]:
+        unstored = {row.cwd for row in self._unstored()}
+        with self._parts().database.reading() as connection:
+            return unstored | {path_of(cwd) for (cwd,) in connection.execute(SELECT_DIRECTORIES).fetchall()}
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
         with self._parts().database.reading() as connection:

@@ -137,9 +137,14 @@ def bounded_row(row: SessionRow) -> SessionRow:
 def check_row(row: SessionRow) -> None:
     """Raises InvalidRequestError where the id could not name a lock file, or a text in the row is not Unicode."""
     check_id(row.session_id)
-    for path in (row.cwd, *row.directories):
-        _check_text("directory", path, "surrogateescape")
+    check_directories((row.cwd, *row.directories))
     check_title(row.title)
+
+
+def check_directories(paths: Iterable[str]) -> None:
+    """Raises InvalidRequestError for a path that no file system could have given."""
+    for path in paths:
+        _check_text("directory", path, "surrogateescape")
 
 
 def check_id(session_id: SessionId) -> None:

@@ -94,6 +94,7 @@ def test_a_session_that_another_agent_has_open_names_its_process(agent: Agent, t
 def test_a_deleted_session_is_gone_for_everybody_and_twice_is_once(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     kept = agent.new_session(tmp_path)
+    agent.prompt(kept, "let it be listed")
     prompt = agent.begin_prompt(session, "while True: pass")
     agent.until(runs)
     with Agent(tmp_path / "state") as other:

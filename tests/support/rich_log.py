@@ -38,6 +38,7 @@ from engine.events.session import (
     PermissionAsked,
     PromptQueued,
     PromptWithdrawn,
+    SessionMoved,
     SessionOpened,
     TitleChanged,
     UsageReported,
@@ -214,6 +215,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     ToolResult(tool_call_id=_call(50), status="error", text="no match"),
     AgentText(message_id=_message(41), text="Nothing."),
     RunStop(reason="error", cause="error", detail="It broke."),
+    SessionMoved(cwd="/elsewhere"),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from acp_adapter.replies import OpenedSession, SessionPage
-from acp_adapter.requests import ListSessions, NewSession, SessionRef
+from acp_adapter.requests import ListSessions, NewSession, OpenSession, SessionRef
 from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import from_wire, to_wire
 from acp_adapter.wire.v1.options import config_options, mode_state
@@ -43,12 +43,14 @@ def _write_new(reply: OpenedSession) -> Json:
     )
 
 
-def _read_load(params: object) -> SessionRef:
-    return SessionRef(from_wire(LoadSessionRequest, params).session_id)
+def _read_load(params: object) -> OpenSession:
+    request = from_wire(LoadSessionRequest, params)
+    return OpenSession(request.session_id, request.cwd, tuple(request.additional_directories))
 
 
-def _read_resume(params: object) -> SessionRef:
-    return SessionRef(from_wire(ResumeSessionRequest, params).session_id)
+def _read_resume(params: object) -> OpenSession:
+    request = from_wire(ResumeSessionRequest, params)
+    return OpenSession(request.session_id, request.cwd, tuple(request.additional_directories))
 
 
 def _write_loaded(reply: OpenedSession) -> Json:

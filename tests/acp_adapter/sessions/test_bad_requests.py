@@ -43,7 +43,7 @@ async def test_a_directory_that_is_none_is_named(agent: Client) -> None:
     await agent.initialize()
     error = await agent.error("session/new", {"cwd": "/no/such/place", "mcpServers": []})
     assert error["code"] == -32602
-    assert "/no/such/place is not a directory" in error["message"]
+    assert error["message"] == "cwd '/no/such/place' does not exist; choose one that exists"
 
 
 async def test_an_unknown_session_is_resource_not_found(agent: Client) -> None:

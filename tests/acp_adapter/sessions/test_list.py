@@ -9,19 +9,27 @@ from typing import Any
 
 import pytest
 
+from engine import SessionId
 from engine.store.memory import MemoryStore
 from tests.support.memory import Client
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_sessions_are_listed_in_pages_newest_first(agent: Client, tmp_path: Path) -> None:
+async def named(agent: Client, store: MemoryStore, cwd: Path) -> str:
+    """A new session with a title, as after its first prompt."""
+    session = await agent.new_session(cwd)
+    store.retitle(SessionId(session), "named")
+    return session
+
+
+async def test_sessions_are_listed_in_pages_newest_first(agent: Client, store: MemoryStore, tmp_path: Path) -> None:
     await agent.initialize()
     assert await agent.call("session/list", {}) == {"sessions": []}
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    made = [await agent.new_session(there if number % 10 == 0 else here) for number in range(53)]
+    made = [await named(agent, store, there if number % 10 == 0 else here) for number in range(53)]
     first = await agent.call("session/list", {})
     second = await agent.call("session/list", {"cursor": first["nextCursor"]})
     assert [row["sessionId"] for row in first["sessions"] + second["sessions"]] == made[::-1]
@@ -37,15 +45,15 @@ async def test_sessions_are_listed_in_pages_newest_first(agent: Client, tmp_path
 
 
 async def test_a_session_that_comes_or_goes_between_two_pages_neither_hides_nor_repeats_another(
-    agent: Client, tmp_path: Path
+    agent: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     await agent.initialize()
-    made = [await agent.new_session(tmp_path) for _ in range(53)]
+    made = [await named(agent, store, tmp_path) for _ in range(53)]
     first = await agent.call("session/list", {"cwd": str(tmp_path)})
     shown = [row["sessionId"] for row in first["sessions"]]
     for gone in (shown[-1], shown[0], made[0]):
         await agent.call("session/delete", {"sessionId": gone})
-    await agent.new_session(tmp_path)
+    await named(agent, store, tmp_path)
     second = await agent.call("session/list", {"cwd": str(tmp_path), "cursor": first["nextCursor"]})
     assert [row["sessionId"] for row in second["sessions"]] == [made[2], made[1]]
 
@@ -82,7 +90,7 @@ async def test_a_page_asks_the_store_for_no_more_than_it_shows_and_one(
 ) -> None:
     await agent.initialize()
     for _ in range(53):
-        await agent.new_session(tmp_path)
+        await named(agent, store, tmp_path)
     given: list[int] = []
     whole = store.rows
 

@@ -102,16 +102,43 @@ def test_a_listing_in_pages_gives_each_session_once_in_the_order_of_the_whole(st
         store.create(given_row)
     store.submit(SessionId("ses_3"), message(0))
     store.release(SessionId("ses_3"))
-    for cwd, titled in product((None, "/0", "/1", "/nowhere", "/caf\udce9", "/\ud800"), (False, True)):
-        whole = [found for found in store.rows() if cwd in (None, found.cwd) and not (titled and found.title is None)]
+    places = (None, ["/0"], ["/1"], ["/1", "/0", "/2"], [], ["/nowhere"], ["/caf\udce9"], ["/\ud800"])
+    for cwds, titled in product(places, (False, True)):
+        whole = [
+            found
+            for found in store.rows()
+            if (cwds is None or found.cwd in cwds) and not (titled and found.title is None)
+        ]
         for limit in (1, 2, 3, 10):
-            pages = list(store.rows(cwd=cwd, titled=titled, limit=limit))
+            pages = list(store.rows(cwds=cwds, titled=titled, limit=limit))
             last = (pages[-1].updated_at, pages[-1].session_id) if pages else (0.0, "")
-            while page := store.rows(cwd=cwd, titled=titled, after=last, limit=limit):
+            while page := store.rows(cwds=cwds, titled=titled, after=last, limit=limit):
                 assert len(page) <= limit
                 pages += page
                 last = (pages[-1].updated_at, pages[-1].session_id)
             assert pages == whole
+    assert set(store.directories()) == {"/0", "/1"}
+    store.close()
+
+
+def test_a_session_is_moved_to_other_directories_whenever_that_is_asked(store: Store) -> None:
+    store.create(row())
+    store.move(A, "/before", ("/the first", "/event"))
+    store.submit(A, message(0))
+    assert texts(store) == ["hello"]
+    assert (store.row(A).cwd, store.row(A).directories) == ("/before", ("/the first", "/event"))
+    before = store.row(A).updated_at
+    store.move(A, "/tmp/caf\udce9", ())
+    store.release(A)
+    assert (store.row(A).cwd, store.row(A).directories) == ("/tmp/caf\udce9", ())
+    assert store.row(A).updated_at == before
+    with pytest.raises(StoreError, match="acquire it first"):
+        store.move(A, "/not held", ())
+    store.acquire(A, Recorder())
+    for bad in (("/\ud800", ()), ("/", ("/a\0b",))):
+        with pytest.raises(InvalidRequestError):
+            store.move(A, *bad)
+    assert store.row(A).cwd == "/tmp/caf\udce9"
     store.close()
 
 

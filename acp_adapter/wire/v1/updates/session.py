@@ -32,6 +32,7 @@ from engine.events.session import (
     PermissionAsked,
     PromptQueued,
     PromptWithdrawn,
+    SessionMoved,
     SessionOpened,
     TitleChanged,
     UsageReported,
@@ -54,6 +55,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [_restored(event)]
         case (
             SessionOpened()
+            | SessionMoved()
             | PromptQueued()
             | PromptWithdrawn()
             | PermissionAsked()

@@ -1,0 +1,57 @@
+"""Which directories a session works in: checked, and spelled in one way, so that listings find them again.
+
+Owns what a client is told about a directory that is not there: the working directory must be one, an additional one
+that is missing is only warned of, because it may be on a disk that comes later. Links are left as the client wrote
+them. Must not know the store. Called by `registry` and `reopening`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from ..errors import InvalidRequestError
+
+
+def spelled(path: str) -> str:
+    """The absolute path without a slash at its end, doubled slashes and dots.
+
+    Raises:
+        InvalidRequestError: it is not absolute.
+    """
+    if not path.startswith("/"):
+        raise InvalidRequestError(f"cwd and directories must be absolute paths, not {path!r}")
+    return "/" + os.path.normpath(path).lstrip("/")  # because POSIX lets a path keep exactly two slashes in front
+
+
+def check_working_directory(path: str, advice: str = "choose one that exists") -> None:
+    """Raises InvalidRequestError where the path is no directory; the message ends with the advice."""
+    if not _is_directory(path):
+        what = "is not a directory" if os.path.lexists(path) else "does not exist"
+        raise InvalidRequestError(f"cwd {path!r} {what}; {advice}")
+
+
+def additional(paths: Sequence[str], cwd: str) -> tuple[str, ...]:
+    """The additional directories, each once and spelled in one way. Raises InvalidRequestError as `spelled`."""
+    return tuple(path for path in dict.fromkeys(map(spelled, paths)) if path != cwd)
+
+
+def missing(paths: Sequence[str]) -> list[str]:
+    """One sentence for each additional directory that is not there."""
+    return [f"The additional directory {path} is not there." for path in paths if not _is_directory(path)]
+
+
+def alike(known: Iterable[str], cwd: str) -> list[str]:
+    """Those of the directories that are `cwd`, by whatever path: an editor may know a project by a link to it.
+
+    Asks the file system about every part of each path, so not to be called on the event loop.
+    """
+    wanted = os.path.realpath(cwd)
+    return [path for path in known if os.path.realpath(path) == wanted]
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return os.path.isdir(path)
+    except (OSError, ValueError):
+        return False
