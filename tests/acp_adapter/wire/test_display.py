@@ -60,7 +60,7 @@ async def test_an_error_says_what_was_wrong_without_the_secret_in_it(tmp_path: P
     async with in_memory(tmp_path, environ={"A_TOKEN": SECRET}) as client:
         await client.initialize()
         error = await client.error("session/new", {"cwd": f"/{SECRET}", "mcpServers": []})
-        assert error["message"] == "/*** is not a directory"
+        assert error["message"] == "cwd '/***' does not exist; choose one that exists"
 
 
 @pytest.mark.anyio

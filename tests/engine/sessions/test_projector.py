@@ -110,7 +110,7 @@ class LookedAtView(View):
 
 async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None:
     view, environment = LookedAtView(), HollowEnvironment()
-    projector, tokens = Projector(view, "/", 100_000), 0
+    projector, tokens = Projector(view, "/", 100_000, Redactor(())), 0
     for seq in range(200):
         view.append(message(seq))
         tokens += len("hello") // 4 + MESSAGE_OVERHEAD
@@ -123,7 +123,7 @@ async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None
 
 async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_twice() -> None:
     view, environment = View(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000)
+    projector = Projector(view, "/", 100_000, Redactor(()))
     call = ToolCall(seq=Seq(1), event_id=EventId("e1"), at=1.0, tool_call_id=ToolCallId("c"), tool="python")
     result = ToolResult(
         seq=Seq(5), event_id=EventId("e5"), at=1.0, tool_call_id=ToolCallId("d"), status="ok", text="lost"
@@ -133,5 +133,5 @@ async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_t
         view.append(event)
         projection = await projector.project(environment)
         assert len(projection.prompt.messages) == messages
-        alone = await Projector(view, "/", 100_000).project(environment)
+        alone = await Projector(view, "/", 100_000, Redactor(())).project(environment)
         assert projection.message_tokens == alone.message_tokens
