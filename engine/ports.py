@@ -8,10 +8,11 @@ length, because whoever implements a port reads its neighbours.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct, field
 
+from .cutting import cut_line
 from .events import Event
 from .events.session import PermissionOutcome
 from .execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
@@ -61,10 +62,14 @@ class Files(Protocol):
 # --- the store -------------------------------------------------------------------------------------------------------
 
 
+_ID_CHARS: Final = 80
+
+
 class SessionRow(Struct, frozen=True, kw_only=True):
     """A session as a listing shows it. Times are seconds since the epoch.
 
-    `size` is in bytes: its events as JSON, and the contents they name as the store packs them.
+    `size` is in bytes: its events as JSON, and the contents they name as the store packs them. `damage` names what of
+    the row the store could not read; what stands in its place is empty, or as near to it as can be.
     """
 
     session_id: SessionId
@@ -75,6 +80,18 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     updated_at: float = 0.0
     events: int = 0
     size: int = 0
+    damage: tuple[str, ...] = ()
+
+    @property
+    def complaint(self) -> str | None:
+        """One sentence on `damage` that says what to do; None where there is none."""
+        if not self.damage:
+            return None
+        named, lost = cut_line(self.session_id, _ID_CHARS), " and ".join(self.damage)
+        return (
+            f"session {named} is damaged, its {lost} cannot be read:"
+            " restore the store from a copy, or keep what is left with `rewindow export` and delete the session"
+        )
 
 
 Place = tuple[float, str]

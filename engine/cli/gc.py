@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from pathlib import Path
 from typing import Final
 
 import typer
@@ -34,7 +34,7 @@ def gc(
     limit = time.time() - seconds_of(older_than)
     with store() as opened:
         if dry_run:
-            in_use = owners(str(Path(settings().state_dir, DATABASE).resolve()))
+            in_use = owners(os.path.realpath(settings().state_dir / DATABASE))
             old = [row for row in opened.rows() if row.updated_at < limit and row.session_id not in in_use]
             for row in old:
                 typer.echo(f"would delete {row.session_id}")

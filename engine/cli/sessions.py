@@ -11,13 +11,16 @@ from typing import Final
 
 import typer
 
+from ..cutting import cut_line
 from ..ports import SessionRow
 from ..sessions.directories import alike
 from ..terminal.columns import aligned
 from ..terminal.opened import store
-from ..terminal.printing import shown, size
+from ..terminal.printing import shown, size, visible
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "directory", "title")
+_CELL_CHARS: Final = 200
+"""What a cell shows at most, because each is as wide as the longest of its column."""
 _YIELDING: Final = (5, 4)
 """The columns that become narrower where a terminal has no room: first the title, then the directory."""
 
@@ -38,6 +41,9 @@ def sessions(
         typer.echo(f"No sessions in {shown(cwd)}.")
     else:
         typer.echo("No sessions yet. Configure the command `rewindow-acp` in your editor and prompt it.")
+    for row in rows:
+        if row.complaint:
+            typer.echo(f"rewindow: {visible(row.complaint)}", err=True)
 
 
 def _table(rows: Iterable[SessionRow]) -> list[str]:
@@ -47,7 +53,9 @@ def _table(rows: Iterable[SessionRow]) -> list[str]:
 
 def _cells(row: SessionRow) -> tuple[str, ...]:
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated_at))
-    return (row.session_id, used, f"{row.events:,}", size(row.size), shown(row.cwd), shown(row.title or ""))
+    texts = (cut_line(shown(text), _CELL_CHARS) for text in (row.session_id, row.cwd, row.title or ""))
+    session, directory, title = texts
+    return (session, used, f"{row.events:,}", size(row.size), directory, title)
 
 
 def _json(row: SessionRow) -> str:

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Final
 
-from ..errors import SessionNotFoundError, StoreError
+from ..errors import StoreError
 from ..events import Event
 from ..events.codec import encode
 from ..ids import BlobDigest, SessionId
@@ -61,11 +61,21 @@ def _header(row: SessionRow) -> bytes:
 
 def _events(store: Store, row: SessionRow) -> Iterator[Event]:
     # Up to where the row ended, because another process may go on writing.
-    for since in range(0, row.events, _PAGE):
-        page = store.load(row.session_id, since, min(_PAGE, row.events - since))
+    due = 0
+    while due < row.events:
+        page = store.load(row.session_id, due, min(_PAGE, row.events - due))
+        for event in page:
+            if event.seq != due:
+                raise _missing(row.session_id, due)
+            yield event
+            due += 1
         if not page:
-            raise SessionNotFoundError(row.session_id)
-        yield from page
+            store.row(row.session_id)  # which says so where it was deleted meanwhile
+            raise _missing(row.session_id, due)
+
+
+def _missing(session_id: SessionId, due: int) -> StoreError:
+    return StoreError(f"event {due} of session {session_id} is missing; restore the store from a copy")
 
 
 def _blob(store: Store, digest: BlobDigest) -> bytes:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import anyio.to_thread
 
 from ..config.project import ProjectEnvironment, find_project_environment
+from ..errors import StoreError
 from ..events.session import SessionMoved
 from ..ids import SessionId
 from ..ports import SessionRow
@@ -46,6 +47,9 @@ async def reopen(
     row = await anyio.to_thread.run_sync(surroundings.store.row, session_id)
     place = _place(row, cwd, directories)
     history = await anyio.to_thread.run_sync(surroundings.store.load, session_id)
+    gap = next((position for position, event in enumerate(history) if event.seq != position), None)
+    if gap is not None:
+        raise StoreError(f"event {gap} of session {session_id} is missing; restore the store from a copy")
     project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
     notes = _notes(row, place, project)
     parts = assemble(surroundings, session_id, place.cwd, place.directories, project, journal, history, notes)

@@ -36,6 +36,7 @@ _REASONS: Final = (
     (sqlite3.SQLITE_CORRUPT, "it is damaged; restore it from a copy"),
     (sqlite3.SQLITE_NOTADB, "it is not a database; move it away or choose another path"),
     (sqlite3.SQLITE_IOERR, "the disk failed or a size limit was hit; check the disk and the limits"),
+    (sqlite3.SQLITE_ERROR, "its tables are not as they should be; restore it from a copy or move it away"),
     (sqlite3.SQLITE_TOOBIG, "one event or blob is larger than SQLite can keep; split it"),
 )
 
@@ -110,6 +111,7 @@ class Database:
             uri=self._uri is not None,
         )
         try:
+            connection.text_factory = _text
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
@@ -150,6 +152,8 @@ class Database:
     def check_version(self, connection: sqlite3.Connection) -> int:
         """The version of the file. Raises StoreTooNewError where a later program has migrated it."""
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found < 0:
+            raise StoreError(f"{printable(self.path)} is damaged, its version is {found}; restore it from a copy")
         if found > len(self._migrations):
             raise StoreTooNewError(printable(self.path), found, len(self._migrations))
         return found
@@ -232,6 +236,11 @@ class Database:
                 f"cannot back up {printable(self.path)} before its migration: {error.strerror}; free some space or"
                 " make its directory writable"
             ) from error
+
+
+def _text(data: bytes) -> str:
+    # Because a text that is no UTF-8 must not make every other row of an answer unreadable.
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _is_new(connection: sqlite3.Connection) -> bool:

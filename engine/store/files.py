@@ -6,6 +6,7 @@ Used for the store's database, its backups and its lock files.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from typing import Final
@@ -41,7 +42,7 @@ def make_private(path: str) -> None:
     except FileExistsError:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            raise
+            raise OSError(errno.EEXIST, "there is something that is no file") from None
         if stat.S_IMODE(mode) & ~_FILE_MODE:
             with contextlib.suppress(PermissionError):  # because the file may be somebody else's
                 os.chmod(path, _FILE_MODE)

@@ -15,22 +15,35 @@ from .database import explain, printable
 
 _STEPS: Final = 10_000
 """Instructions of SQLite's machine between two looks at the clock; well under a millisecond."""
+_MISCOUNTED: Final = (
+    "SELECT session, said, there FROM (SELECT session, events AS said,"
+    " (SELECT count(*) FROM events WHERE events.session = sessions.session) AS there FROM sessions)"
+    " WHERE said IS NOT there LIMIT 10"
+)
 _MODES: Final = ((Path.is_dir, 0o700), (Path.is_file, 0o600))
 
 
 def faults(path: Path, seconds: float) -> list[str] | None:
-    """What `PRAGMA quick_check` finds, at most ten lines; None where it did not end within `seconds`.
+    """What `PRAGMA quick_check` finds, else which sessions have more or fewer events than they say: at most ten lines.
 
-    A database that cannot be read at all is one fault.
+    A database that cannot be read at all is one fault. None where it did not end within `seconds`.
     """
+    if not path.is_file():  # because opening a pipe would wait for ever
+        return [f"{printable(str(path))}: it is no regular file; move it away"]
     deadline = time.monotonic() + seconds
     try:
         with closing(sqlite3.connect(f"file:{_escaped(path)}?mode=ro", uri=True, timeout=seconds)) as connection:
             connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
             found = [str(line) for (line,) in connection.execute("PRAGMA quick_check(10)")]
+            if found != ["ok"]:
+                return found
+            connection.text_factory = _readable
+            return [
+                f"session {session}: its row says {said} events, {there} are there; restore the store from a copy"
+                for session, said, there in connection.execute(_MISCOUNTED)
+            ]
     except sqlite3.Error as error:
         return None if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT else [explain(str(path), error)]
-    return [] if found == ["ok"] else found
 
 
 def open_to_others(*paths: Path) -> list[str]:
@@ -41,6 +54,10 @@ def open_to_others(*paths: Path) -> list[str]:
             if is_kind(path) and stat.S_IMODE(path.stat().st_mode) & ~mode:
                 commands.append(f"chmod {mode:o} {shlex.quote(printable(str(path)))}")
     return commands
+
+
+def _readable(text: bytes) -> str:
+    return text.decode("utf-8", "backslashreplace")
 
 
 def _escaped(path: Path) -> str:

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Collection, Iterable, Sequence
 
 from ..ports import Place, SessionRow
-from .rows import SELECT_ROWS
+from .rows import SELECT_ROWS, TIME_OF_USE
 
 
 def page_query(
@@ -26,11 +26,11 @@ def page_query(
     if titled:
         conditions.append("title IS NOT NULL")
     if after is not None:
-        conditions.append("(updated_at, session) < (?, ?)")
+        conditions.append(f"({TIME_OF_USE}, session) < (?, ?)")
         values.extend(after)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     values.append(-1 if limit is None else limit)
-    return f"{SELECT_ROWS}{where} ORDER BY updated_at DESC, session DESC LIMIT ?", tuple(values)
+    return f"{SELECT_ROWS}{where} ORDER BY {TIME_OF_USE} DESC, session DESC LIMIT ?", tuple(values)
 
 
 def page(

@@ -10,14 +10,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from ..errors import SessionInUseError, StoreError
 from ..ids import SessionId
+from .blobs import digest_of
 from .files import make_directory
 
+_NAME: Final = re.compile("[A-Za-z0-9_-]{1,128}")
+"""Ids that name a file."""
 _OPEN: Final[set[int]] = set()
 """Descriptors of all locks that this process has, for the fork hook."""
 
@@ -140,11 +144,13 @@ class SessionLocks:
         return True
 
     def _path(self, session_id: SessionId) -> str:
-        return os.path.join(self._directory, f"{self._prefix}.{session_id}.lock")
+        # A damaged row may have an id that leads elsewhere, or is too long for a file.
+        name = session_id if _NAME.fullmatch(session_id) else digest_of(session_id.encode())
+        return os.path.join(self._directory, f"{self._prefix}.{name}.lock")
 
     def _locked(self, path: str, session_id: SessionId) -> int:
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
             _OPEN.add(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,11 +192,13 @@ def _directory(database: str) -> str:
 
 def _recorded(path: str) -> int | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:  # it is gone, or is no file of ours
         return None
     try:
         return _owner(descriptor)
+    except OSError:  # no file of ours, a pipe or a directory
+        return None
     finally:
         os.close(descriptor)
 

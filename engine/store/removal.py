@@ -9,7 +9,6 @@ of the first version needs it once, because it was made without incremental vacu
 from __future__ import annotations
 
 import contextlib
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -17,6 +16,7 @@ from typing import Final
 from ..ids import SessionId
 from ..ports import SessionRow
 from .database import Database, retry_while_busy
+from .rows import TIME_OF_USE
 
 _STEP_PAGES: Final = 500
 """Pages that one transaction gives back: 2 MB in some 80 ms. Larger steps are no faster on the whole."""
@@ -25,8 +25,9 @@ _FEW_PAGES: Final = 50_000
 _BATCH_SESSIONS: Final = 200
 """Locks that are held at once. A commit for so many is a small part of what deleting them takes."""
 _BATCH_EVENTS: Final = 10_000
-_NAMED: Final = "SELECT digest FROM refs WHERE session = ?"
-_DELETE_SESSION: Final = "DELETE FROM sessions WHERE session = ? AND updated_at < ?"
+_NAMED: Final = "SELECT CAST(digest AS BLOB) FROM refs WHERE session = ?"
+_DELETE_SESSION: Final = "DELETE FROM sessions WHERE session = ?1"
+_OLD_ENOUGH: Final = f"(?2 IS NULL OR {TIME_OF_USE} < ?2)"
 _DELETE_UNNAMED: Final = "DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM refs WHERE refs.digest = blobs.digest)"
 
 
@@ -48,16 +49,16 @@ def batches(rows: Iterable[SessionRow]) -> Iterator[list[SessionId]]:
         yield batch
 
 
-def delete_session(connection: sqlite3.Connection, session_id: SessionId, older_than: float = math.inf) -> bool:
+def delete_session(connection: sqlite3.Connection, session_id: SessionId, older_than: float | None = None) -> bool:
     """Inside a transaction: the row, which takes events and references with it, and what only they named.
 
     Returns:
         False where there is no such session, or it was updated at `older_than` (seconds since the epoch) or later.
     """
     named = connection.execute(_NAMED, (session_id,)).fetchall()
-    if not connection.execute(_DELETE_SESSION, (session_id, older_than)).rowcount:
+    if not connection.execute(f"{_DELETE_SESSION} AND {_OLD_ENOUGH}", (session_id, older_than)).rowcount:
         return False
-    connection.executemany(f"{_DELETE_UNNAMED} AND digest = ?", named)
+    connection.executemany(f"{_DELETE_UNNAMED} AND digest = CAST(? AS TEXT)", named)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from ..events import Event
 from ..events.codec import UndecodableEventError, decode
 from ..ids import SessionId
 from ..ports import SessionRow
+from ..text import valid_text
 
 INSERT_SESSION: Final = (
     "INSERT INTO sessions (session, cwd, directories, title, created_at, updated_at, events, size)"
@@ -17,10 +19,12 @@ INSERT_SESSION: Final = (
 )
 SELECT_DIRECTORIES: Final = "SELECT DISTINCT cwd FROM sessions"
 SELECT_ROWS: Final = "SELECT session, cwd, directories, title, created_at, updated_at, events, size FROM sessions"
-
-
 LATEST_TIME: Final = 253_402_300_799.0
 """Seconds since the Unix epoch to the end of the year 9999, after which no calendar writes a date."""
+TIME_OF_USE: Final = (
+    f"(CASE WHEN typeof(updated_at) IN ('real', 'integer') THEN min(max(updated_at, 0.0), {LATEST_TIME}) ELSE 0.0 END)"
+)
+"""The column `updated_at` as `row_of` reads it, for what SQL compares."""
 
 
 def bounded_time(seconds: float) -> float:
@@ -40,21 +44,72 @@ def directory_values(cwd: str, directories: Sequence[str]) -> tuple[bytes, bytes
 
 
 def row_of(values: tuple[Any, ...]) -> SessionRow:
-    """The row that SELECT_ROWS found."""
+    """The row that SELECT_ROWS found, whatever it holds: one that is damaged must not hide the others.
+
+    A database says of no column what it holds, and pages and disks fail. What cannot be read is named in `damage`.
+    """
+    read = _Reader()
     session_id, cwd, directories, title, created_at, updated_at, events, size = values
     return SessionRow(
-        session_id=SessionId(session_id),
-        cwd=path_of(cwd),
-        directories=tuple(path_of(path) for path in directories.split(b"\0")) if directories else (),
-        title=title,
-        created_at=created_at,
-        updated_at=updated_at,
-        events=events,
-        size=size,
+        session_id=SessionId(read.text("id", session_id) or ""),
+        cwd=read.path("directory", cwd),
+        directories=read.paths("further directories", directories),
+        title=read.text("title", title),
+        created_at=read.time("time of creation", created_at),
+        updated_at=read.time("time of use", updated_at),
+        events=read.count("number of events", events),
+        size=read.count("size", size),
+        damage=tuple(read.damage),
     )
 
 
-def decoded(session_id: SessionId, since: int, found: Sequence[tuple[str]]) -> list[Event]:
+def path_of(value: object) -> str | None:
+    """The directory that a column holds; None where it holds something else."""
+    found = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+    return found if isinstance(found, str) and found.startswith("/") and "\0" not in found else None
+
+
+class _Reader:
+    """Reads the columns of one row; `damage` names those that hold something else."""
+
+    def __init__(self) -> None:
+        self.damage: list[str] = []
+
+    def text(self, name: str, value: object) -> str | None:
+        if value is None or (isinstance(value, str) and valid_text(value) is value):
+            return value
+        self.damage.append(name)
+        if isinstance(value, str):  # as `database` decodes it: bytes that are no UTF-8 are lone surrogates
+            value = value.encode("utf-8", "surrogateescape")
+        return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+    def path(self, name: str, value: object) -> str:
+        found = path_of(value)
+        if found is None:
+            self.damage.append(name)
+        return found or ""
+
+    def paths(self, name: str, value: object) -> tuple[str, ...]:
+        if value == b"":
+            return ()
+        parts: Sequence[object] = value.split(b"\0") if isinstance(value, bytes) else [value]
+        found = tuple(self.path(name, part) for part in parts)
+        return found if all(found) else ()
+
+    def time(self, name: str, value: object) -> float:
+        if isinstance(value, (int, float)) and bounded_time(value) == value:
+            return float(value)
+        self.damage.append(name)
+        return bounded_time(value) if isinstance(value, (int, float)) else 0.0
+
+    def count(self, name: str, value: object) -> int:
+        if isinstance(value, (int, float)) and 0 <= value < math.inf and int(value) == value:
+            return int(value)
+        self.damage.append(name)
+        return 0
+
+
+def decoded(session_id: SessionId, since: int, found: Sequence[tuple[bytes]]) -> list[Event]:
     """The events whose JSON was found from position `since` on. Raises StoreError for one that cannot be read."""
     events: list[Event] = []
     try:
@@ -66,8 +121,3 @@ def decoded(session_id: SessionId, since: int, found: Sequence[tuple[str]]) -> l
             " restore the store from a copy"
         ) from error
     return events
-
-
-def path_of(encoded: bytes) -> str:
-    """A path as Python writes it."""
-    return encoded.decode("utf-8", "surrogateescape")

@@ -21,6 +21,7 @@ from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundErro
 from ..events import Event
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, Collected, CommitListener, Place, SessionRow
+from ..text import valid_text
 from .blobs import digest_of, names_in, unpack
 from .listing import page, page_query
 from .queued import Append, Content, Create, Listen, Move, Retitle
@@ -33,9 +34,10 @@ if TYPE_CHECKING:  # for start-up, as in `_open`
     from .locks import SessionLocks
     from .writer import Writer
 
-_SELECT_EVENTS: Final = "SELECT json FROM events WHERE session = ? AND seq >= ? ORDER BY seq LIMIT ?"
-_SELECT_NAMED: Final = "SELECT digest FROM refs WHERE session = ?"
-_SELECT_BLOB: Final = "SELECT data FROM blobs WHERE digest = ?"
+_SELECT_EVENTS: Final = "SELECT CAST(json AS BLOB) FROM events WHERE session = ? AND seq >= ? ORDER BY seq LIMIT ?"
+_SELECT_LAST: Final = "SELECT max(seq) FROM events WHERE session = ?"
+_SELECT_NAMED: Final = "SELECT CAST(digest AS BLOB) FROM refs WHERE session = ?"
+_SELECT_BLOB: Final = "SELECT CAST(data AS BLOB) FROM blobs WHERE digest = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,8 @@ class SqliteStore:
             with self._locked(parts, session_id) as row:
                 if row is None:
                     raise SessionNotFoundError(session_id)
-            last = Seq(row.events - 1)
-            self._acquired[session_id] = WritableSession(session_id, row.events, last, last, committed)
+                last = self._last(row)
+            self._acquired[session_id] = WritableSession(session_id, last + 1, last, last, committed)
 
     def release(self, session_id: SessionId) -> None:
         """As in the port; does nothing for a session that is not acquired. Not to be called by a commit listener."""
@@ -163,7 +165,7 @@ class SqliteStore:
             parts.writer.drain()
         with parts.database.reading() as connection:
             values = (session_id, since, -1 if limit is None else limit)
-            found: list[tuple[str]] = connection.execute(_SELECT_EVENTS, values).fetchall()
+            found: list[tuple[bytes]] = connection.execute(_SELECT_EVENTS, values).fetchall()
         if not found:
             self.row(session_id)
         return decoded(session_id, since, found)
@@ -196,12 +198,13 @@ class SqliteStore:
     def directories(self) -> Collection[str]:
         unstored = {row.cwd for row in self._unstored()}
         with self._parts().database.reading() as connection:
-            return unstored | {path_of(cwd) for (cwd,) in connection.execute(SELECT_DIRECTORIES).fetchall()}
+            stored = [path_of(cwd) for (cwd,) in connection.execute(SELECT_DIRECTORIES).fetchall()]
+        return unstored.union(filter(None, stored))
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
         with self._parts().database.reading() as connection:
             found = connection.execute(_SELECT_NAMED, (session_id,)).fetchall()
-        return frozenset(BlobDigest(name) for (name,) in found)
+        return frozenset(BlobDigest(name.decode("ascii", "replace")) for (name,) in found)
 
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
         """As in the port. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
@@ -340,7 +343,17 @@ class SqliteStore:
             parts.locks.release(session_id)
             raise
 
+    def _last(self, row: SessionRow) -> Seq:
+        # Asked of the events, because a row that is damaged must not keep its session from going on; nor must a damaged
+        # index of the events keep one from being opened that can be read.
+        found: object = None
+        with contextlib.suppress(StoreError), self._parts().database.reading() as connection:
+            found = connection.execute(_SELECT_LAST, (row.session_id,)).fetchone()[0]
+        return Seq(found if isinstance(found, int) else row.events - 1)
+
     def _stored(self, session_id: SessionId) -> SessionRow | None:
+        if valid_text(session_id) is not session_id:  # because a client may ask for anything
+            return None
         with self._parts().database.reading() as connection:
             found = connection.execute(f"{SELECT_ROWS} WHERE session = ?", (session_id,)).fetchone()
         return None if found is None else row_of(found)

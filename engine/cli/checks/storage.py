@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -47,7 +48,8 @@ def sessions() -> Iterable[Finding]:
     with store() as opened:
         rows = opened.rows()
     taken = sum(path.stat().st_size for path in settings().state_dir.rglob("*") if path.is_file())
-    return [Finding("ok", f"{len(rows):,} sessions, {size(taken)} in {shown(str(settings().state_dir))}")]
+    found = [Finding("failed", row.complaint) for row in rows if row.complaint]
+    return [*found, Finding("ok", f"{len(rows):,} sessions, {size(taken)} in {shown(str(settings().state_dir))}")]
 
 
 def integrity() -> Iterable[Finding]:
@@ -69,4 +71,4 @@ def in_use() -> Iterable[Finding]:
 
 
 def _database() -> Path:
-    return Path(settings().state_dir, DATABASE).resolve()
+    return Path(os.path.realpath(settings().state_dir / DATABASE))
