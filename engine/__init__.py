@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .config.settings import Settings as Settings
     from .config.settings import load_settings as load_settings
     from .cutting import cut_line as cut_line
+    from .cutting import cut_middle as cut_middle
     from .cycles import CycleSummary as CycleSummary
     from .environment.hardening import harden_process as harden_process
     from .environment.zygote import Zygote as Zygote
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .ids import SessionId as SessionId
     from .ids import StatementId as StatementId
     from .ids import ToolCallId as ToolCallId
+    from .ports import ASKED_CHARS as ASKED_CHARS
     from .ports import Clock as Clock
     from .ports import EffectAnswer as EffectAnswer
     from .ports import EffectHandler as EffectHandler
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ASKED_CHARS",
     "COMMANDS",
     "MODES",
     "OPTIONS",
@@ -160,6 +163,7 @@ __all__ = [
     "Zygote",
     "blocks_of",
     "cut_line",
+    "cut_middle",
     "harden_process",
     "is_long_text",
     "load_settings",
@@ -170,7 +174,7 @@ __all__ = [
 
 _MODULES: Final = {
     "config.settings": "SETTINGS Settings load_settings",
-    "cutting": "cut_line",
+    "cutting": "cut_line cut_middle",
     "cycles": "CycleSummary",
     "environment.hardening": "harden_process",
     "environment.zygote": "Zygote",
@@ -178,8 +182,8 @@ _MODULES: Final = {
     "host": "Host",
     "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
     "ports": (
-        "Clock EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec HandleRow Limits "
-        "Model ModelError ModelSignal OutputSink PastExecution PermissionAnswer PermissionQuestion "
+        "ASKED_CHARS Clock EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec HandleRow "
+        "Limits Model ModelError ModelSignal OutputSink PastExecution PermissionAnswer PermissionQuestion "
         "Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),

@@ -390,11 +390,17 @@ class Environment(Protocol):
 # --- permissions -----------------------------------------------------------------------------------------------------
 
 
+ASKED_CHARS: Final = 1_000_000
+"""The longest statement that a user is asked about; one of that length can be shown whole in one message."""
+
+
 class PermissionQuestion(Struct, frozen=True, kw_only=True):
-    """May this be done? `seq` is the event that announced the call; whoever asks shows everything up to it first."""
+    """May this statement run? Whoever asks shows all of `source`, which has at most `ASKED_CHARS` characters.
+
+    `seq` is the event that announced the call; whoever asks shows everything up to it first.
+    """
 
     tool_call_id: ToolCallId
-    title: str
     source: str
     seq: Seq
 

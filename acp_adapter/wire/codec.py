@@ -39,7 +39,7 @@ class UpdateWriter(Protocol):
         """A piece of a message."""
         ...
 
-    def output_update(self, call: ToolCallId, text: str) -> Json:
+    def output_update(self, call: ToolCallId, text: str, shown: Shown) -> Json:
         """What a running statement has printed lately."""
         ...
 

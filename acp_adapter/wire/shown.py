@@ -1,6 +1,6 @@
 """What an editor has been shown that later updates refer to: the state between two events of one session.
 
-A frozen value without behaviour, the same for every version of the protocol. The functions that translate an event
+A frozen value, the same for every version of the protocol. The functions that translate an event
 take one and give the next.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from engine import StatementId, ToolCallId
 from engine.events.conversation import ToolCall
@@ -22,17 +23,29 @@ class FileCall(Struct, frozen=True):
     delta: str
 
 
+class BegunStatement(Struct, frozen=True):
+    """A statement that has not ended: its call, and its source, but for one that the user has typed."""
+
+    call: ToolCallId
+    source: str | None
+
+
 class Shown(Struct, frozen=True, kw_only=True):
     """`Shown()` is right for a new session and for one that is resumed: nothing is under way in either.
 
-    `calls` are the tool calls of statements that have not ended; `unannounced` are calls that nothing was said of,
+    `statements` are those that have not ended; `unannounced` are calls that nothing was said of,
     because a statement or a result is still to come; `condensing` is the call that shows the condensation under way.
     """
 
-    calls: Mapping[StatementId, ToolCallId] = field(default_factory=dict[StatementId, ToolCallId])
+    statements: Mapping[StatementId, BegunStatement] = field(default_factory=dict[StatementId, BegunStatement])
     unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
     file_call: FileCall | None = None
     condensing: str | None = None
+
+    def without(self, ended: StatementId) -> Shown:
+        """The same after a statement's end."""
+        statements = {other: begun for other, begun in self.statements.items() if other != ended}
+        return replace(self, statements=statements)
 
 
 NOTHING_SHOWN: Final = Shown()

@@ -88,7 +88,10 @@ class AgentReasoning(Event, frozen=True, kw_only=True):
 
 
 class ToolCall(Event, frozen=True, kw_only=True):
-    """A call the model made (`parent_id` None), or one that a statement made through a helper."""
+    """A call the model made (`parent_id` None), or one that a statement made through a helper.
+
+    `typed`: the user wrote the statement, and the model passed it on.
+    """
 
     kind: ClassVar[str] = "tool_call"
 
@@ -97,6 +100,7 @@ class ToolCall(Event, frozen=True, kw_only=True):
     arguments: dict[str, object] = field(default_factory=dict[str, object])
     llm_response_id: LlmResponseId | None = None
     thinking: tuple[ThinkingBlock, ...] = ()
+    typed: bool = False
     parent_id: ToolCallId | None = None
 
 

@@ -16,7 +16,7 @@ from ..execution import (
     StatementKind,
 )
 from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
-from ..text import Exact, title
+from ..text import Exact
 from .base import Event
 
 
@@ -42,11 +42,6 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         return f"<statement {self.index}>"
-
-    @property
-    def title(self) -> str:
-        """`text.title` of the source."""
-        return title(self.source, "(empty)")
 
 
 class ExecutionStarted(Event, frozen=True, kw_only=True):

@@ -49,6 +49,7 @@ from ..events.session import (
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import (
+    ASKED_CHARS,
     Clock,
     ContextTooLongError,
     Model,
@@ -246,16 +247,19 @@ class AgentLoop:
         call = effect.tool_call_id
         announced = self._statements.announce(effect.source, call)
         allowed = self._policy.decided(STATEMENTS)
+        reason = "The user rejected this statement."
+        if allowed is None and len(effect.source) > ASKED_CHARS:
+            # What cannot be shown whole cannot be decided about.
+            allowed, reason = False, _too_long(effect.source)
         if allowed is None:
             seq = self._log.append(PermissionAsked(tool_call_id=call, scope=STATEMENTS))
             # As it is on the log: a question is shown, and what runs is the effect's own source.
-            question = PermissionQuestion(tool_call_id=call, title=announced.title, source=announced.source, seq=seq)
-            outcome = await self._outcome(question)
+            outcome = await self._outcome(PermissionQuestion(tool_call_id=call, source=announced.source, seq=seq))
             if outcome == "cancelled":
                 return t.Dismissed()
             allowed = outcome == "allowed"
         if not allowed:
-            self._log.append(ToolResult(tool_call_id=call, status="rejected", text="The user rejected this statement."))
+            self._log.append(ToolResult(tool_call_id=call, status="rejected", text=reason))
         return t.Answered(allowed)
 
     async def _outcome(self, question: PermissionQuestion) -> PermissionOutcome:
@@ -274,3 +278,10 @@ class AgentLoop:
                 )
             )
         return answer.outcome
+
+
+def _too_long(source: str) -> str:
+    return (
+        f"This statement was not run: it has {len(source):,} characters, and the user, who decides about it, "
+        f"can be shown at most {ASKED_CHARS:,}. Split it up."
+    )

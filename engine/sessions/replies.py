@@ -104,20 +104,21 @@ class ReplyRecorder:
     def _call(self, asked: StatementAsked) -> ToolCallId:
         call = ToolCallId(asked.tool_call_id) if asked.tool_call_id else self._minter.tool_call()
         try:
-            self._append_call(call, asked.source)
+            self._append_call(call, asked)
         except InvalidEventError:
             # Some servers count their calls anew in each reply, and an id names one call of a session.
             call = self._minter.tool_call()
-            self._append_call(call, asked.source)
+            self._append_call(call, asked)
         return call
 
-    def _append_call(self, call: ToolCallId, source: str) -> None:
+    def _append_call(self, call: ToolCallId, asked: StatementAsked) -> None:
         self._log.append(
             ToolCall(
                 tool_call_id=call,
                 tool=STATEMENT_TOOL,
-                arguments={"source": source},
+                arguments={"source": asked.source},
                 llm_response_id=self._response,
                 thinking=tuple(self._thinking),
+                typed=asked.typed,
             )
         )

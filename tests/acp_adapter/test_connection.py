@@ -169,7 +169,7 @@ async def test_the_question_comes_after_the_call_that_it_is_about(tmp_path: Path
         prompt, question = await asked(client, tmp_path)
         (call,) = client.updates("tool_call")
         assert call["toolCallId"] == question["params"]["toolCall"]["toolCallId"]
-        assert question["params"]["toolCall"]["rawInput"] == {"source": "x = 1"}
+        assert question["params"]["toolCall"]["rawInput"] == {"command": "x = 1"}
         await client.answer(question, selected("allow_once"))
         assert (await client.response(prompt))["result"]["stopReason"] == "end_turn"
         assert client.updates("tool_call_update")[-1]["status"] == "completed"

@@ -47,8 +47,8 @@ def test_a_statement_goes_from_pending_to_in_progress_to_its_end_under_one_id() 
         ("c", "in_progress"),
         ("c", "completed"),
     ]
-    assert made[0]["title"] == "x = 1"
-    assert made[0]["rawInput"] == {"source": "x = 1\ny = 2", "statement": 3}
+    assert made[0]["title"] == "x = 1 … +1 line"
+    assert made[0]["rawInput"] == {"command": "x = 1\ny = 2", "statement": 3}
 
 
 @pytest.mark.parametrize("status", ["error", "timeout", "cancelled"])
@@ -58,7 +58,7 @@ def test_whatever_went_wrong_is_a_failed_call(status: str) -> None:
 
 @pytest.mark.parametrize("text", ["plain", "```\nfenced\n```", "a `````` b", "# not a heading"])
 def test_output_is_fenced_so_that_no_text_breaks_out(text: str) -> None:
-    block = updates_of(RECORDED, finished(text))[-1]["content"][0]["content"]["text"]
+    block = updates_of(RECORDED, finished(text))[-1]["content"][-1]["content"]["text"]
     fence = block.split("\n", 1)[0]
     assert set(fence) == {"`"}
     assert block == f"{fence}\n{text}\n{fence}"
@@ -78,7 +78,7 @@ def test_a_changed_file_is_announced_once_and_gets_the_nodes_diff() -> None:
     other = NodeChanged(obj_id=ObjId("view-2"), obj_type="view", delta="moved")
     made = updates_of(changed, node, other)
     assert [update["sessionUpdate"] for update in made] == ["tool_call", "tool_call_update"]
-    assert made[0]["title"] == "modified: a.py"
+    assert made[0]["title"] == "modified a.py"
     assert "+new" in made[1]["content"][0]["content"]["text"]
 
 
@@ -155,4 +155,4 @@ def test_numbers_of_a_log_from_elsewhere_are_bounded_to_what_the_wire_takes() ->
 
 def test_a_file_without_a_name_is_shown() -> None:
     (shown,) = updates_of(FileChanged(path="", change="deleted", delta="it was deleted"))
-    assert shown["title"] == "deleted:"
+    assert shown["title"] == "deleted"

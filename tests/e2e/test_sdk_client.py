@@ -58,7 +58,7 @@ async def test_the_sdk_client_drives_a_whole_session(tmp_path: Path) -> None:
             assert answer.stop_reason == "end_turn"
             call = await editor.until(schema.ToolCallStart)
             assert call.kind == "execute"
-            assert call.raw_input["source"] == "x = 6 * 7\nprint('hello')\nx"
+            assert call.raw_input["command"] == "x = 6 * 7\nprint('hello')\nx"
             done = await editor.until(schema.ToolCallProgress, status="completed")
             assert done.tool_call_id == call.tool_call_id
             assert "hello\n42" in done.content[0].content.text
@@ -71,7 +71,7 @@ async def test_the_sdk_client_drives_a_whole_session(tmp_path: Path) -> None:
             assert answer.stop_reason == "end_turn"
             (project / "notes.md").write_text("# Notes\nsecond\n")
             await agent.prompt(session.session_id, [acp.text_block("x += 1")])
-            change = await editor.until(schema.ToolCallStart, title="modified: notes.md")
+            change = await editor.until(schema.ToolCallStart, title="modified notes.md")
             diff = [update for update in editor.updates if getattr(update, "tool_call_id", None) == change.tool_call_id]
             assert "-first\n+second" in diff[-1].content[0].content.text
 

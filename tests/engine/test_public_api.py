@@ -144,6 +144,7 @@ def test_asking_for_one_name_loads_its_module_and_not_the_program() -> None:
 
 
 PUBLIC = [
+    "ASKED_CHARS",
     "COMMANDS",
     "MODES",
     "OPTIONS",
@@ -213,6 +214,7 @@ PUBLIC = [
     "Zygote",
     "blocks_of",
     "cut_line",
+    "cut_middle",
     "harden_process",
     "is_long_text",
     "load_settings",

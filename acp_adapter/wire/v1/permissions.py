@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from acp_adapter.wire.codec import Json
+from acp_adapter.wire.legible import source_title
 from acp_adapter.wire.model import from_wire, to_wire
 from acp_adapter.wire.v1.shapes.client import (
     PermissionKind,
@@ -14,6 +15,7 @@ from acp_adapter.wire.v1.shapes.client import (
     SelectedOutcome,
 )
 from acp_adapter.wire.v1.shapes.tools import ToolCallPatch
+from acp_adapter.wire.v1.updates.parts import source_block, source_input
 from engine import PermissionAnswer, PermissionQuestion
 
 _ANSWERS: Final[dict[PermissionKind, tuple[str, PermissionAnswer]]] = {
@@ -34,10 +36,11 @@ def write_question(session_id: str, question: PermissionQuestion) -> Json:
         session_id=session_id,
         tool_call=ToolCallPatch(
             tool_call_id=question.tool_call_id,
-            title=question.title,
+            title=source_title(question.source),
             kind="execute",
             status="pending",
-            raw_input={"source": question.source},
+            content=[source_block(question.source)],
+            raw_input=source_input(question.source),
         ),
         options=[PermissionOption(option_id=kind, name=label, kind=kind) for kind, (label, _) in _ANSWERS.items()],
     )

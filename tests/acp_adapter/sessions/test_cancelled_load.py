@@ -97,7 +97,7 @@ async def test_a_prompt_that_comes_during_a_load_is_shown_after_all_that_was_bef
     answers = await agent.responses(["load", "prompt"])
     assert list(answers) == ["load", "prompt"]
     assert reason(answers["prompt"]) == "end_turn"
-    calls = [call["rawInput"]["source"] for call in agent.updates("tool_call") if call["kind"] == "execute"]
+    calls = [call["rawInput"]["command"] for call in agent.updates("tool_call") if call["kind"] == "execute"]
     assert calls == ["x = 41", LONG, LONG, "x + 1"]
     assert last_value(agent) == "42"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine import ASKED_CHARS
 from engine.store.memory import MemoryStore
 from tests.support.memory import in_memory
 from tests.support.scripts import (
@@ -16,6 +17,7 @@ from tests.support.scripts import (
     scripted,
     transcript,
 )
+from tests.support.transcripts import selected
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +67,7 @@ async def test_a_question_names_the_statement_and_offers_every_kind_of_answer(
         question = (await agent.until(asks_permission))["params"]
         (announced,) = agent.updates("tool_call")
         assert question["toolCall"]["toolCallId"] == announced["toolCallId"]
-        assert str(files[0]) in question["toolCall"]["rawInput"]["source"]
+        assert str(files[0]) in question["toolCall"]["rawInput"]["command"]
         kinds = [option["kind"] for option in question["options"]]
         assert sorted(kinds) == ["allow_always", "allow_once", "reject_always", "reject_once"]
         await agent.answer(agent.received[-1], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
@@ -148,3 +150,37 @@ async def test_a_question_closed_without_an_answer_leaves_what_waits_its_turn(
         await agent.answer(question, {"outcome": {"outcome": "cancelled"}})
         responses = await agent.responses([first, second])
         assert [reason(responses[prompt]) for prompt in (first, second)] == ["cancelled", "end_turn"]
+
+
+async def test_a_question_and_its_call_carry_every_line_of_what_would_run(store: MemoryStore, tmp_path: Path) -> None:
+    source = "import os  # tidy up\nimport shutil\nshutil.rmtree('/nowhere/at/all', ignore_errors=True)"
+    model = scripted(tmp_path, {"statement": source}, {"text": "Done."})
+    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
+        session = await agent.open(tmp_path)
+        prompt = await agent.begin_prompt(session, "tidy up")
+        question = await agent.until(asks_permission)
+        (announced,) = agent.updates("tool_call")
+        agent.permission = "reject_once"
+        await agent.answer(question, selected("reject_once"))
+        assert reason(await agent.response(prompt)) == "end_turn"
+    for shown in (question["params"]["toolCall"], announced):
+        assert shown["title"] == "import os  # tidy up … +2 lines"
+        assert shown["content"][0]["content"]["text"] == f"```python\n{source}\n```"
+        assert shown["rawInput"]["command"] == source
+
+
+async def test_a_statement_that_is_too_long_to_be_shown_is_not_asked_about_and_the_model_is_told(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    target = tmp_path / "written"
+    source = f"open({str(target)!r}, 'w').close()\n" + "x = 1\n" * (ASKED_CHARS // 6)
+    model = scripted(tmp_path, {"statement": source}, {"text": "Then not."})
+    async with in_memory(tmp_path, store=store, model=model, permission="allow_once") as agent:
+        session = await agent.open(tmp_path)
+        assert await agent.prompt(session, "write") == "end_turn"
+        assert not any(map(asks_permission, agent.received))
+        assert not target.exists()
+        call = next(iter(transcript(agent.updates())["calls"].values()))
+        assert call["status"] == "failed"
+        assert f"it has {len(source):,} characters" in call["content"][-1]["content"]["text"]
+        assert "at most 1,000,000" in call["content"][-1]["content"]["text"]

@@ -85,7 +85,7 @@ async def test_a_statement_is_one_tool_call_with_source_output_and_locations(age
     (call,) = agent.updates("tool_call")
     assert (call["kind"], call["status"], call["name"]) == ("execute", "pending", "python")
     assert call["rawInput"] == {
-        "source": 'a = view("a.txt", pos="2", tokens=100)\nprint("printed")\n6 * 7',
+        "command": 'a = view("a.txt", pos="2", tokens=100)\nprint("printed")\n6 * 7',
         "statement": 1,
     }
     patches = [update for update in agent.updates("tool_call_update") if update["toolCallId"] == call["toolCallId"]]
@@ -136,7 +136,7 @@ async def test_a_resource_in_a_prompt_opens_a_view_and_its_change_is_reported_on
     notes.write_text("second\n")
     await agent.prompt(session, "1")
     await agent.prompt(session, "2")
-    changes = [update for update in agent.updates("tool_call") if update["title"] == "modified: notes.md"]
+    changes = [update for update in agent.updates("tool_call") if update["title"] == "modified notes.md"]
     assert len(changes) == 1
     assert changes[0]["locations"] == [{"path": str(notes)}]
 

@@ -11,10 +11,11 @@ import os
 from msgspec.structs import replace
 
 from acp_adapter.facts import Facts
+from acp_adapter.wire.legible import title_line
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall as ShownCall
 from acp_adapter.wire.v1.shapes.tools import ToolCallLocation, ToolCallStatus
-from acp_adapter.wire.v1.updates.parts import Step, ended_call, text_block, title
+from acp_adapter.wire.v1.updates.parts import Step, ended_call, ended_statement, text_block
 from engine import TOOLS, ToolCallId
 from engine.events.conversation import ToolCall, ToolResult
 
@@ -33,10 +34,12 @@ def answered(event: ToolResult, shown: Shown, facts: Facts) -> Step:
     if call is not None:
         shown = replace(shown, unannounced=_without(shown, event.tool_call_id))
         return shown, [_shown_call(call, facts, status, event.text)]
-    calls = {statement: call for statement, call in shown.calls.items() if call != event.tool_call_id}
-    if event.parent_id is None and len(calls) == len(shown.calls):
-        return shown, []  # because the end of what was run is announced by ExecutionFinished
-    return replace(shown, calls=calls), [ended_call(event.tool_call_id, status, event.text)]
+    if event.parent_id is not None:
+        return shown, [ended_call(event.tool_call_id, status, event.text)]
+    for statement, begun in shown.statements.items():
+        if begun.call == event.tool_call_id:
+            return shown.without(statement), [ended_statement(begun, status, event.text)]
+    return shown, []  # because the end of what was run is announced by ExecutionFinished
 
 
 def _without(shown: Shown, call_id: ToolCallId) -> dict[ToolCallId, ToolCall]:
@@ -48,7 +51,7 @@ def _shown_call(event: ToolCall, facts: Facts, status: ToolCallStatus, output: s
     path = event.arguments.get("path")
     return ShownCall(
         tool_call_id=event.tool_call_id,
-        title=title(f"{event.tool} {path if isinstance(path, str) else ''}"),
+        title=title_line(f"{event.tool} {path if isinstance(path, str) else ''}"),
         name=event.tool,
         kind=tool.kind if tool else "other",
         status=status,

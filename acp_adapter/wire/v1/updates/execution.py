@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from msgspec.structs import replace
 
-from acp_adapter.wire.shown import Shown
+from acp_adapter.wire.legible import source_title
+from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
-from acp_adapter.wire.v1.updates.parts import Step, location, text_block
+from acp_adapter.wire.v1.updates.parts import Step, beside_source, location, source_block, source_input
 from engine import result_text
 from engine.events import ExecutionEvent
 from engine.events.execution import (
@@ -19,6 +20,8 @@ from engine.events.execution import (
     NamesRebound,
     StatementRecorded,
 )
+
+NO_OUTPUT: Final = "(no output)"
 
 
 def step(event: ExecutionEvent, shown: Shown) -> Step:
@@ -37,43 +40,45 @@ def step(event: ExecutionEvent, shown: Shown) -> Step:
 
 
 def _recorded(event: StatementRecorded, shown: Shown) -> Step:
+    asked = shown.unannounced.get(event.tool_call_id)
+    is_typed = asked is not None and asked.typed
     call = ToolCall(
         tool_call_id=event.tool_call_id,
-        title=event.title,
+        title=source_title(event.source),
         name="python",
         kind="execute",
         status="pending",
-        raw_input={"source": event.source, "statement": event.index},
+        content=[] if is_typed else [source_block(event.source)],
+        raw_input={**source_input(event.source), "statement": event.index},
     )
+    begun = BegunStatement(event.tool_call_id, None if is_typed else event.source)
     shown = replace(
         shown,
-        calls={**shown.calls, event.statement_id: event.tool_call_id},
+        statements={**shown.statements, event.statement_id: begun},
         unannounced={other: call for other, call in shown.unannounced.items() if other != event.tool_call_id},
     )
     return shown, [call]
 
 
 def _started(event: ExecutionStarted, shown: Shown) -> Step:
-    call = shown.calls.get(event.statement_id)
-    if call is None:
+    begun = shown.statements.get(event.statement_id)
+    if begun is None:
         return shown, []
-    return shown, [ToolCallUpdate(tool_call_id=call, status="in_progress")]
+    return shown, [ToolCallUpdate(tool_call_id=begun.call, status="in_progress")]
 
 
 def _finished(event: ExecutionFinished, shown: Shown) -> Step:
-    call = shown.calls.get(event.statement_id)
-    if call is None:
+    begun = shown.statements.get(event.statement_id)
+    if begun is None:
         return shown, []
-    output = result_text(event)
     update = ToolCallUpdate(
-        tool_call_id=call,
+        tool_call_id=begun.call,
         status="completed" if event.status == "ok" else "failed",
-        content=[text_block(output)] if output else [],
+        content=beside_source(begun, result_text(event) or NO_OUTPUT),
         locations=[location(each.path, each.line) for each in event.locations],
         raw_output=_record(event),
     )
-    calls = {other: id_ for other, id_ in shown.calls.items() if other != event.statement_id}
-    return replace(shown, calls=calls), [update]
+    return shown.without(event.statement_id), [update]
 
 
 def _record(event: ExecutionFinished) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from acp_adapter.facts import Facts
+from acp_adapter.wire.legible import title_line
 from acp_adapter.wire.shown import FileCall, Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation, ToolCallUpdate
-from acp_adapter.wire.v1.updates.parts import Step, text_block, title
+from acp_adapter.wire.v1.updates.parts import Step, text_block
 from engine.events import NodeEvent
 from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
 
@@ -35,7 +36,7 @@ def step(event: NodeEvent, shown: Shown, facts: Facts) -> Step:
 def _file(event: FileChanged, shown: Shown, facts: Facts) -> Step:
     call = ToolCall(
         tool_call_id=f"file_{event.event_id}",
-        title=title(f"{event.change}: {_relative(event.path, facts.cwd)}"),
+        title=title_line(f"{event.change} {_relative(event.path, facts.cwd)}"),
         kind="read",
         status="completed",
         content=[text_block(event.delta)],

@@ -1,18 +1,25 @@
-"""What updates of several groups are made of: fenced text, numbers that the wire takes, and the end of a call."""
+"""What updates of several groups are made of: fenced text, sources, numbers as the wire takes them, ends of calls."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+from acp_adapter.wire.legible import fenced, source_command, source_text
 from acp_adapter.wire.model import WireModel
-from acp_adapter.wire.shown import Shown
+from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
-from acp_adapter.wire.v1.shapes.tools import Content, ToolCallLocation, ToolCallStatus, ToolCallUpdate
-from engine import cut_line
+from acp_adapter.wire.v1.shapes.tools import (
+    Content,
+    ToolCallContent,
+    ToolCallLocation,
+    ToolCallStatus,
+    ToolCallUpdate,
+)
+from engine import ASKED_CHARS
 
-TITLE_CHARS: Final = 80
+SOURCE_CHARS: Final = 20_000
+"""How much of a source stands beside its output, which is sent often; it was shown whole before it ran."""
 _LARGEST_COUNT: Final = (1 << 64) - 1
 _LARGEST_LINE: Final = (1 << 32) - 1
 """What the schema of version 1 takes."""
@@ -22,10 +29,24 @@ Step = tuple[Shown, Sequence[WireModel]]
 
 
 def text_block(text: str) -> Content:
-    """Text as it is, in a Markdown fence longer than any in it, because clients render content as Markdown."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return Content(content=TextContent(text=f"{fence}\n{text}\n{fence}"))
+    """Text as it is, fenced, because clients render content as Markdown."""
+    return Content(content=TextContent(text=fenced(text)))
+
+
+def source_block(source: str, limit: int = ASKED_CHARS) -> Content:
+    """What would run: every line of it, up to `limit` characters."""
+    return Content(content=TextContent(text=fenced(source_text(source, limit), "python")))
+
+
+def source_input(source: str) -> dict[str, Any]:
+    """What would run, as the raw input of its call; some clients show it."""
+    return {"command": source_command(source, ASKED_CHARS)}
+
+
+def beside_source(begun: BegunStatement, text: str) -> list[ToolCallContent]:
+    """The content of a statement's call: its source, but for what the user typed, and what came of it so far."""
+    source = [] if begun.source is None else [source_block(begun.source, SOURCE_CHARS)]
+    return [*source, text_block(text)]
 
 
 def count(number: int) -> int:
@@ -43,6 +64,6 @@ def ended_call(call: str, status: ToolCallStatus, text: str) -> ToolCallUpdate:
     return ToolCallUpdate(tool_call_id=call, status=status, content=[text_block(text)])
 
 
-def title(text: str) -> str:
-    """What a call is called where there is room for one line."""
-    return cut_line(text.strip(), TITLE_CHARS)
+def ended_statement(begun: BegunStatement, status: ToolCallStatus, text: str) -> ToolCallUpdate:
+    """The end of a statement that never ran."""
+    return ToolCallUpdate(tool_call_id=begun.call, status=status, content=beside_source(begun, text))

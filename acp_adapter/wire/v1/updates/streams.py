@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import to_wire
+from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk
-from acp_adapter.wire.v1.updates.parts import text_block
+from acp_adapter.wire.v1.updates.parts import beside_source
 from engine import ReasoningStreamed, TextStreamed, ToolCallId
 
 
@@ -17,6 +18,7 @@ def message_update(piece: TextStreamed | ReasoningStreamed) -> Json:
     return to_wire(shape(content=TextContent(text=piece.text), message_id=piece.message_id))
 
 
-def output_update(call: ToolCallId, text: str) -> Json:
+def output_update(call: ToolCallId, text: str, shown: Shown) -> Json:
     """What a running statement has printed lately."""
-    return to_wire(ToolCallUpdate(tool_call_id=call, content=[text_block(text)]))
+    begun = next((begun for begun in shown.statements.values() if begun.call == call), BegunStatement(call, None))
+    return to_wire(ToolCallUpdate(tool_call_id=call, content=beside_source(begun, text)))

@@ -1,0 +1,51 @@
+"""What four kinds of editors show of a call, or of the question whether it may run: pure functions over its fields.
+
+Each is what a real client does, reduced to what a person can read: what comes out is what is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+Call = dict[str, Any]
+
+
+def title_alone(call: Call) -> str:
+    """A terminal that asks on one line."""
+    return " ".join(call["title"].split())
+
+
+def title_up_to_a_colon(call: Call) -> str:
+    """CodeCompanion."""
+    return "Execute: " + title_alone(call).split(":", maxsplit=1)[0]
+
+
+def content_alone(call: Call) -> str:
+    """An editor that draws the content as Markdown, and nothing else."""
+    return "\n".join(_drawn(block["content"]["text"]) for block in call.get("content", ()))
+
+
+def everything(call: Call) -> str:
+    """Title, content, and the raw input as it came."""
+    return "\n".join([call["title"], content_alone(call), str(call["rawInput"]["command"])])
+
+
+EDITORS: Final[dict[str, Callable[[Call], str]]] = {
+    "title": title_alone,
+    "colon": title_up_to_a_colon,
+    "content": content_alone,
+    "everything": everything,
+}
+
+
+def _drawn(markdown: str) -> str:
+    """Markdown as it is seen: what stands in a fence between two lines of it, anything else as one paragraph."""
+    block = re.fullmatch(r"(`{3,})(\w*)\n(.*)\n\1", markdown, re.DOTALL)
+    if block is None:
+        return " ".join(markdown.split())
+    fence, language, text = block.groups()
+    inside = [line for line in text.split("\n") if re.fullmatch(rf" {{0,3}}`{{{len(fence)},}} *", line)]
+    assert not inside, "the text ends its own fence"
+    return f"--- {language}\n{text}\n---"
