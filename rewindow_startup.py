@@ -8,6 +8,7 @@ before a statement can run anywhere, the process becomes one that statements can
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final, NoReturn
@@ -48,8 +49,13 @@ def rewindow_acp() -> NoReturn:
 
 
 def rewindow() -> NoReturn:
-    """The command for people."""
+    """The command for people. What killed agents left running ends with it."""
     _begin()
     from engine.cli import main  # only after the check
+    from engine.worker.ending import end_left_behind
 
-    raise SystemExit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    with suppress(OSError):
+        sys.stdout.flush()  # so that nobody waits for it
+    end_left_behind()
+    raise SystemExit(code)

@@ -90,7 +90,6 @@ class WorkerConnection(Connection):
             variables=spec.variables,
             data_bytes=spec.limits.data_bytes,
             open_files=spec.limits.open_files,
-            brand=self._brand,
             allow_sudo=spec.allow_sudo,
         )
 

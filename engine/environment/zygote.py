@@ -17,12 +17,11 @@ import threading
 from typing import Final
 
 from ..errors import EnvironmentUnavailableError
+from ..worker.brands import Brand, own_brand
 
 _BOOT: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "boot.py")
 _INHERITED: Final = 3
 """The zygote's descriptor of the fork socket."""
-_BRAND_BASE: Final = 1 << 60
-"""Microseconds of real-time CPU that no process uses up; see `worker.processes` for what brands are."""
 _LEAVE_SECONDS: Final = 2.0
 _KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH",)
 """What an interpreter may need to start; nothing else of the host's environment can be read in a worker."""
@@ -37,7 +36,8 @@ class Zygote:
         self._forks: socket.socket | None = None
         self._lives = False
         self._killed = False
-        self.brand = 0
+        self._started = 0
+        self.brand: Brand | None = None
 
     @classmethod
     def spawn(cls) -> Zygote:
@@ -85,7 +85,9 @@ class Zygote:
         # The parent-death signal is tied to the thread that spawns; only the main one lives as long as the process.
         with_thread = threading.current_thread() is threading.main_thread()
         command = (sys.executable, "-s", "-P", "-X", "utf8", _BOOT)
-        arguments = (str(_INHERITED), str(os.getpid()), "1" if with_thread else "0")
+        self._started += 1
+        brand = own_brand(self._started)
+        arguments = (str(_INHERITED), *map(str, brand), "1" if with_thread else "0")
         variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         self._pid = os.posix_spawn(
             sys.executable,
@@ -101,7 +103,7 @@ class Zygote:
             setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD],
         )
         self._process = os.pidfd_open(self._pid)
-        self.brand = _BRAND_BASE + int.from_bytes(os.urandom(5), "big")
+        self.brand = brand
         self._lives = False
         self._killed = False
 
@@ -137,14 +139,14 @@ class Zygote:
         except OSError as error:
             raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
 
-    def sweep(self, brand: int) -> None:
+    def sweep(self, brand: Brand | None) -> None:
         """Ends what the zygote with that brand left behind, once it is dead; waits shortly for its death.
 
         Does nothing for an earlier zygote: its successor was started after a sweep.
         """
         # A dying process loses its sockets a moment before it counts as dead.
-        if brand == self.brand and self._process >= 0 and self._ended_within(_LEAVE_SECONDS):
-            from ..worker.processes import end_branded  # only now, because starting does not need ctypes
+        if brand is not None and brand == self.brand and self._process >= 0 and self._ended_within(_LEAVE_SECONDS):
+            from ..worker.ending import end_branded  # only now, because starting does not need it
 
             end_branded(brand)
 

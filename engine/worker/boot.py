@@ -1,4 +1,4 @@
-"""The script file that the zygote process is started with: `python -s -P boot.py <fork socket> <host pid> <signal>`.
+"""The script file that the zygote process is started with: `python -s -P boot.py SOCKET BRAND BRAND THREAD`.
 
 Loads the package directory this file lies in under the private name `_rewindow`, so that a project's own `engine` stays
 importable in statements, and starts the zygote. Must import nothing but what that takes.
@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 PRIVATE_NAME = "_rewindow"
+IDLE_SECONDS = 1.0
+"""Without a record, before what dead hosts left behind is ended: nobody waits then."""
 
 
 def load_package(directory: Path) -> None:
@@ -27,12 +29,17 @@ def load_package(directory: Path) -> None:
 
 
 def main() -> None:
-    """Becomes the zygote. Arguments: file descriptor, process id of the host, 1 where its thread outlives us."""
+    """Becomes the zygote. Arguments: fork socket, both values of the brand, 1 where the host's thread outlives us."""
+    forks, soft, hard, with_thread = map(int, sys.argv[1:])
     # Waits for the host's first record, because the host needs the processors for its own start, or for its end.
-    select.select([int(sys.argv[1])], [], [])
+    is_idle = not select.select([forks], [], [], IDLE_SECONDS)[0]
     load_package(Path(__file__).resolve().parent.parent)
+    if is_idle:
+        importlib.import_module(f"{PRIVATE_NAME}.worker.ending").end_left_behind()
+        select.select([forks], [], [])
     zygote = importlib.import_module(f"{PRIVATE_NAME}.worker.zygote")
-    zygote.main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "1")
+    brand = zygote.Brand(soft, hard)
+    zygote.main(forks, brand, with_thread == 1, is_idle)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Final, NoReturn
 from . import main, streams
 from .framing import frame
 from .privileges import give_up_reading_others
-from .processes import become_subreaper, brand, die_with_parent
+from .processes import become_subreaper, die_with_parent
 from .protocol import Failed, Fork
 
 _RESERVED: Final = 8
@@ -38,7 +38,6 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         become_subreaper()
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
-        brand(request.brand)
         _limit(request)
         channel, spares = _place(worker_socket, stdout, stderr)
         # Ahead of the import path, because a project's .pth files may run code.

@@ -13,10 +13,12 @@ from typing import NoReturn
 from ..tokens import counter
 from . import alarms, interpreter, streams
 from .channel import Channel
+from .ending import end_below
 from .guard import OutsideGuard
 from .interpreter import Interpreter, Request
 from .interrupts import SignalInterrupts
-from .processes import end_tree, flush_c_streams, own_children
+from .proc import children_of
+from .processes import flush_c_streams
 from .protocol import CleanUp, FromWorker, Run
 
 
@@ -34,7 +36,7 @@ class Worker:
         if isinstance(request, Run):
             streams.repair(self._spares)
             streams.ensure()
-            self._children = own_children()
+            self._children = children_of("self")
         reply = self._interpreter.answer(request)
         if isinstance(request, CleanUp):
             self._end_started()
@@ -42,10 +44,10 @@ class Worker:
 
     def _end_started(self) -> None:
         """Ends what the statement that was stopped has started: nothing of it goes on."""
-        before, now = self._children, own_children()
+        before, now = self._children, children_of("self")
         started = now - before if now is not None and before is not None else frozenset[int]()
         if started:
-            end_tree(list(started))
+            end_below(os.getpid(), spared=before or ())
         for pid in started:
             # Without taking its exit status, which the user's own object may ask for.
             with suppress(ChildProcessError):

@@ -15,7 +15,7 @@ from ..ports import HandleRow
 
 
 class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The first message on a control channel: start a worker. Sizes in bytes; `brand` as in `processes`."""
+    """The first message on a control channel: start a worker. Sizes in bytes."""
 
     cwd: str
     directories: tuple[str, ...]
@@ -23,7 +23,6 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     variables: dict[str, str]
     data_bytes: int
     open_files: int
-    brand: int
     allow_sudo: bool = False
 
 

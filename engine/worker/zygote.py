@@ -21,9 +21,12 @@ from typing import Final
 from .. import tokens
 from ..tokens import counter
 from . import child
+from .brands import Brand
+from .ending import end_below, end_left_behind, end_tree
 from .framing import FrameBuffer, ProtocolError, frame, to_zygote
 from .privileges import become_unreadable
-from .processes import become_subreaper, descendants, die_with_parent, end_tree, own_children, send
+from .proc import children_of
+from .processes import become_subreaper, die_with_parent, send, take_brand
 from .protocol import Died, Fork, Forked, FromZygote, Interrupt, Interrupted, Kill
 
 LIVES: Final = b"L"
@@ -34,6 +37,10 @@ PASSED: Final = 4
 """Descriptors that come with a fork request: control channel, worker socket, stdout and stderr pipes."""
 _CHUNK: Final = 65536
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGCHLD)
+_AGAIN_SECONDS: Final = 0.1
+"""Between two looks at orphans that have not ended yet."""
+_IDLE_SECONDS: Final = 1.0
+"""Without a request, before what dead hosts left behind is ended: nobody waits then."""
 
 
 class _Keeper:
@@ -61,8 +68,10 @@ class _Keeper:
 class ZygoteLoop:
     """The loop over the fork socket, the control channels and the ends of children."""
 
-    def __init__(self, forks: socket.socket) -> None:
+    def __init__(self, forks: socket.socket, *, is_swept: bool) -> None:
         self._forks = forks
+        self._is_swept = is_swept
+        self._has_orphans = False
         self._poll = select.epoll()
         self._poll.register(forks.fileno(), select.EPOLLIN)
         self._keepers: dict[int, _Keeper] = {}
@@ -76,7 +85,10 @@ class ZygoteLoop:
     def serve(self) -> None:
         """Never returns: leaves the process when the host is gone."""
         while True:
-            for descriptor, _ in self._poll.poll():
+            ready = self._poll.poll(self._patience())
+            if not ready:
+                self._use_idle_time()
+            for descriptor, _ in ready:
                 if descriptor == self._forks.fileno():
                     self._accept()
                 elif descriptor == self._wake_read.fileno():
@@ -84,6 +96,23 @@ class ZygoteLoop:
                     self._reap()
                 elif descriptor in self._keepers:
                     self._receive(self._keepers[descriptor])
+
+    def _patience(self) -> float | None:
+        """Seconds to wait for a request before there is something else to do; None for ever."""
+        if self._has_orphans:
+            return _AGAIN_SECONDS
+        return None if self._is_swept else _IDLE_SECONDS
+
+    def _use_idle_time(self) -> None:
+        if self._has_orphans:
+            self._end_orphans()
+        else:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Once in a zygote's life: ends what hosts left that were killed with their zygotes."""
+        self._is_swept = True
+        end_left_behind()
 
     def announce(self, record: bytes) -> None:
         """Reports to the host how far the start is; leaves where there is no host any more."""
@@ -97,7 +126,9 @@ class ZygoteLoop:
 
     def leave(self, *_: object) -> None:
         """Ends every descendant, then this process; also the handler of SIGTERM."""
-        end_tree(descendants([os.getpid()]))
+        end_below(os.getpid())
+        if not self._is_swept:
+            self._sweep()
         os._exit(0)
 
     def _accept(self) -> None:
@@ -139,7 +170,7 @@ class ZygoteLoop:
         del self._keepers[keeper.control.fileno()]
         keeper.forget()
         if keeper.pid is not None:
-            end_tree([keeper.pid])
+            end_tree(keeper.pid)
         keeper.control.close()
 
     def _handle(self, keeper: _Keeper, message: Fork | Interrupt | Kill) -> None:
@@ -152,7 +183,7 @@ class ZygoteLoop:
                 keeper.say(Interrupted())
             case Kill():
                 if keeper.pid is not None:
-                    end_tree([keeper.pid])
+                    end_tree(keeper.pid)
 
     def _fork(self, keeper: _Keeper, request: Fork) -> None:
         if keeper.pid is not None or not keeper.passed:
@@ -196,30 +227,34 @@ class ZygoteLoop:
 
     def _end_orphans(self) -> None:
         """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
-        workers = {keeper.pid for keeper in self._keepers.values()}
-        # Children alone, because while a process below a worker ends, its own children seem to be below none.
-        end_tree([pid for pid in own_children() or () if pid not in workers])
+        workers = {keeper.pid for keeper in self._keepers.values() if keeper.pid is not None}
+        # Again until there are none, because one that was missed may never end by itself and so never be noticed.
+        self._has_orphans = bool((children_of("self") or frozenset()) - workers)
+        if self._has_orphans:
+            end_below(os.getpid(), spared=workers)
 
 
-def main(fork_socket: int, host: int, with_thread: bool) -> None:
-    """Becomes the zygote of the process `host`.
+def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> None:
+    """Becomes the zygote of the process that the brand names.
 
     Args:
         fork_socket: an inherited SOCK_SEQPACKET descriptor; each record carries the four descriptors of one worker.
-        host: the process id of the parent; when it is not the parent any more the zygote leaves at once.
+        brand: for this process and all below it. When its host is not the parent any more the zygote leaves at once.
         with_thread: whether the host's spawning thread lives as long as the host, so that its end may be a signal.
+        is_swept: whether what dead hosts left behind was ended already.
     """
     forks = socket.socket(fileno=fork_socket)
     os.set_inheritable(fork_socket, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     become_unreadable()
     become_subreaper()
-    zygote = ZygoteLoop(forks)
+    take_brand(brand)
+    zygote = ZygoteLoop(forks, is_swept=is_swept)
     zygote.announce(LIVES)
     signal.signal(signal.SIGCHLD, zygote.notice)
     # SIGTERM, because SIGKILL would end the zygote before it can end its descendants.
     signal.signal(signal.SIGTERM, zygote.leave)
-    if with_thread and not die_with_parent(signal.SIGTERM, host):
+    if with_thread and not die_with_parent(signal.SIGTERM, brand.host):
         zygote.leave()
     _load()
     zygote.announce(READY)

@@ -23,6 +23,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("integrity", storage.integrity),
     ("in use", storage.in_use),
     ("tokens", worker.tokens),
+    ("left behind", worker.left),
     ("worker", worker.statement),
     ("sandbox", worker.sandbox),
 )

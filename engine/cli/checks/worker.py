@@ -17,8 +17,11 @@ from ...environment.zygote import Zygote
 from ...ids import ExecutionId
 from ...ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunRequest
 from ...terminal.opened import settings
+from ...terminal.printing import shown
 from ...tokens.ranks import encoding
+from ...worker.ending import left_behind
 from ...worker.privileges import hides_processes
+from ...worker.proc import read
 from .finding import Finding
 
 START_SECONDS: Final = 30.0
@@ -52,6 +55,16 @@ def statement() -> Iterable[Finding]:
     if value != "42":
         return [Finding("failed", f"a statement gave {value!r} where 42 was due; report this with the lines above")]
     return [Finding("ok", f"a worker started and ran a statement in {(time.monotonic() - started) * 1000:.0f} ms")]
+
+
+def left() -> Iterator[Finding]:
+    """What agents left that were killed together with the parents of their workers; the end of this command ends it."""
+    found = left_behind()
+    named = ", ".join(f"{pid} ({shown(read(f'/proc/{pid}/comm').decode(errors='replace').strip())})" for pid in found)
+    if found:
+        yield Finding("note", f"processes of an agent that was killed still run, and are ended now: {named}")
+    else:
+        yield Finding("ok", "no process of an agent that was killed still runs")
 
 
 def sandbox() -> Iterator[Finding]:

@@ -1,0 +1,155 @@
+"""Ends processes that may start others meanwhile: all of a tree, or all with a brand.
+
+Whoever is to be ended is stopped first, because a stopped process forks no more, and is killed when nobody is left who
+could add one. The difficulty is to know that. /proc is no snapshot: between the listing and the look at a process it
+may have forked and gone, so a pass over /proc that finds nobody new proves nothing by itself. But the kernel says which
+process id it gave last. If that is the same after a pass as before it, and all members had come to rest before the
+pass (a fork that was under way when its process was told to stop still ends), then no process has begun in between: the
+pass has seen all there are, and the set is closed. On a machine where others start processes all the time the number
+never rests; there, several passes without a new member have to do.
+
+After the kill the same is done again, until there was nobody new: a member whose parent ended before it was seen became
+a child of somebody else's in the meantime.
+
+Ids are reused. So a signal is sent through a descriptor that pins the process, after its start was compared.
+
+Used by the zygote and by the workers (trees), by the host and at the start of each command (brands).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Final
+
+from .brands import Brand, brand_of, host_is_dead
+from .proc import latest_pid, pids, stat_of
+
+_PASSES: Final = 50
+"""Passes without a new member that are enough where process ids are given all the time."""
+_AT_REST: Final = b"TtZXxD"
+"""States in which a process that was told to stop forks no more: stopped, ended, or in the middle of a system call
+that no signal interrupts."""
+_SECONDS: Final = 5.0
+"""How long one ending may go on: longer than any fork bomb resisted, short for whoever waits."""
+
+Belongs = Callable[[int, int, Collection[int]], bool | None]
+"""Whether a process (its id, its parent, those found so far) is to be ended; None where that cannot be told yet."""
+
+
+def end_tree(root: int) -> None:
+    """Ends `root` and everything below it."""
+    _end(lambda pid, parent, found: pid == root or parent in found)
+
+
+def end_below(ancestor: int, spared: Collection[int] = ()) -> None:
+    """Ends everything below `ancestor` but for its children in `spared`, with what is below them."""
+    # Orphans become children of the nearest ancestor that asked for them, which is the one that calls this.
+    _end(lambda pid, parent, found: (parent == ancestor and pid not in spared) or parent in found)
+
+
+def end_branded(brand: Brand) -> None:
+    """Ends every process with that brand, whoever its parent is by now."""
+    _end(lambda pid, _parent, _found: pid != os.getpid() and brand_of(pid) == brand)
+
+
+def left_behind() -> list[int]:
+    """The processes that carry the brand of a dead host, zombies and this process's own ancestors left out."""
+    above = _ancestors()
+    return [pid for pid in pids() if pid not in above and _is_left_behind(pid)]
+
+
+def end_left_behind() -> None:
+    """Ends what carries the brand of a dead host: what hosts and zygotes left that were killed together."""
+    above = _ancestors()
+    _end(lambda pid, _parent, _found: pid not in above and _is_left_behind(pid))
+
+
+def _is_left_behind(pid: int) -> bool:
+    brand = brand_of(pid)
+    if brand is None or not host_is_dead(brand):
+        return False
+    found = stat_of(pid)
+    return found is not None and found.state != b"Z"
+
+
+def _ancestors() -> set[int]:
+    found = {os.getpid()}
+    pid = os.getppid()
+    while pid and pid not in found:
+        found.add(pid)
+        above = stat_of(pid)
+        pid = above.parent if above else 0
+    return found
+
+
+def _end(belongs: Belongs) -> None:
+    round_up = _RoundUp(belongs)
+    while round_up.stop():
+        round_up.kill()
+
+
+class _RoundUp:
+    """The members found so far, by when they began, and how much time is left to find more."""
+
+    def __init__(self, belongs: Belongs) -> None:
+        self._belongs = belongs
+        self._deadline = time.monotonic() + _SECONDS
+        self._members: dict[int, int] = {}
+        self._others: set[int] = set()
+        self._stopped: list[int] = []
+
+    def stop(self) -> bool:
+        """Stops members until no new one can appear; whether there was any."""
+        self._stopped = []
+        quiet = 0
+        while quiet < _PASSES and time.monotonic() < self._deadline:
+            latest, resting = latest_pid(), all(map(_at_rest, self._stopped))
+            fresh, settled = self._look()
+            self._stopped += [pid for pid in fresh if self._send(pid, signal.SIGSTOP)]
+            if not fresh and settled and resting and latest == latest_pid():
+                break
+            quiet = 0 if fresh or not resting else quiet + 1
+        return bool(self._stopped)
+
+    def kill(self) -> None:
+        """Kills the members that were stopped last."""
+        for pid in self._stopped:
+            self._send(pid, signal.SIGKILL)
+
+    def _look(self) -> tuple[list[int], bool]:
+        """New members, parents before children, and whether every process could be told to be one or not."""
+        present = set(pids())
+        self._others &= present
+        self._members = {pid: start for pid, start in self._members.items() if pid in present}
+        unknown = {pid: stat for pid in present - self._others - self._members.keys() if (stat := stat_of(pid))}
+        fresh: list[int] = []
+        while more := [pid for pid in unknown if self._belongs(pid, unknown[pid].parent, self._members)]:
+            for pid in more:
+                self._members[pid] = unknown.pop(pid).start
+            fresh += more
+        # A parent that was gone before it was looked at may have been a member: its child is looked at again.
+        settled = {pid for pid, stat in unknown.items() if stat.parent in self._others | unknown.keys() | {0}}
+        self._others |= settled
+        return fresh, len(settled) == len(unknown)
+
+    def _send(self, pid: int, number: signal.Signals) -> bool:
+        """Whether the process was sent the signal: it may be gone, or another user's by now."""
+        with suppress(OSError):
+            descriptor = os.pidfd_open(pid)
+            try:
+                found = stat_of(pid)
+                if found is not None and found.start == self._members.get(pid):
+                    signal.pidfd_send_signal(descriptor, number)
+                    return True
+            finally:
+                os.close(descriptor)
+        return False
+
+
+def _at_rest(pid: int) -> bool:
+    found = stat_of(pid)
+    return found is None or found.state in _AT_REST

@@ -1,0 +1,68 @@
+"""What is read of /proc: which processes there are, whose children they are, and since when they run.
+
+Imports the standard library alone, and nothing of it that takes time, because a host reads its own entry at the very
+start. Must not know why anything is read. Used by all that counts, ends or recognises processes.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import NamedTuple
+
+_STATE, _PARENT, _START = 0, 1, 19
+"""Of the fields of /proc/PID/stat that come after the command."""
+
+
+class Stat(NamedTuple):
+    """One process: its state as a letter, its parent, and its start in clock ticks after that of the machine."""
+
+    state: bytes
+    parent: int
+    start: int
+
+
+def read(path: str) -> bytes:
+    """The start of a file, enough for any of /proc that is about one process; empty where it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def pids() -> list[int]:
+    """All processes of this namespace that can be seen, zombies included."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def stat_of(pid: int | str) -> Stat | None:
+    """What the kernel says of a process, None where it is gone."""
+    # The command may hold spaces and brackets: fields are counted from the last closing one.
+    fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return Stat(fields[_STATE], int(fields[_PARENT]), int(fields[_START])) if len(fields) > _START else None
+
+
+def children_of(pid: int | str) -> frozenset[int] | None:
+    """The children of a process, whichever of its threads started them, zombies included.
+
+    None where it cannot be found out, because the process is gone or a statement has used up all descriptors.
+    """
+    found: set[int] = set()
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(FileNotFoundError), open(f"/proc/{pid}/task/{task}/children", "rb") as listed:
+                found.update(map(int, listed.read().split()))
+    except OSError:
+        return None
+    return frozenset(found)
+
+
+def latest_pid() -> int:
+    """The number that was given last: while it stays the same, no process has begun."""
+    return int(read("/proc/loadavg").split()[-1])
