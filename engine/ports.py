@@ -213,7 +213,10 @@ class Store(Protocol):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What one worker may use. Sizes in bytes, times in seconds."""
+    """What one worker may use. Sizes in bytes, times in seconds.
+
+    `data_bytes` bounds what each process allocates for itself and, while a statement runs, what all hold together.
+    """
 
     data_bytes: int = 4 << 30
     open_files: int = 1024

@@ -42,6 +42,10 @@ class Connection(ABC):
     def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
         """Whatever is written from now on goes into these."""
 
+    def watch_memory(self, on: bool) -> None:
+        """A statement begins or ends; where there is a process, what it holds with all its own is bounded meanwhile."""
+        del on
+
     @abstractmethod
     def drain(self) -> None:
         """Takes the output that is there at this moment and no more: something in the background may write for ever."""

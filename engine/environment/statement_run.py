@@ -77,6 +77,7 @@ class StatementRun:
             self._worker.send(self._message())
         except FrameTooLargeError as error:
             return RunOutcome(status="error", exception=ExceptionInfo(type="FrameTooLargeError", message=str(error)))
+        self._worker.watch_memory(True)
         try:
             return await self._finish()
         except BaseException:
@@ -84,6 +85,8 @@ class StatementRun:
                 self.interrupt("cancelled")
                 await self._wait_until_idle()
             raise
+        finally:
+            self._worker.watch_memory(False)
 
     def interrupt(self, stop: Stop = "cancelled") -> None:
         """Has SIGINT sent until it works, and SIGKILL when the grace is over; only the first call counts."""

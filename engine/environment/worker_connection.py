@@ -22,7 +22,7 @@ import anyio
 from ..errors import EnvironmentUnavailableError
 from ..ports import EnvironmentSpec
 from ..worker.framing import FrameBuffer, ProtocolError, frame, from_zygote
-from ..worker.protocol import Died, Fork, Forked, Interrupt, Interrupted, Kill, ToWorker
+from ..worker.protocol import Died, Fork, Forked, Interrupt, Interrupted, Kill, ToWorker, Watch
 from .capture import Capture
 from .connection import Connection
 from .death import Death, describe_status
@@ -103,6 +103,10 @@ class WorkerConnection(Connection):
     def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
         for descriptor, capture in zip(tuple(self._pipes), (stdout, stderr), strict=True):
             self._pipes[descriptor] = capture
+
+    def watch_memory(self, on: bool) -> None:
+        if not self.dead:
+            self._post(self._control, frame(Watch(on)))
 
     def drain(self) -> None:
         # A message that came in one piece with the one before it is ahead of the output written between the two.

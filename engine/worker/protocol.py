@@ -34,7 +34,13 @@ class Kill(msgspec.Struct, frozen=True, tag=True):
     """End the worker and all its descendants."""
 
 
-ToZygote = Fork | Interrupt | Kill
+class Watch(msgspec.Struct, frozen=True, tag=True):
+    """A statement begins or ends: while one runs, the memory of the worker and all its processes is bounded."""
+
+    on: bool
+
+
+ToZygote = Fork | Interrupt | Kill | Watch
 
 # --- zygote to host --------------------------------------------------------------------------------------------------
 

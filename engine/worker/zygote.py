@@ -24,10 +24,11 @@ from . import child
 from .brands import Brand
 from .ending import end_below, end_left_behind, end_tree
 from .framing import FrameBuffer, ProtocolError, frame, to_zygote
+from .memory import Watch as MemoryWatch
 from .privileges import become_unreadable
 from .proc import children_of
 from .processes import become_subreaper, die_with_parent, send, take_brand
-from .protocol import Died, Fork, Forked, FromZygote, Interrupt, Interrupted, Kill
+from .protocol import Died, Fork, Forked, FromZygote, Interrupt, Interrupted, Kill, ToZygote, Watch
 
 LIVES: Final = b"L"
 """First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
@@ -44,14 +45,19 @@ _IDLE_SECONDS: Final = 1.0
 
 
 class _Keeper:
-    """What the zygote knows of one worker: its control channel, the descriptors to pass on, its process id."""
+    """What the zygote knows of one worker: its control channel, the descriptors to pass on, its process id.
 
-    __slots__ = ("buffer", "control", "passed", "pid")
+    And how much memory its processes may hold, in bytes, and why it was ended, where we did.
+    """
+
+    __slots__ = ("buffer", "control", "limit", "passed", "pid", "reason")
 
     def __init__(self, control: socket.socket, passed: list[int]) -> None:
         self.control = control
         self.passed = passed
         self.pid: int | None = None
+        self.limit = 0
+        self.reason = ""
         self.buffer = FrameBuffer()
 
     def say(self, message: FromZygote) -> None:
@@ -72,6 +78,7 @@ class ZygoteLoop:
         self._forks = forks
         self._is_swept = is_swept
         self._has_orphans = False
+        self._memory = MemoryWatch()
         self._poll = select.epoll()
         self._poll.register(forks.fileno(), select.EPOLLIN)
         self._keepers: dict[int, _Keeper] = {}
@@ -86,6 +93,7 @@ class ZygoteLoop:
         """Never returns: leaves the process when the host is gone."""
         while True:
             ready = self._poll.poll(self._patience())
+            self._look_at_memory()
             if not ready:
                 self._use_idle_time()
             for descriptor, _ in ready:
@@ -99,15 +107,23 @@ class ZygoteLoop:
 
     def _patience(self) -> float | None:
         """Seconds to wait for a request before there is something else to do; None for ever."""
-        if self._has_orphans:
-            return _AGAIN_SECONDS
-        return None if self._is_swept else _IDLE_SECONDS
+        otherwise = _AGAIN_SECONDS if self._has_orphans else None if self._is_swept else _IDLE_SECONDS
+        look = self._memory.patience()
+        return otherwise if look is None else look if otherwise is None else min(look, otherwise)
 
     def _use_idle_time(self) -> None:
         if self._has_orphans:
             self._end_orphans()
-        else:
+        elif self._memory.patience() is None:
             self._sweep()
+
+    def _look_at_memory(self) -> None:
+        for pid, reason in self._memory.look():
+            for keeper in self._keepers.values():
+                if keeper.pid == pid:
+                    keeper.reason = reason
+            self._memory.end(pid)
+            end_tree(pid)
 
     def _sweep(self) -> None:
         """Once in a zygote's life: ends what hosts left that were killed with their zygotes."""
@@ -173,7 +189,7 @@ class ZygoteLoop:
             end_tree(keeper.pid)
         keeper.control.close()
 
-    def _handle(self, keeper: _Keeper, message: Fork | Interrupt | Kill) -> None:
+    def _handle(self, keeper: _Keeper, message: ToZygote) -> None:
         match message:
             case Fork():
                 self._fork(keeper, message)
@@ -184,6 +200,11 @@ class ZygoteLoop:
             case Kill():
                 if keeper.pid is not None:
                     end_tree(keeper.pid)
+            case Watch(on=on):
+                if keeper.pid is not None and on:
+                    self._memory.begin(keeper.pid, keeper.limit)
+                elif keeper.pid is not None:
+                    self._memory.end(keeper.pid)
 
     def _fork(self, keeper: _Keeper, request: Fork) -> None:
         if keeper.pid is not None or not keeper.passed:
@@ -206,7 +227,7 @@ class ZygoteLoop:
             worker_socket, stdout, stderr = keeper.passed
             child.become_worker(request, parent, worker_socket, stdout, stderr)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        keeper.pid = pid
+        keeper.pid, keeper.limit = pid, request.data_bytes
         keeper.forget()
         keeper.say(Forked(pid))
 
@@ -219,11 +240,12 @@ class ZygoteLoop:
             if pid == 0:
                 return
             keeper = next((keeper for keeper in self._keepers.values() if keeper.pid == pid), None)
+            self._memory.end(pid)
             if keeper is not None:
                 keeper.pid = None
             self._end_orphans()
             if keeper is not None:
-                keeper.say(Died(status))
+                keeper.say(Died(status, keeper.reason))
 
     def _end_orphans(self) -> None:
         """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""

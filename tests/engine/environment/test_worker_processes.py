@@ -293,6 +293,7 @@ LOADED = [
     "worker.interpreter",
     "worker.interrupts",
     "worker.main",
+    "worker.memory",
     "worker.names",
     "worker.namespace",
     "worker.origins",

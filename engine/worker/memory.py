@@ -1,0 +1,133 @@
+"""How much memory a worker and all its processes hold, and the watch that ends a worker whose processes hold too much.
+
+RLIMIT_DATA bounds what one process allocates for itself. What passes it: memory shared between processes, files that
+live in memory alone (memfd), and the number of processes. So the whole tree is counted while a statement runs:
+anonymous and shared memory, each page by the part that falls to a process (PSS), what was swapped out, and what memfds
+hold beyond what is mapped. Pages of files on a disk are left out: the kernel takes them back when it needs them.
+
+PSS is expensive: the kernel walks every page. So first an upper bound is looked at which the kernel keeps ready: as
+long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so that
+looking takes a tenth of one processor at most.
+
+Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from .proc import children_of, read
+
+LOOK_SECONDS: Final = 0.25
+"""Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
+_SHARE: Final = 9
+"""How many times as long as a look took the next one is away at least."""
+_BLOCK: Final = 512
+_KIB: Final = 1024
+_BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
+_EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
+_MEMFD: Final = "/memfd:"
+_HEADER_FIELDS: Final = 6
+"""Of the first line about a mapping in smaps, where it has a name: addresses, rights, offset, device, inode, name."""
+
+
+def exceeds(root: int, limit: int) -> int:
+    """Bytes that the tree below and with `root` holds if they are more than `limit`, else 0."""
+    pids = _tree(root)
+    memfds = _memfds(pids)
+    if sum(_sum(f"/proc/{pid}/status", _BOUND) for pid in pids) + sum(memfds.values()) <= limit:
+        return 0
+    held = sum(_proportional(pid) for pid in pids) + _unmapped(pids, memfds)
+    return held if held > limit else 0
+
+
+class Watch:
+    """The workers that are running statements, each with its limit in bytes."""
+
+    def __init__(self) -> None:
+        self._limits: dict[int, int] = {}
+        self._next_look = 0.0
+
+    def begin(self, pid: int, limit: int) -> None:
+        """From now on the tree of `pid` is looked at."""
+        if not self._limits:
+            self._next_look = time.monotonic() + LOOK_SECONDS
+        self._limits[pid] = limit
+
+    def end(self, pid: int) -> None:
+        """The statement is over, or its worker."""
+        self._limits.pop(pid, None)
+
+    def patience(self) -> float | None:
+        """Seconds until the next look; None where nothing is watched."""
+        return max(0.0, self._next_look - time.monotonic()) if self._limits else None
+
+    def look(self) -> list[tuple[int, str]]:
+        """The workers whose trees hold too much, each with the reason in words; none before the next look is due."""
+        started = time.monotonic()
+        if not self._limits or started < self._next_look:
+            return []
+        found = [(pid, limit, exceeds(pid, limit)) for pid, limit in self._limits.items()]
+        took = time.monotonic() - started
+        self._next_look = started + took + max(LOOK_SECONDS, _SHARE * took)
+        return [(pid, _reason(held, limit)) for pid, limit, held in found if held]
+
+
+def _reason(held: int, limit: int) -> str:
+    return (
+        f"the statement and its processes held {held / 1e9:.2f} GB of memory, more than the {limit / 1e9:.2f} GB that "
+        "they may; they were ended"
+    )
+
+
+def _tree(root: int) -> list[int]:
+    found = [root]
+    for pid in found:
+        found += children_of(pid) or ()
+    return found
+
+
+def _sum(path: str, names: tuple[bytes, ...]) -> int:
+    """The sum of these lines, in bytes; 0 where the file cannot be read."""
+    return sum(int(line.split()[1]) * _KIB for line in read(path).splitlines() if line.startswith(names))
+
+
+def _proportional(pid: int) -> int:
+    # Of a program that gained privileges only the bound can be read.
+    rollup = f"/proc/{pid}/smaps_rollup"
+    return _sum(rollup, _EXACT) or _sum(f"/proc/{pid}/status", _BOUND)
+
+
+def _memfds(pids: Iterable[int]) -> dict[int, int]:
+    """The memory files that the processes have open: bytes by inode."""
+    found: dict[int, int] = {}
+    for pid in pids:
+        with suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                path = f"/proc/{pid}/fd/{name}"
+                with suppress(OSError):
+                    if os.readlink(path).startswith(_MEMFD):
+                        file = os.stat(path)
+                        found[file.st_ino] = file.st_blocks * _BLOCK
+    return found
+
+
+def _unmapped(pids: Iterable[int], memfds: dict[int, int]) -> int:
+    """Bytes that memory files hold beyond what is mapped of them, which counts as memory of the processes."""
+    if not memfds:
+        return 0
+    mapped = dict.fromkeys(memfds, 0)
+    for pid in pids:
+        inode = None
+        with suppress(OSError), open(f"/proc/{pid}/smaps", "rb") as mappings:
+            for line in mappings:
+                fields = line.split(None, _HEADER_FIELDS - 1)
+                if not fields[0].endswith(b":"):
+                    inode = int(fields[4])
+                elif fields[0] == b"Pss:" and inode in mapped:
+                    mapped[inode] += int(fields[1]) * _KIB
+    return sum(max(0, size - mapped[inode]) for inode, size in memfds.items())
