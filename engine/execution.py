@@ -40,11 +40,15 @@ class ChangeInfo(Struct, frozen=True, kw_only=True):
 
 
 class NamespaceDiff(Struct, frozen=True, kw_only=True):
-    """Which names a statement added, changed and deleted. Names starting with two underscores are left out."""
+    """Which names a statement added, changed and deleted. Names starting with two underscores are left out.
+
+    `digests` has xxh3 hex of the content of those added names whose content could be digested.
+    """
 
     added: dict[str, TypeInfo] = field(default_factory=dict[str, TypeInfo])
     changed: dict[str, ChangeInfo] = field(default_factory=dict[str, ChangeInfo])
     deleted: tuple[Exact, ...] = ()
+    digests: dict[str, Exact] = field(default_factory=dict[str, Exact])
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.deleted)

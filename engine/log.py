@@ -103,13 +103,16 @@ class EventLog:
         reason = self._calls.check(event) or (self._check(event) if self._check else None)
         if reason is not None:
             raise InvalidEventError(event.kind, reason)
-        if self._redact is not None:
-            event = self._redact(event)
+        event = self.redacted(event)
         seq = Seq(len(self._events))
         stamped = replace(event, seq=seq, event_id=EventId(f"e{seq}"), at=self._clock.now(), branch_id=self._branch)
         self._journal(stamped)
         self._take(stamped)
         return seq
+
+    def redacted(self, event: Event) -> Event:
+        """The event as it would be on the log, without the stamp: its secrets taken out."""
+        return event if self._redact is None else self._redact(event)
 
     def load(self, events: Iterable[Event]) -> None:
         """Takes stamped events that are durable elsewhere already. Lenient: whatever they are, folds cope with them.

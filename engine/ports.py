@@ -331,8 +331,12 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     answers: tuple[EffectAnswer, ...] = ()
 
 
+Comparison = Callable[[PastExecution, RunOutcome], Sequence[str]]
+"""Phrases on what came out differently when that execution ran again."""
+
+
 class Restored(Struct, frozen=True, kw_only=True):
-    """How a rebuild went: how many executions ran again, and one sentence for each that came out differently."""
+    """How a rebuild went: how many executions ran again, and a sentence on each thing that came out differently."""
 
     executions: int
     divergences: tuple[str, ...] = ()
@@ -377,8 +381,11 @@ class Environment(Protocol):
         """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts, and has no other effect."""
         ...
 
-    async def restore(self, history: Sequence[PastExecution]) -> Restored:
-        """Replaces the namespace by a fresh one in which `history` has run again, touching nothing outside."""
+    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
+        """Replaces the namespace by a fresh one in which `history` has run again, touching nothing outside.
+
+        What ends its worker now, or leaves Python unusable in it, is left out.
+        """
         ...
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:

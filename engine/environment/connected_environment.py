@@ -1,24 +1,24 @@
 """`ports.Environment` over a connection: one namespace after the other, one request at a time.
 
-Owns which connection is the present one, and restores by running a history again. Whether a process or a thread is at
-the other end is the business of whoever opens connections: `worker_environment` and `in_process`, the two
+Owns which connection is the present one; `rebuild` restores by running a history again. Whether a process or a thread
+is at the other end is the business of whoever opens connections: `worker_environment` and `in_process`, the two
 implementations. Must not know the log, the View or any transport.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 import anyio
 
 from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
 from ..ports import (
-    EffectAnswer,
+    Comparison,
     EffectHandler,
-    EffectRequest,
     EnvironmentSpec,
+    Limits,
     OutputSink,
     PastExecution,
     ProjectionPart,
@@ -28,18 +28,16 @@ from ..ports import (
     TickOutcome,
 )
 from ..worker.framing import ProtocolError, unpack_events
-from ..worker.protocol import Failed, Project, Projected, Settle, Settled, Started, Tick, Ticked
+from ..worker.protocol import Failed, Project, Projected, Started, Tick, Ticked
 from .connection import Connection, Received
 from .death import Death
+from .rebuild import Rebuild
 from .statement_run import StatementRun
 
 _START_SECONDS: Final = 30.0
 _REQUEST_SECONDS: Final = 30.0
 """A tick or a projection that takes longer has lost its worker."""
 _CLOSE_SECONDS: Final = 10.0
-_REPLAY_ATTEMPTS: Final = 3
-_AGAIN: Final = ("ok", "error")
-"""Recorded statuses of executions that a restore runs again; the others left no namespace behind."""
 
 
 class _Waiting:
@@ -127,17 +125,18 @@ class ConnectedEnvironment:
                 case other:
                     raise await self._failed(worker, "projection", other)
 
-    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
         """Replaces the namespace by one in which `history` has run again, touching nothing outside.
 
-        An execution that kills its worker now is left out at the next of three attempts.
+        An execution that ends its worker now, or leaves Python unusable in it, is left out.
 
         Raises:
-            EnvironmentUnavailableError: no worker can be started, or each attempt lost it.
+            EnvironmentUnavailableError: no worker can be started.
         """
         async with self._turn:
             try:
-                return await self._restore([past for past in history if past.status in _AGAIN])
+                limits = Limits() if self._spec is None else self._spec.limits
+                return await Rebuild(self._fresh, limits, compare).run(history)
             except BaseException:
                 # Half a namespace must not pass for a whole one.
                 with anyio.CancelScope(shield=True):
@@ -183,6 +182,10 @@ class ConnectedEnvironment:
             raise
         self._started = True
 
+    async def _fresh(self) -> Connection:
+        await self._start()
+        return self._connected()
+
     async def _discard(self) -> None:
         worker, self._worker = self._worker, None
         self._started = False
@@ -198,42 +201,11 @@ class ConnectedEnvironment:
         request: RunRequest,
         effects: EffectHandler,
         output: OutputSink,
-        recorded: tuple[EffectAnswer, ...] | None = None,
     ) -> StatementRun:
         assert self._spec is not None
-        return StatementRun(worker, request, self._spec.limits, effects, output, recorded)
+        return StatementRun(worker, request, self._spec.limits, effects, output)
 
-    async def _restore(self, remaining: list[PastExecution]) -> Restored:
-        lost: list[str] = []
-        for _ in range(_REPLAY_ATTEMPTS):
-            await self._start()
-            divergences, culprit = await self._replay(remaining)
-            if culprit is None:
-                return Restored(executions=len(remaining), divergences=(*lost, *divergences))
-            lost.append(f"{culprit.request.label} ended the worker and was left out")
-            remaining.remove(culprit)
-        raise EnvironmentUnavailableError("; ".join(lost))
-
-    async def _replay(self, history: Sequence[PastExecution]) -> tuple[list[str], PastExecution | None]:
-        divergences: list[str] = []
-        for past in history:
-            worker = self._connected()
-            statement = self._statement(worker, past.request, _no_effects, _discard_output, past.answers)
-            outcome = await statement.conduct()
-            if worker.dead:
-                return divergences, past
-            label = past.request.label
-            divergences += [f"{label} {stop}" for stop in statement.stops]
-            if outcome.status != past.status:
-                why = f" ({outcome.exception.type}: {outcome.exception.message})" if outcome.exception else ""
-                divergences.append(f"{label} ended with {outcome.status}{why} instead of {past.status}")
-        match await self._exchange(self._connected(), Settle()):
-            case Settled(sentences=sentences):
-                return [*divergences, *sentences], None
-            case other:
-                raise await self._failed(self._connected(), "end of the rebuild", other)
-
-    async def _exchange(self, worker: Connection, message: Tick | Project | Settle) -> Received | None:
+    async def _exchange(self, worker: Connection, message: Tick | Project) -> Received | None:
         """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step."""
         worker.send(message)
         try:
@@ -260,11 +232,3 @@ def _described(message: Received | None) -> str:
             return "it did not answer in time"
         case _:
             return f"it answered {type(message).__name__}"
-
-
-async def _no_effects(request: EffectRequest) -> EffectAnswer:
-    raise EnvironmentUnavailableError(f"{request.operation} is not available in a replay")
-
-
-def _discard_output(stream: Literal["stdout", "stderr"], text: str) -> None:
-    del stream, text

@@ -30,7 +30,7 @@ import anyio
 from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
 from ..ports import EffectAnswer, EffectHandler, EffectRequest, Limits, OutputSink, RunOutcome, RunRequest
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
-from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Ran, Run
+from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Failed, Ran, Run
 from .capture import Capture
 from .connection import Connection
 from .death import Death
@@ -144,6 +144,9 @@ class StatementRun:
                     self._outcome = self._ended(message)
                 case Death():
                     self._outcome = self._died(message)
+                case Failed(reason=reason):
+                    # Nothing of ours may fail there, so what did is no longer ours.
+                    self._worker.violate(f"the statement could not be run: {reason}")
                 case _:
                     self._worker.violate(f"{type(message).__name__} while a statement runs")
         await self._clean_up()

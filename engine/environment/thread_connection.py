@@ -21,6 +21,7 @@ from ..ports import EnvironmentSpec
 from ..tokens import counter
 from ..worker.guard import OutsideGuard
 from ..worker.interpreter import Interpreter, Request, serve
+from ..worker.own_python import OwnPython
 from ..worker.protocol import Failed, FromWorker, Run, ToWorker
 from ..worker.streams import no_input
 from .capture import Capture
@@ -61,6 +62,7 @@ class _Resident:
             cwd=spec.cwd,
             directories=spec.directories,
             flush=_nothing_more,
+            python=OwnPython.of_nobody(),
         )
 
     def answer(self, request: Request) -> FromWorker:

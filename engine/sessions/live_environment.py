@@ -12,11 +12,14 @@ from typing import TypeVar
 
 import msgspec
 import xxhash
+from msgspec.structs import replace
 
 from ..errors import EnvironmentUnavailableError
+from ..events.execution import ExecutionFinished
 from ..events.session import EnvironmentRestored
 from ..log import EventLog
-from ..ports import EffectAnswer, Environment, EnvironmentSpec, PastExecution, RunRequest
+from ..ports import Comparison, EffectAnswer, Environment, EnvironmentSpec, PastExecution, RunOutcome, RunRequest
+from ..timeline.divergence import differences
 from ..timeline.index import Cell, Timeline
 from .cancellation import Cancellation
 
@@ -62,9 +65,9 @@ class LiveEnvironment:
         if not environment.alive:
             await environment.start(self._spec)
             completed = self._timeline.completed
-            history = [self._past(cell) for cell in completed if not cell.statement.withheld]
+            again = [cell for cell in completed if not cell.statement.withheld]
             if completed:
-                restored = await environment.restore(history)
+                restored = await environment.restore([self._past(cell) for cell in again], self._comparison(again))
                 divergences = (*restored.divergences, *self._withheld(), *self._left_out())
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
         return environment
@@ -103,6 +106,21 @@ class LiveEnvironment:
             if cell.statement.withheld
         ]
 
+    def _comparison(self, again: Sequence[Cell]) -> Comparison:
+        """Compares what ran again with the record, as both are on the log: without secrets."""
+        records = {record.execution_id: record for cell in again if (record := cell.finished) is not None}
+        others = [cell.finished for cell in self._timeline.cells if cell.finished is not None]
+        missing = [other.diff for other in others if other.execution_id not in records]
+        uncertain = {name for diff in missing for name in (*diff.added, *diff.changed, *diff.deleted)}
+
+        def compare(past: PastExecution, outcome: RunOutcome) -> Sequence[str]:
+            before = records[past.request.execution_id]
+            after = self._log.redacted(_recorded(outcome, before))
+            assert isinstance(after, ExecutionFinished)
+            return differences(before, after, uncertain)
+
+        return compare
+
     def _left_out(self) -> list[str]:
         """One sentence for each statement that was stopped half-way and had changed names by then."""
         return [
@@ -123,3 +141,17 @@ class LiveEnvironment:
             status=cell.finished.status,
             answers=tuple(self._answers(cell)),
         )
+
+
+def _recorded(outcome: RunOutcome, before: ExecutionFinished) -> ExecutionFinished:
+    """The record of an execution, as it would be if this were its outcome."""
+    return replace(
+        before,
+        status=outcome.status,
+        value=outcome.value,
+        exception=outcome.exception,
+        stdout=outcome.stdout,
+        stderr=outcome.stderr,
+        displays=outcome.displays,
+        diff=outcome.diff,
+    )

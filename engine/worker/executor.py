@@ -22,6 +22,7 @@ from ..execution import ExceptionInfo, NamespaceDiff
 from .failures import describe_failure
 from .interrupts import Interrupts
 from .namespace import NamespaceWatch
+from .own_python import OwnPython
 
 VALUE_LIMIT: Final = 16384
 """Characters of a displayed value."""
@@ -38,7 +39,10 @@ class Result:
 
 
 class Executor:
-    """The namespace with what is needed to run statements in it. `flush` follows the flush of Python's own streams."""
+    """The namespace with what is needed to run statements in it. `flush` follows the flush of Python's own streams.
+
+    `python` is what our own code runs on, and statements may replace.
+    """
 
     def __init__(
         self,
@@ -46,8 +50,10 @@ class Executor:
         watch: NamespaceWatch,
         interrupts: Interrupts,
         flush: Callable[[], None],
+        python: OwnPython,
     ) -> None:
         self._namespace = namespace
+        self._python = python
         self._watch = watch
         self._interrupts = interrupts
         self._flush_more = flush
@@ -65,13 +71,22 @@ class Executor:
         )
         for phase in phases:
             self._guard(phase, result)
+        # What the diff called, a repr or a reduction, was a statement's code too.
+        self._python.take_over()
         self._flush()
         return result
 
     def _guard(self, phase: Callable[[], None], result: Result) -> None:
+        done = False
         try:
-            with self._interrupts.armed():
-                phase()
+            try:
+                with self._interrupts.armed():
+                    phase()
+                done = True
+            finally:
+                if not done:
+                    # An interrupt may have ended the first time.
+                    self._python.take_over()
         except BaseException as error:
             self._leave_if_forked(error)
             if result.exception is None:
@@ -83,13 +98,21 @@ class Executor:
         started = time.perf_counter_ns()
         try:
             body, tail = self._compile(source, label)
-            if body is not None:
-                exec(body, self._namespace)  # noqa: S102 -- running statements is what this is for
-            if tail is not None:
-                value = eval(tail, self._namespace)  # noqa: S307 -- as above
-                result.value = None if value is None else cut_middle(repr(value), VALUE_LIMIT)
+            value = self._evaluate(body, tail)
+            result.value = None if value is None else cut_middle(repr(value), VALUE_LIMIT)
         finally:
             result.time_ms = (time.perf_counter_ns() - started) / 1e6
+
+    def _evaluate(self, body: CodeType | None, tail: CodeType | None) -> object:
+        # Looked up ahead, because from then on the builtins are the statements'.
+        run, evaluate = exec, eval
+        self._python.give_back()
+        try:
+            if body is not None:
+                run(body, self._namespace)
+            return None if tail is None else evaluate(tail, self._namespace)
+        finally:
+            self._python.take_over()
 
     def _compile(self, source: str, label: str) -> tuple[CodeType | None, CodeType | None]:
         tree = ast.parse(source, label)

@@ -25,6 +25,7 @@ from .guard import OutsideGuard, planning, replaying
 from .interrupts import Interrupts
 from .names import InjectedNames
 from .namespace import NamespaceWatch
+from .own_python import OwnPython
 from .protocol import (
     Answer,
     CleanedUp,
@@ -54,6 +55,7 @@ class Interpreter:
         cwd: absolute directory that relative paths of views start from.
         directories: absolute roots of the workspace.
         flush: called after each statement, to write out what was buffered outside Python's own streams.
+        python: what our own code runs on.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Interpreter:
         cwd: str,
         directories: tuple[str, ...],
         flush: Callable[[], None],
+        python: OwnPython,
     ) -> None:
         self._namespace = namespace
         self._count = count
@@ -75,7 +78,9 @@ class Interpreter:
         self._board = Board(DirectFiles(), count, cwd, directories, time.time)
         self._effects = Effects(transport, interrupts, guard.admit)
         self._names = InjectedNames(self._board, self._effects.ask, namespace)
-        self._executor = Executor(namespace, NamespaceWatch(namespace, self._names.originals), interrupts, flush)
+        self._executor = Executor(
+            namespace, NamespaceWatch(namespace, self._names.originals), interrupts, flush, python
+        )
 
     def answer(self, request: Request) -> FromWorker:
         """The reply to send. What the statement did wrong is in it; raises only for our own failures."""
@@ -177,9 +182,9 @@ def _reply(transport: Transport, request: Request, answer: Callable[[Request], F
 
 
 def _failure(request: Request, error: Exception) -> FromWorker:
-    """A run whose record cannot be given, or a request that could not be served."""
+    """A run whose record is too long to be sent, or a request that could not be served."""
     reason = f"{type(error).__name__}: {error}"
-    if not isinstance(request, Run):
+    if not (isinstance(request, Run) and isinstance(error, FrameTooLargeError)):
         return Failed(reason)
     lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {reason}")
     return Ran(execution_id=request.execution_id, status="error", exception=lost)

@@ -17,6 +17,7 @@ from .ending import end_below
 from .guard import OutsideGuard
 from .interpreter import Interpreter, Request
 from .interrupts import SignalInterrupts
+from .own_python import OwnPython
 from .proc import children_of
 from .processes import flush_c_streams
 from .protocol import CleanUp, FromWorker, Run
@@ -76,5 +77,6 @@ def serve(
         cwd=cwd,
         directories=directories,
         flush=flush_c_streams,
+        python=OwnPython.of_this_process(),
     )
     interpreter.serve(channel, Worker(inner, spares).answer)

@@ -58,14 +58,20 @@ class NamespaceWatch:
         fresh, rebound, deleted = self._scan()
         added: dict[str, TypeInfo] = {}
         changed: dict[str, ChangeInfo] = {}
+        digests: dict[str, str] = {}
         for name in fresh:
-            added[name] = self._learn(name).info
+            known = self._learn(name)
+            added[name] = known.info
+            if known.digest is not None:
+                digests[name] = known.digest
         for name in rebound:
             self._note_rebound(name, changed)
         self._note_mutated(set(fresh) | set(rebound), changed)
         for name in deleted:
             self._forget(name)
-        return NamespaceDiff(added=added, changed=changed, deleted=tuple(sorted(filter(self._shown, deleted))))
+        return NamespaceDiff(
+            added=added, changed=changed, deleted=tuple(sorted(filter(self._shown, deleted))), digests=digests
+        )
 
     def _scan(self) -> tuple[list[str], list[str], list[str]]:
         """Names that are new, bound to another object, and gone. Loops over all names run in C: there may be many."""

@@ -128,7 +128,13 @@ def past(
 
 async def restore(b: Bench[E], *history: PastExecution) -> Restored:
     with anyio.fail_after(PATIENCE):
-        return await b.environment.restore(history)
+        return await b.environment.restore(history, ended_otherwise)
+
+
+def ended_otherwise(past: PastExecution, outcome: RunOutcome) -> list[str]:
+    """What is compared where there is no record: how it ended."""
+    why = f" ({outcome.exception.type}: {outcome.exception.message})" if outcome.exception else ""
+    return [] if outcome.status == past.status else [f"ended with {outcome.status}{why} instead of {past.status}"]
 
 
 async def until(condition: Callable[[], bool]) -> None:

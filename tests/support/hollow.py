@@ -9,6 +9,7 @@ import anyio.lowlevel
 
 from engine.ids import ExecutionId
 from engine.ports import (
+    Comparison,
     EffectHandler,
     EnvironmentSpec,
     OutputSink,
@@ -48,7 +49,7 @@ class HollowEnvironment:
         await self._take("start")
         self.alive = True
 
-    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
         self.alive = False
         await self._take("restore")
         self.alive = True

@@ -12,7 +12,7 @@ import pytest
 
 from engine.execution import ExceptionInfo
 from engine.ports import EffectAnswer, Environment, Restored
-from tests.support.environments import Bench, opened, past, restore
+from tests.support.environments import Bench, ended_otherwise, opened, past, restore
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
@@ -123,7 +123,7 @@ async def test_a_replay_that_ends_differently_says_so(make: Callable[[], Environ
 
 async def test_a_cancelled_restore_leaves_no_half_namespace(b: AnyBench) -> None:
     with anyio.move_on_after(0.2) as scope:
-        await b.environment.restore([past("x = 1"), past("while True: pass")])
+        await b.environment.restore([past("x = 1"), past("while True: pass")], ended_otherwise)
     assert scope.cancelled_caught
     assert not b.environment.alive
     assert await restore(b, past("x = 5")) == Restored(executions=1)

@@ -14,7 +14,7 @@ from engine.events.execution import NamesRebound
 from engine.execution import ExceptionInfo
 from engine.ids import ExecutionId
 from engine.ports import EffectAnswer, EffectRequest, Environment, EnvironmentSpec
-from tests.support.environments import PATIENCE, Bench, opened, refuse, request, spec_for, until
+from tests.support.environments import PATIENCE, Bench, ended_otherwise, opened, refuse, request, spec_for, until
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
@@ -255,7 +255,7 @@ async def test_an_environment_that_was_not_started_or_was_closed_is_unavailable(
     with pytest.raises(EnvironmentUnavailableError, match="start"):
         await environment.run(request("1"), refuse, lambda *_: None)
     with pytest.raises(EnvironmentUnavailableError, match="start"):
-        await environment.restore([])
+        await environment.restore([], ended_otherwise)
     environment.interrupt()
     await environment.start(spec_for(tmp_path))
     assert environment.alive
@@ -270,7 +270,7 @@ async def test_an_environment_that_was_not_started_or_was_closed_is_unavailable(
         with pytest.raises(EnvironmentUnavailableError, match="no live namespace"):
             await use()
     with pytest.raises(EnvironmentUnavailableError, match="closed"):
-        await environment.restore([])
+        await environment.restore([], ended_otherwise)
     with pytest.raises(EnvironmentUnavailableError, match="closed"):
         await environment.start(spec_for(tmp_path))
 

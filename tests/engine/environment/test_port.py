@@ -13,6 +13,7 @@ from engine.environment.in_process import InProcessEnvironment
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.ids import ExecutionId
 from engine.ports import (
+    Comparison,
     EffectHandler,
     Environment,
     EnvironmentSpec,
@@ -56,7 +57,7 @@ class EchoEnvironment:
     async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) for text in texts))
 
-    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
         return Restored(executions=len(history))
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:

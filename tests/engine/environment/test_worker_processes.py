@@ -15,7 +15,7 @@ import pytest
 
 from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
-from tests.support.environments import PATIENCE, until
+from tests.support.environments import PATIENCE, ended_otherwise, until
 from tests.support.workers import bench, gone, running, shared_zygote
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +83,7 @@ async def test_a_killed_zygote_is_a_workers_death_and_a_new_one_serves_the_next_
             assert not b.environment.alive
             await gone(*pids)
             with anyio.fail_after(PATIENCE):
-                await b.environment.restore([])
+                await b.environment.restore([], ended_otherwise)
             assert zygote.pid != first
             started = anyio.current_time()
             outcome = await other.run("1")
@@ -137,10 +137,10 @@ async def test_closing_gives_every_descriptor_and_process_back(tmp_path: Path) -
         for _ in range(2):
             async with bench(tmp_path, zygote) as b:
                 await b.run("x = 1")
-                await b.environment.restore([])
+                await b.environment.restore([], ended_otherwise)
                 await b.run("import os; os._exit(1)")
             with pytest.raises(EnvironmentUnavailableError):
-                await b.environment.restore([])
+                await b.environment.restore([], ended_otherwise)
             await b.environment.close()
     finally:
         zygote.close()
@@ -298,6 +298,7 @@ LOADED = [
     "worker.namespace",
     "worker.origins",
     "worker.outside",
+    "worker.own_python",
     "worker.privileges",
     "worker.proc",
     "worker.processes",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.environment import rebuild
 from tests.support.environments import past, restore
 from tests.support.workers import bench
 
@@ -129,3 +130,102 @@ async def test_what_is_collected_after_a_rebuild_was_finalized_in_it(tmp_path: P
         assert restored.divergences == ("what nothing refers to any more was kept from os.mkdir made",)
         assert (await b.run("import gc; gc.collect()")).status == "ok"
         assert os.listdir(tmp_path) == []
+
+
+ENDING = "import os; os._exit(1)"
+
+
+async def test_every_execution_that_ends_its_worker_is_left_out_however_many(tmp_path: Path) -> None:
+    history = [past(f"x{n} = {n}" if n % 2 else ENDING, label=f"<statement {n}>") for n in range(1, 17)]
+    async with bench(tmp_path) as b:
+        restored = await restore(b, *history)
+        assert restored.executions == 8
+        assert restored.divergences == tuple(
+            f"<statement {n}> ended the worker and was left out" for n in range(2, 17, 2)
+        )
+        assert await b.value("sum((x1, x3, x5, x7, x9, x11, x13, x15))") == "64"
+
+
+async def test_when_the_search_takes_too_long_the_rest_is_left_out_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebuild, "SEARCH_SECONDS", 0.0)
+    history = [past(source, label=f"<{source[:5]}>") for source in ("a = 1", ENDING, "b = 2", ENDING, "c = 3")]
+    async with bench(tmp_path) as b:
+        restored = await restore(b, *history)
+        assert restored.executions == 1
+        assert len(restored.divergences) == 4
+        assert restored.divergences[1].startswith("<b = 2> came after it, when the time for finding out was over")
+        assert await b.value("a, 'b' in globals()") == "(1, False)"
+
+
+OURS = "next(module for name, module in sys.modules.items() if name.endswith('worker.executor'))"
+BREAKING = (f"import sys; {OURS}.linecache = None", f"import sys; {OURS}.Executor._compile = None")
+
+
+@pytest.mark.parametrize("breaking", BREAKING)
+async def test_an_execution_after_which_nothing_runs_is_left_out_and_no_other(tmp_path: Path, breaking: str) -> None:
+    async with bench(tmp_path) as b:
+        restored = await restore(
+            b,
+            past("x = 1"),
+            past(breaking, label="<breaking>"),
+            past("y = x + 1", label="<after>"),
+            past("z = y + 1", label="<last>"),
+        )
+        assert restored.divergences == ("<breaking> left Python unusable in its process and was left out",)
+        assert await b.value("x, y, z") == "(1, 2, 3)"
+
+
+async def test_an_execution_after_which_nothing_runs_costs_a_live_session_one_statement(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        assert (await b.run(BREAKING[0])).status == "ok"
+        outcome = await b.run("1")
+        assert outcome.exception is not None
+        assert outcome.exception.type == "WorkerDied"
+        assert "the statement could not be run" in outcome.exception.message
+        assert not b.environment.alive
+
+
+REPLACING = (
+    "import builtins; builtins.compile = builtins.isinstance = builtins.len = builtins.next = None",
+    "import builtins; builtins.BaseException = builtins.Exception = builtins.__build_class__ = None",
+    "import builtins; del builtins.compile, builtins.getattr, builtins.hasattr, builtins.type",
+    "import os; os.open = os.fstat = os.getpid = os.path = None",
+    "import ast, time, linecache, traceback; ast.parse = time.perf_counter_ns = time.time = linecache.cache = None",
+    "import sys; sys.setrecursionlimit(40)",
+)
+
+
+@pytest.mark.parametrize("replacing", REPLACING)
+async def test_what_a_statement_replaces_in_python_is_the_statements_and_not_the_workers(
+    tmp_path: Path, replacing: str
+) -> None:
+    async with bench(tmp_path) as b:
+        assert (await b.run(replacing)).status == "ok"
+        for _ in range(2):
+            assert await b.value("41 + 1") == "42"
+            outcome = await b.run("1 / 0")
+            assert outcome.exception is not None
+            assert outcome.exception.type == "ZeroDivisionError"
+            await b.environment.tick(1, 2.0)
+            await b.environment.project(["x"], 1000)
+        restored = await restore(b, past("x = 1"), past(replacing), past("y = 2"))
+        assert restored.divergences == ()
+        assert await b.value("x, y") == "(1, 2)"
+
+
+async def test_what_a_statement_replaces_is_there_for_the_next_one(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.run("import builtins, os; builtins.len = lambda _: 7; os.getpid = lambda: 8; builtins.mine = 9")
+        assert await b.value("len([]), os.getpid(), mine") == "(7, 8, 9)"
+        await b.run("del builtins.len")
+        assert (await b.run("len([])")).status == "error"
+
+
+async def test_a_report_is_bounded_however_much_came_out_differently(tmp_path: Path) -> None:
+    history = [past("1 / 0", label=f"<statement {n}>") for n in range(300)]
+    async with bench(tmp_path) as b:
+        restored = await restore(b, *history)
+        assert len(restored.divergences) == rebuild.KEPT_SENTENCES + 1
+        assert restored.divergences[-1] == "... 100 more sentences"

@@ -38,6 +38,7 @@ WORDS = {
         "diff.changed.key.before_digest",
         "diff.changed.key.after_digest",
         "diff.deleted",
+        "diff.digests.key",
     ],
     "effect_requested": ["operation", "argument_digest"],
     "effect_answered": ["operation", "error.type"],

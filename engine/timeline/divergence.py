@@ -1,0 +1,165 @@
+"""What came out differently when a statement ran again: one phrase for each difference to what was recorded.
+
+Status, exception, displayed value, output, and the names it bound. Addresses and object ids are taken out first: they
+differ in every process and mean nothing. What has no digest on one of the sides is compared by its short repr, and
+what handles show is not compared here. Pure; must not know how a statement is run. Called by `live_environment`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from ..cutting import ELLIPSIS, cut_line
+from ..events.execution import ExecutionFinished
+from ..execution import Captured, NamespaceDiff, TypeInfo
+
+_SHOWN_CHARS: Final = 80
+"""Of a value in a phrase."""
+_SHOWN_NAMES: Final = 8
+_HANDLE: Final = "ViewHandle"
+_HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")
+_NUMBER: Final = re.compile(r"(?<![\d.])\d{14,15}(?![\d.])")
+_SPANS: Final = ((0x550000000000, 0x57FFFFFFFFFF), (0x7E0000000000, 0x7FFFFFFFFFFF), (0xAAAA00000000, 0xFFFFFFFFFFFF))
+"""Where processes have their heap and their mappings, on the two architectures that Linux mostly runs on."""
+
+
+def without_addresses(text: str) -> str:
+    """The text with an ellipsis in place of what looks like an address in memory: in hexadecimal, or an `id`."""
+    return _NUMBER.sub(_number, _HEX.sub(f"0x{ELLIPSIS}", text))
+
+
+def _number(match: re.Match[str]) -> str:
+    number = int(match.group())
+    return ELLIPSIS if any(low <= number <= high for low, high in _SPANS) else match.group()
+
+
+def differences(
+    before: ExecutionFinished, after: ExecutionFinished, uncertain: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Phrases that follow a statement's label; empty where all came out as recorded.
+
+    Args:
+        before: the record.
+        after: what the run of now would be recorded as.
+        uncertain: names that a statement left out of the history has bound: whether another one is the first to bind
+            them says nothing.
+    """
+    if before.status != after.status or _exception(before) != _exception(after):
+        missing = _bound(before.diff).keys() - _bound(after.diff).keys()
+        return (_ending(before, after), *_said("did not bind {}", missing))
+    phrases = [
+        *_value(before.value, after.value),
+        *_output("printed", before.stdout, after.stdout),
+        *_output("wrote to stderr", before.stderr, after.stderr),
+        *_names(before.diff, after.diff, frozenset(uncertain)),
+    ]
+    return tuple(phrases)
+
+
+def _exception(finished: ExecutionFinished) -> tuple[str, str] | None:
+    error = finished.exception
+    return None if error is None else (error.type, without_addresses(error.message))
+
+
+def _ending(before: ExecutionFinished, after: ExecutionFinished) -> str:
+    def described(finished: ExecutionFinished, chars: int) -> str:
+        error = finished.exception
+        return (
+            finished.status if error is None else f"{finished.status} ({error.type}: {cut_line(error.message, chars)})"
+        )
+
+    was = before.status if before.status != after.status else described(before, _SHOWN_CHARS)
+    return f"ended with {described(after, 4 * _SHOWN_CHARS)} instead of {was}"
+
+
+def _value(before: str | None, after: str | None) -> Iterable[str]:
+    if before == after or (before and after and without_addresses(before) == without_addresses(after)):
+        return
+    yield f"displayed {_shown(after)} instead of {_shown(before)}"
+
+
+def _shown(text: str | None) -> str:
+    return "nothing" if text is None else cut_line(text.replace("\n", " "), _SHOWN_CHARS)
+
+
+def _output(verb: str, before: Captured, after: Captured) -> Iterable[str]:
+    if (before.digest, before.total_bytes) == (after.digest, after.total_bytes):
+        return
+    was, now = (without_addresses(captured.text).splitlines() for captured in (before, after))
+    cut = (before.truncated or after.truncated) and before.total_bytes != after.total_bytes
+    if was == now and not cut:
+        return
+    shared = min(len(was), len(now))
+    here = next((position for position in range(shared) if was[position] != now[position]), shared)
+    yield f"{verb} {_line(now, here)} instead of {_line(was, here)}" + (f" in line {here + 1}" if here else "")
+
+
+def _line(lines: list[str], position: int) -> str:
+    return repr(cut_line(lines[position], _SHOWN_CHARS)) if position < len(lines) else "nothing"
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+class _Bound(Struct, frozen=True):
+    """What a name was bound to when the statement had ended."""
+
+    info: TypeInfo
+    digest: str | None
+
+
+def _bound(diff: NamespaceDiff) -> dict[str, _Bound]:
+    added = {name: _Bound(info, diff.digests.get(name)) for name, info in diff.added.items()}
+    changed = {name: _Bound(change.after, change.after_digest) for name, change in diff.changed.items()}
+    return added | changed
+
+
+def _names(before: NamespaceDiff, after: NamespaceDiff, uncertain: frozenset[str]) -> Iterable[str]:
+    was, now = _bound(before), _bound(after)
+    missing = was.keys() - now.keys() - uncertain
+    fresh = now.keys() - was.keys() - uncertain
+    other = [name for name in was.keys() & now.keys() if _differs(was[name], now[name])]
+    deleted = set(before.deleted) ^ set(after.deleted)
+    yield from _said("left another value in {}", other, lambda name: f" ({_change(was[name], now[name])})")
+    yield from _said("did not change {}", missing)
+    yield from _said("changed {} too", fresh)
+    yield from _said("deleted other names: {}", deleted - uncertain)
+
+
+def _said(words: str, names: Iterable[str], detail: Callable[[str], str] = lambda _: "") -> Iterable[str]:
+    listed = sorted(names)
+    if listed:
+        yield words.format(_listed(listed, detail))
+
+
+def _listed(names: list[str], detail: Callable[[str], str] = lambda _: "") -> str:
+    rest = len(names) - _SHOWN_NAMES
+    shown = [cut_line(name, _SHOWN_CHARS) + detail(name) for name in names[:_SHOWN_NAMES]]
+    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _differs(was: _Bound, now: _Bound) -> bool:
+    if was.info.type_name == now.info.type_name == _HANDLE:
+        return False
+    if was.digest is not None and was.digest == now.digest:
+        return False
+    texts = was.info.short_repr, now.info.short_repr
+    plain = without_addresses(texts[0]), without_addresses(texts[1])
+    if was.info.type_name != now.info.type_name or plain[0] != plain[1]:
+        return not _same_members(was, plain)
+    # The content differs, but only by what looks like an address; or nobody knows.
+    return was.digest is not None and now.digest is not None and texts[0] == texts[1]
+
+
+def _same_members(was: _Bound, plain: tuple[str, str]) -> bool:
+    """Whether two sets show the same in another order, which without a hash of one's own is that of addresses."""
+    return was.info.type_name in ("set", "frozenset") and sorted(plain[0]) == sorted(plain[1])
+
+
+def _change(was: _Bound, now: _Bound) -> str:
+    texts = [cut_line(each.info.short_repr, _SHOWN_CHARS // 2) for each in (now, was)]
+    return f"{texts[0]} instead of {texts[1]}" if texts[0] != texts[1] else "its content"

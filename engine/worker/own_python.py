@@ -1,0 +1,96 @@
+"""The parts of Python that the worker itself runs on, kept from what statements make of them.
+
+A statement may replace `compile`, `isinstance` or `os.getpid` for its own ends, and the worker's code, which finds them
+in the same modules, would fail from then on at every statement. So what was replaced is put back when the statement has
+ended, and given to the next one as the last had left it. What is watched: all builtins, what this package uses of the
+standard library, and a recursion limit that would be too low. What else a statement may break is found out by whoever
+rebuilds (`environment.rebuild`). Used by `executor`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from operator import is_not
+from types import ModuleType
+from typing import Final
+
+_USED: Final[dict[ModuleType, tuple[str, ...]]] = {
+    builtins: tuple(name for name in vars(builtins) if name != "_"),
+    ast: ("parse", "walk", "Expr", "Expression", "Name", "Constant", "Load"),
+    linecache: ("cache", "getline", "getlines", "checkcache"),
+    os: (
+        "path", "getpid", "stat", "lstat", "fstat", "open", "close", "read", "dup2", "listdir", "set_inheritable",
+        "waitid", "_exit", "fspath", "fsdecode", "fsencode",
+    ),
+    pickle: ("Pickler",),
+    signal: ("signal", "setitimer"),
+    sys: ("modules", "_getframe", "exc_info"),
+    threading: ("get_ident", "current_thread", "main_thread", "Lock"),
+    time: ("time", "perf_counter_ns"),
+    traceback: ("TracebackException",),
+}  # fmt: skip
+_MISSING: Final = object()
+# Bound here, because by the time they are used the builtins may be a statement's.
+_list: Final = list
+_map: Final = map
+_zip: Final = zip
+
+
+class OwnPython:
+    """What is there when this is made, of the given modules; of none, nothing is watched."""
+
+    def __init__(self, modules: dict[ModuleType, tuple[str, ...]]) -> None:
+        self._watched = [
+            (vars(module), names, tuple(vars(module).get(name, _MISSING) for name in names))
+            for module, names in modules.items()
+        ]
+        self._limit = sys.getrecursionlimit()
+        self._theirs: list[tuple[dict[str, object], str, object]] = []
+        self._their_limit = 0
+
+    @classmethod
+    def of_this_process(cls) -> OwnPython:
+        """All that a worker runs on, as it is now."""
+        return cls(_USED)
+
+    @classmethod
+    def of_nobody(cls) -> OwnPython:
+        """Nothing: in a process that is not the statements' own somebody else may replace what he likes."""
+        return cls({})
+
+    def take_over(self) -> None:
+        """A statement has ended: puts back what it replaced. O(what is watched), in C where nothing was replaced."""
+        for place, names, own in self._watched:
+            if True in _list(_map(is_not, _map(place.get, names), own)):
+                for name, value in _zip(names, own):
+                    theirs = place.get(name, _MISSING)
+                    if theirs is not value:
+                        self._theirs.append((place, name, theirs))
+                        place[name] = value
+        if self._watched and sys.getrecursionlimit() < self._limit:
+            self._their_limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(self._limit)
+
+    def give_back(self) -> None:
+        """The next statement begins: gives it what the last had made of it."""
+        theirs, self._theirs = self._theirs, []
+        for place, name, value in theirs:
+            if value is _MISSING:
+                place.pop(name, None)
+            else:
+                place[name] = value
+        if self._their_limit:
+            limit, self._their_limit = self._their_limit, 0
+            # It may be too low for where we are.
+            with suppress(RecursionError):
+                sys.setrecursionlimit(limit)
