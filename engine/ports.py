@@ -377,8 +377,11 @@ class Environment(Protocol):
         """Lets running nodes catch up; `now` in seconds since the Unix epoch."""
         ...
 
-    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
-        """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts, and has no other effect."""
+    async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
+        """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts, and has no other effect.
+
+        `news` are sentences on what happened to the namespace, for the feed.
+        """
         ...
 
     async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:

@@ -110,11 +110,11 @@ class ConnectedEnvironment:
                 case other:
                     raise await self._failed(worker, "tick", other)
 
-    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
+    async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
         async with self._turn:
             worker = self._connected()
-            match await self._exchange(worker, Project(tuple(texts), budget)):
+            match await self._exchange(worker, Project(tuple(texts), budget, tuple(news))):
                 case Projected() as part if len(part.text_tokens) == len(texts):
                     return ProjectionPart(
                         tail=part.tail,

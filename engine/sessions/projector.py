@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ..events import Event
 from ..ids import EventId
 from ..ports import Environment, HandleRow, ProjectionPart, Prompt
+from ..projection.feed import Feed
 from ..projection.instructions import instructions
 from ..projection.prompt import MESSAGE_OVERHEAD, message_text
 from ..projection.shrink import fair_limit, is_shrinkable, shortened
@@ -55,8 +56,9 @@ class _Sum(Struct, frozen=True):
 class Projector:
     """Projects one session within `budget` tokens."""
 
-    def __init__(self, view: Window, cwd: str, budget: int, redactor: Redactor) -> None:
+    def __init__(self, view: Window, cwd: str, budget: int, redactor: Redactor, feed: Feed) -> None:
         self._view = view
+        self._feed = feed
         self._redactor = redactor
         self._budget = budget
         self._instructions = instructions(cwd)
@@ -71,7 +73,9 @@ class Projector:
         messages = self._view.ready(open_run=True)
         known = self._known(messages)
         uncounted = self._uncounted(messages[known.length :])
-        part = await self._shown(environment, await environment.project(self._texts(uncounted), self._tail_budget))
+        texts = self._texts(uncounted)
+        part = await environment.project(texts, self._tail_budget, self._feed.news)
+        part = await self._shown(environment, part)
         self._take(uncounted, part.text_tokens)
         message_tokens = self._spend(known, messages)
         if message_tokens > self.room:

@@ -17,6 +17,7 @@ from ..events.session import TitleChanged
 from ..ids import MessageId
 from ..models import close_model
 from ..ports import Model, Permissions
+from ..projection.feed import Feed
 from ..tools import Workspace
 from ..turn import Stop
 from ..user_message import unopened
@@ -43,7 +44,9 @@ class Turns:
         effects = EffectDesk(log, parts.store, parts.minter, Workspace(parts.cwd, parts.directories), parts.redactor)
 
         self._environment = LiveEnvironment(parts.environments, parts.spec, log, timeline, effects.answers)
-        self._projector = Projector(parts.view.view, parts.cwd, parts.settings.context_budget, parts.redactor)
+        feed = Feed()
+        log.follow(feed.apply)
+        self._projector = Projector(parts.view.view, parts.cwd, parts.settings.context_budget, parts.redactor, feed)
         self.cycles = CycleFold()
         log.follow(self.cycles.apply)
         model = parts.models()

@@ -94,8 +94,11 @@ class Tick(msgspec.Struct, frozen=True, tag=True):
 
 
 class Project(msgspec.Struct, frozen=True, tag=True):
+    """`news` goes into the feed, as sentences about the namespace."""
+
     texts: tuple[str, ...]
     budget: int
+    news: tuple[str, ...] = ()
 
 
 class CleanUp(msgspec.Struct, frozen=True, tag=True):

@@ -54,7 +54,7 @@ class EchoEnvironment:
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         return TickOutcome()
 
-    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
+    async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) for text in texts))
 
     async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:

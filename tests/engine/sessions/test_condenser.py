@@ -12,6 +12,7 @@ from engine.events.conversation import AgentText, Condensation, CondensationRequ
 from engine.ids import MessageId
 from engine.log import EventLog
 from engine.ports import Model, ModelSignal, Prompt, TextDelta
+from engine.projection.feed import Feed
 from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.condenser import Condenser
@@ -34,7 +35,7 @@ def condenser_of(model: Model) -> tuple[Condenser, EventLog]:
     log.append(UserMessage(message_id=MessageId("m1"), text="word " * 2_000))
     log.append(AgentText(message_id=MessageId("m2"), text="word " * 2_000))
     log.append(RunStop(reason="completed", cause="end_turn"))
-    projector = Projector(fold.view, "/", 100_000, Redactor(()))
+    projector = Projector(fold.view, "/", 100_000, Redactor(()), Feed())
     condenser = Condenser(log=log, view=fold.view, projector=projector, timeline=timeline, cycles=cycles, model=model)
     return condenser, log
 

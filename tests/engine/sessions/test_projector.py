@@ -10,6 +10,7 @@ import pytest
 from engine.events import Event
 from engine.events.conversation import Condensation, RunStop, ToolCall, ToolResult, UserMessage
 from engine.ids import EventId, MessageId, Seq, ToolCallId
+from engine.projection.feed import Feed
 from engine.projection.prompt import MESSAGE_OVERHEAD
 from engine.redaction import Redactor
 from engine.sessions.projector import Projector
@@ -45,7 +46,7 @@ def message(seq: int, text: str = "hello") -> UserMessage:
 
 async def test_whether_a_growing_view_fits_is_found_by_reading_each_entry_once() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, Redactor(()))
+    projector = Projector(view, "/", 100_000, Redactor(()), Feed())
     for seq in range(50):
         view.append(message(seq))
         assert await projector.fits(environment)
@@ -55,7 +56,7 @@ async def test_whether_a_growing_view_fits_is_found_by_reading_each_entry_once()
 
 async def test_a_condensed_view_is_read_anew() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, Redactor(()))
+    projector = Projector(view, "/", 100_000, Redactor(()), Feed())
     for seq in range(50):
         view.append(message(seq))
     assert await projector.fits(environment)
@@ -67,7 +68,7 @@ async def test_a_condensed_view_is_read_anew() -> None:
 
 async def test_only_a_view_that_may_not_fit_is_counted() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 9_000, Redactor(()))
+    projector = Projector(view, "/", 9_000, Redactor(()), Feed())
     view.append(message(0, "é" * 3_900))
     assert await projector.fits(environment)
     assert environment.requests == []
@@ -83,7 +84,7 @@ async def test_a_message_costs_its_text_and_what_an_api_adds_to_each() -> None:
     view, environment = View(), HollowEnvironment()
     for seq, text in enumerate(("four" * 10, "four" * 5)):
         view.append(message(seq, text))
-    projection = await Projector(view, "/", 100_000, Redactor(())).project(environment)
+    projection = await Projector(view, "/", 100_000, Redactor(()), Feed()).project(environment)
     assert projection.message_tokens == (10 + MESSAGE_OVERHEAD) + (5 + MESSAGE_OVERHEAD)
     assert projection.used == projection.instruction_tokens + projection.message_tokens + projection.tail_tokens
 
@@ -110,7 +111,7 @@ class LookedAtView(View):
 
 async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None:
     view, environment = LookedAtView(), HollowEnvironment()
-    projector, tokens = Projector(view, "/", 100_000, Redactor(())), 0
+    projector, tokens = Projector(view, "/", 100_000, Redactor(()), Feed()), 0
     for seq in range(200):
         view.append(message(seq))
         tokens += len("hello") // 4 + MESSAGE_OVERHEAD
@@ -123,7 +124,7 @@ async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None
 
 async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_twice() -> None:
     view, environment = View(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, Redactor(()))
+    projector = Projector(view, "/", 100_000, Redactor(()), Feed())
     call = ToolCall(seq=Seq(1), event_id=EventId("e1"), at=1.0, tool_call_id=ToolCallId("c"), tool="python")
     result = ToolResult(
         seq=Seq(5), event_id=EventId("e5"), at=1.0, tool_call_id=ToolCallId("d"), status="ok", text="lost"
@@ -133,5 +134,5 @@ async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_t
         view.append(event)
         projection = await projector.project(environment)
         assert len(projection.prompt.messages) == messages
-        alone = await Projector(view, "/", 100_000, Redactor(())).project(environment)
+        alone = await Projector(view, "/", 100_000, Redactor(()), Feed()).project(environment)
         assert projection.message_tokens == alone.message_tokens

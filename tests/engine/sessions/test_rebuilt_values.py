@@ -9,6 +9,7 @@ import pytest
 
 from engine import Session
 from engine.events.session import EnvironmentRestored
+from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
@@ -199,3 +200,19 @@ async def test_nothing_is_said_of_ordinary_statements(tmp_path: Path) -> None:
         restored = await rebuilt(session)
     assert restored.executions == len(statements)
     assert restored.divergences == ()
+
+
+async def test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothing(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("import random", "r = random.random()"))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("draw a number").end()
+        await run(session, END, "'again'")
+        assert "rebuilt in a new worker" in (await session.projection()).prompt.tail
+        before = len(model.prompts)
+        await session.accept("go on").end()
+        await session.accept("and on").end()
+    told, later = model.prompts[before:]
+    assert "namespace: rebuilt in a new worker: 2 statements ran again\n" in told.tail
+    assert re.search(r"namespace: <statement 2> left another value in r \(0\.\d+ instead of 0\.\d+\)\n", told.tail)
+    assert "rebuilt" not in later.tail
