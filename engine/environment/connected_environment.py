@@ -34,7 +34,8 @@ from .death import Death
 from .rebuild import Rebuild
 from .statement_run import StatementRun
 
-_START_SECONDS: Final = 30.0
+_STARTS: Final = 2
+"""A start that failed with the parent of the worker is tried once more, with a new one."""
 _REQUEST_SECONDS: Final = 30.0
 """A tick or a projection that takes longer has lost its worker."""
 _CLOSE_SECONDS: Final = 10.0
@@ -168,18 +169,21 @@ class ConnectedEnvironment:
         return self._worker
 
     async def _start(self) -> None:
-        await self._discard()
-        if self._closed or self._spec is None:
-            raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
-        self._worker = self._connect(self._spec)
-        try:
-            message = await self._worker.receive(anyio.move_on_after(_START_SECONDS))
-            if not isinstance(message, Started):
-                raise EnvironmentUnavailableError(f"no worker in {self._spec.cwd}: {_described(message)}")
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._discard()
-            raise
+        for is_last in (False,) * (_STARTS - 1) + (True,):
+            await self._discard()
+            if self._closed or self._spec is None:
+                raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
+            self._worker = self._connect(self._spec)
+            try:
+                message = await self._worker.first()
+                if isinstance(message, Started):
+                    break
+                if is_last or not isinstance(message, Death) or not message.again:
+                    raise EnvironmentUnavailableError(f"no worker in {self._spec.cwd}: {_described(message)}")
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self._discard()
+                raise
         self._started = True
 
     async def _fresh(self) -> Connection:

@@ -7,6 +7,7 @@ the wait for an end. Must not know how messages travel. Implemented by `worker_c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Final
 
 import anyio
 
@@ -15,6 +16,8 @@ from ..worker.protocol import Ask, CleanedUp, Failed, Projected, Ran, Settled, S
 from .capture import Capture
 from .death import Death
 
+START_SECONDS: Final = 30.0
+"""How long the other side may take to begin."""
 Received = Started | Ask | Ran | Ticked | Projected | CleanedUp | Settled | Failed | Death
 
 
@@ -73,6 +76,10 @@ class Connection(ABC):
                 await self._progress()
             return message
         return None
+
+    async def first(self) -> Received | None:
+        """The first message, or the death, or None when neither came in time."""
+        return await self.receive(anyio.move_on_after(START_SECONDS))
 
     async def kill(self) -> Death:
         """Ends the other side and returns how it ended, within seconds. Not while somebody receives."""

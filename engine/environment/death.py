@@ -11,9 +11,10 @@ from ..worker.channel import EXIT_CHANNEL_LOST
 
 
 class Death(Struct, frozen=True):
-    """The worker is gone, and why, in words."""
+    """The worker is gone, and why, in words. `again`: it was never there, and another parent may well have one."""
 
     reason: str
+    again: bool = False
 
 
 def describe_status(status: int) -> str:

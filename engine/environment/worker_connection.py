@@ -24,7 +24,7 @@ from ..ports import EnvironmentSpec
 from ..worker.framing import FrameBuffer, ProtocolError, frame, from_zygote
 from ..worker.protocol import Died, Fork, Forked, Interrupt, Interrupted, Kill, ToWorker, Watch
 from .capture import Capture
-from .connection import Connection
+from .connection import START_SECONDS, Connection, Received
 from .death import Death, describe_status
 from .zygote import Zygote
 
@@ -33,6 +33,8 @@ _READS: Final = 8
 """Chunks taken from one pipe before others have their turn."""
 _DEATH_SECONDS: Final = 5.0
 """How long the zygote may take to report a death before it is ended itself."""
+_LOOK_SECONDS: Final = 0.5
+"""Between two looks at a zygote that has not forked yet: one that is stopped at both is given up."""
 _FORK_SECONDS: Final = 30.0
 """How long it may take to fork: on a busy machine it may still be loading for a while."""
 
@@ -92,6 +94,18 @@ class WorkerConnection(Connection):
             open_files=spec.limits.open_files,
             allow_sudo=spec.allow_sudo,
         )
+
+    async def first(self) -> Received | None:
+        deadline, was_stopped = time.monotonic() + START_SECONDS, False
+        while (left := deadline - time.monotonic()) > 0:
+            message = await self.receive(anyio.move_on_after(min(left, _LOOK_SECONDS)))
+            if message is not None:
+                return message
+            is_stopped = not self._forked and self._zygote.stopped
+            if is_stopped and was_stopped:
+                self._zygote.kill()
+            was_stopped = is_stopped
+        return None
 
     def send(self, message: ToWorker) -> None:
         self._post(self._worker, frame(message))
@@ -163,6 +177,9 @@ class WorkerConnection(Connection):
         # workers need and be needed by others, finds its control channel closed when it comes to it.
         if not self._forked and time.monotonic() - self._requested_at < _FORK_SECONDS:
             return Death("the worker was not needed any more when its parent could start it")
+        # A parent that is only busy has other workers, which must not end for that.
+        if self.pid is not None and not self._zygote.stopped and self._zygote.kill_worker(self.pid, self._brand):
+            return Death("the worker was killed, and its parent was too busy to say how it ended")
         self._zygote.kill()
         return Death("the parent of the worker did not answer and was ended")
 
@@ -230,7 +247,7 @@ class WorkerConnection(Connection):
             self._unregister(self._control.fileno())
             if self._death is None:
                 self._zygote.sweep(self._brand)
-                self._death = Death("the parent of the worker died, and the worker with it")
+                self._death = Death("the parent of the worker died, and the worker with it", again=not self._forked)
             return
         self._control_frames.feed(data)
         while (body := self._control_frames.next()) is not None:

@@ -17,7 +17,8 @@ import threading
 from typing import Final
 
 from ..errors import EnvironmentUnavailableError
-from ..worker.brands import Brand, own_brand
+from ..worker.brands import Brand, brand_of, own_brand
+from ..worker.proc import stat_of
 
 _BOOT: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "boot.py")
 _INHERITED: Final = 3
@@ -59,6 +60,12 @@ class Zygote:
     def alive(self) -> bool:
         # One that was killed forks nobody any more, though its end may take its time.
         return self._process >= 0 and not self._killed and not self._ended_within(0)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody stopped it (SIGSTOP), so that it serves nobody for as long as they like."""
+        found = stat_of(self._pid) if self.alive else None
+        return found is not None and found.state == b"T"
 
     def _ended_within(self, seconds: float) -> bool:
         poll = select.poll()
@@ -149,6 +156,23 @@ class Zygote:
             from ..worker.ending import end_branded  # only now, because starting does not need it
 
             end_branded(brand)
+
+    def kill_worker(self, pid: int, brand: Brand | None) -> bool:
+        """Kills one worker of the process that has this brand, past it; whether it was there to be killed.
+
+        What the worker started ends when the process, which becomes its parent, comes to it.
+        """
+        with contextlib.suppress(OSError):
+            descriptor = os.pidfd_open(pid)
+            try:
+                found = stat_of(pid)
+                # An id that was given again meanwhile is another's.
+                if found is not None and found.parent == self._pid and brand_of(pid) == brand == self.brand:
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                    return True
+            finally:
+                os.close(descriptor)
+        return False
 
     def kill(self) -> None:
         """Ends the process the hard way, for when it does not answer; its workers go with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import os
 import signal
 import socket
@@ -13,9 +14,10 @@ import anyio
 import psutil
 import pytest
 
+from engine.environment.worker_environment import WorkerEnvironment
 from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
-from tests.support.environments import PATIENCE, ended_otherwise, until
+from tests.support.environments import PATIENCE, Bench, ended_otherwise, spec_for, until
 from tests.support.workers import bench, gone, running, shared_zygote
 
 pytestmark = pytest.mark.anyio
@@ -189,6 +191,59 @@ async def test_a_zygote_that_was_killed_is_replaced_however_long_its_end_takes(
         async with bench(tmp_path, zygote) as b:
             assert await b.value("1") == "1"
         assert zygote.pid != first
+    finally:
+        zygote.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+async def test_a_zygote_that_is_stopped_or_killed_before_its_first_worker_is_replaced(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    zygote = Zygote.spawn()
+    first = zygote.pid
+    try:
+        os.kill(first, signal.SIGSTOP)
+        environment = WorkerEnvironment(zygote)
+        async with anyio.create_task_group() as tasks:
+            with anyio.fail_after(PATIENCE):
+                tasks.start_soon(environment.start, spec_for(tmp_path))
+                await anyio.lowlevel.checkpoint()  # so that the request was made
+                os.kill(first, number)
+        assert await Bench(environment).value("1") == "1"
+        assert zygote.pid != first
+        await environment.close()
+    finally:
+        zygote.close()
+
+
+def trace(pid: int, *requests: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in requests:
+        assert libc.ptrace(number, pid, None, None) == 0, ctypes.get_errno()
+
+
+SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("held", [True] if os.geteuid() == 0 else [])
+async def test_a_zygote_that_does_not_answer_but_is_not_stopped_keeps_the_workers_of_others(
+    tmp_path: Path, held: bool
+) -> None:
+    zygote = Zygote.spawn()
+    first = zygote.pid
+    try:
+        async with bench(tmp_path, zygote, grace_seconds=0.05) as b, bench(tmp_path, zygote) as other:
+            await other.run("kept = 41")
+            worker = b.environment.pid
+            assert worker is not None
+            trace(first, SEIZE, INTERRUPT)  # which is the nearest to a zygote that has no time
+            with anyio.fail_after(PATIENCE):
+                await b.environment.close()
+            await gone(worker)
+            trace(first, DETACH)
+            assert await other.value("kept + 1") == "42"
+            assert zygote.pid == first
     finally:
         zygote.close()
 
