@@ -48,14 +48,17 @@ def main(arguments: Sequence[str]) -> int:
     import anyio
 
     from acp_adapter.serving import serve_descriptors
-    from engine import Host
+    from engine import Host, without_secrets
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
     try:
-        anyio.run(serve_descriptors, read_fd, write_fd, Host(settings, os.environ, zygote=zygote), _collect_garbage)
+        host = Host(settings, os.environ, zygote=zygote)
     except InvalidRequestError as error:
         zygote.close()
         return _refused(error)
+    sys.stderr = without_secrets(sys.stderr, host.redactor)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
+    try:
+        anyio.run(serve_descriptors, read_fd, write_fd, host, _collect_garbage)
     except KeyboardInterrupt:
         return 130
     return 0
@@ -68,7 +71,9 @@ def _collect_garbage() -> None:
 
 
 def _refused(error: Exception) -> int:
-    sys.stderr.write(f"rewindow-acp: {error}\n")
+    from engine import redactor_of  # of no stage, because nothing is started
+
+    sys.stderr.write(f"rewindow-acp: {redactor_of(os.environ).redact(str(error))}\n")
     return 2
 
 

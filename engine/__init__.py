@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from .config.secrets import redactor_of as redactor_of
     from .config.settings import SETTINGS as SETTINGS
     from .config.settings import Settings as Settings
     from .config.settings import load_settings as load_settings
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from .projection.results import result_text as result_text
     from .redaction import Redactor as Redactor
     from .redaction import redact_json as redact_json
+    from .redaction import without_secrets as without_secrets
     from .sessions.commands import COMMANDS as COMMANDS
     from .sessions.policy import MODES as MODES
     from .sessions.policy import OPTIONS as OPTIONS
@@ -169,10 +171,13 @@ __all__ = [
     "load_settings",
     "open_store",
     "redact_json",
+    "redactor_of",
     "result_text",
+    "without_secrets",
 ]
 
 _MODULES: Final = {
+    "config.secrets": "redactor_of",
     "config.settings": "SETTINGS Settings load_settings",
     "cutting": "cut_line cut_middle",
     "cycles": "CycleSummary",
@@ -188,7 +193,7 @@ _MODULES: Final = {
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),
     "projection.results": "result_text",
-    "redaction": "Redactor redact_json",
+    "redaction": "Redactor redact_json without_secrets",
     "sessions.commands": "COMMANDS",
     "sessions.policy": "MODES OPTIONS OptionValues",
     "sessions.projector": "Projection",

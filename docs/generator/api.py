@@ -69,7 +69,17 @@ AREAS = (
     Area(
         "Texts and tools",
         "What adapters show: texts as a model reads them, and the tools of a statement.",
-        ("projection.prompt", "projection.results", "redaction", "tools", "toolbox", "text", "cutting", "user_message"),
+        (
+            "projection.prompt",
+            "projection.results",
+            "redaction",
+            "config.secrets",
+            "tools",
+            "toolbox",
+            "text",
+            "cutting",
+            "user_message",
+        ),
     ),
     Area("Identifiers", "Distinct types, so that a type checker tells them apart.", ("ids",)),
 )

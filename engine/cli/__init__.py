@@ -70,9 +70,7 @@ def _root(
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command line; returns the exit code: 0 done, 1 could not be done, 2 wrong usage, 130 interrupted."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a test may have put something else there
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams(arguments)
     try:
         code = _app(arguments)(list(arguments), prog_name="rewindow", standalone_mode=False)
     except typer.Exit as leave:
@@ -95,6 +93,20 @@ def main(arguments: Sequence[str]) -> int:
         error.show()  # pyright: ignore - see above; the class is private to typer
         return int(error.exit_code)  # pyright: ignore - as above
     return int(code or 0)
+
+
+def _prepare_streams(arguments: Sequence[str]) -> None:
+    """Lets a command's output hold any text, and no secret."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a test may have put something else there
+            stream.reconfigure(errors="backslashreplace")
+    if any(command.name in arguments for command in COMMANDS):
+        # Here, because a help text waits for nothing of the engine.
+        from ..redaction import without_secrets
+        from ..terminal.opened import redactor
+
+        hidden = redactor()
+        sys.stdout, sys.stderr = without_secrets(sys.stdout, hidden), without_secrets(sys.stderr, hidden)
 
 
 def _abandon_output() -> None:

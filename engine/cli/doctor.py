@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from typing import Final
 
 import typer
 
 from ..errors import EngineError
+from ..terminal.json_lines import print_json
 from ..terminal.printing import visible
 from .checks import CHECKS
 from .checks.finding import Finding
@@ -23,7 +23,7 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="One JSON object p
         for finding in _findings(check):
             failed = failed or finding.grade == "failed"
             if as_json:
-                typer.echo(json.dumps({"check": name, "grade": finding.grade, "text": finding.text}))
+                print_json({"check": name, "grade": finding.grade, "text": finding.text}, ("check", "grade"))
             else:
                 typer.echo(f"{typer.style(f'{finding.grade:>6}', fg=_COLOURS[finding.grade])}  {visible(finding.text)}")
     if failed:

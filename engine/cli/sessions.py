@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from typing import Final
 
 import typer
+from msgspec.structs import replace
 
 from ..cutting import cut_line
 from ..ports import SessionRow
+from ..redaction import write_json
 from ..sessions.directories import alike
 from ..terminal.columns import aligned
-from ..terminal.opened import store
+from ..terminal.opened import redactor, store
 from ..terminal.printing import shown, size, visible
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "directory", "title")
@@ -31,10 +33,15 @@ def sessions(
 ) -> None:
     """List the sessions, the most recently used first."""
     with store() as opened:
-        rows = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None)
+        found = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None)
+        hidden = redactor()
+        rows = [replace(row, title=row.title and hidden.redact(row.title)) for row in found]
     if rows:
         # Written at once, because a call for each of thousands of lines costs more than all that is in them.
-        typer.echo("\n".join(map(_json, rows) if as_json else _table(rows)))
+        if as_json:
+            write_json(sys.stdout, b"".join(map(_json, rows)))
+        else:
+            typer.echo("\n".join(_table(rows)))
     elif as_json:
         return
     elif cwd:
@@ -58,8 +65,8 @@ def _cells(row: SessionRow) -> tuple[str, ...]:
     return (session, used, f"{row.events:,}", size(row.size), directory, title)
 
 
-def _json(row: SessionRow) -> str:
-    return json.dumps(_fields(row))
+def _json(row: SessionRow) -> bytes:
+    return json.dumps(_fields(row)).encode() + b"\n"
 
 
 def _fields(row: SessionRow) -> dict[str, object]:

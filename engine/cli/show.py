@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import typer
@@ -15,7 +16,8 @@ from ..events.nodes import FileChanged
 from ..events.session import EnvironmentRestored
 from ..ids import ToolCallId
 from ..projection.results import result_text
-from ..terminal.opened import find, store
+from ..redaction import redact_event, write_json
+from ..terminal.opened import find, redactor, store
 from ..terminal.printing import shown, visible, visible_json
 from ..timeline.index import Timeline
 from .calls import call_line
@@ -35,7 +37,8 @@ def show(
         raise typer.BadParameter("--events and --cycles are two views; give one")
     with store() as opened:
         row = find(opened, session)
-        log = opened.load(row.session_id)
+        hidden = redactor()
+        log = [redact_event(hidden, event) for event in opened.load(row.session_id)]
     if events:
         for event in log:
             _echo_json(encode(event))
@@ -50,7 +53,7 @@ def show(
 
 def _echo_json(data: bytes) -> None:
     # As bytes, because JSON is UTF-8 whatever the terminal takes.
-    typer.echo(visible_json(data.decode()).encode())
+    write_json(sys.stdout, visible_json(data.decode()).encode() + b"\n")
 
 
 def _blocks(log: Sequence[Event]) -> list[str]:

@@ -11,12 +11,16 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from ..errors import StoreError
 from ..events import Event
 from ..events.codec import encode
 from ..ids import BlobDigest, SessionId
 from ..ports import SessionRow, Store
-from ..store.blobs import names_in
+from ..redaction import Redactor
+from ..store.blobs import digest_of, names_in
+from .withholding import NO_SECRETS, redact_items
 
 FORMAT: Final = "rewindow-session"
 VERSION: Final = 1
@@ -24,23 +28,19 @@ _PAGE: Final = 1000
 """Events that are in memory at a time."""
 
 
-def export_lines(store: Store, session_id: SessionId) -> Iterator[bytes]:
-    """The lines, each with its newline: all that is committed when the first is asked for.
+def export_lines(store: Store, session_id: SessionId, redactor: Redactor = NO_SECRETS) -> Iterator[bytes]:
+    """The lines, each with its newline: all that is committed when the first is asked for, without secrets.
 
     Raises:
         SessionNotFoundError: there is none, or it is deleted meanwhile.
         StoreError: something of it cannot be read.
     """
     row = store.row(session_id)
-    yield _header(row)
+    yield _header(row if row.title is None else replace(row, title=redactor.redact(row.title)))
     contents = set(store.contents(session_id))
-    for event in _events(store, row):
-        line = encode(event)
-        for name in names_in(line.decode()):
-            if name in contents:
-                contents.discard(name)
-                yield _blob(store, name)
-        yield line + b"\n"
+    items = (item for event in _events(store, row) for item in (*_contents(store, event, contents), event))
+    for item in redact_items(redactor, items):
+        yield _blob(item) if isinstance(item, bytes) else encode(item) + b"\n"
 
 
 def _header(row: SessionRow) -> bytes:
@@ -78,9 +78,16 @@ def _missing(session_id: SessionId, due: int) -> StoreError:
     return StoreError(f"event {due} of session {session_id} is missing; restore the store from a copy")
 
 
-def _blob(store: Store, digest: BlobDigest) -> bytes:
-    try:
-        data = store.blob_get(digest)
-    except KeyError:
-        raise StoreError(f"content {digest} is missing; restore the store from a copy") from None
-    return b'{"blob":"%s","data":"%s"}\n' % (digest.encode(), b64encode(data))
+def _contents(store: Store, event: Event, waiting: set[BlobDigest]) -> Iterator[bytes]:
+    """What the event names first; it is taken out of `waiting`."""
+    for name in names_in(encode(event).decode()) if waiting else ():
+        if name in waiting:
+            waiting.discard(name)
+            try:
+                yield store.blob_get(name)
+            except KeyError:
+                raise StoreError(f"content {name} is missing; restore the store from a copy") from None
+
+
+def _blob(data: bytes) -> bytes:
+    return b'{"blob":"%s","data":"%s"}\n' % (digest_of(data).encode(), b64encode(data))

@@ -22,10 +22,12 @@ from ..events.execution import EffectAnswered
 from ..ids import BlobDigest, SessionId
 from ..plain_data import DEEPEST, clean
 from ..ports import SessionRow, Store
+from ..redaction import Redactor
 from ..store.blobs import MAX_BLOB, digest_of, names_in
 from ..store.writable import check_row, encoded_items
 from .jsonl_export import FORMAT, VERSION
 from .spool import rereadable
+from .withholding import NO_SECRETS, redact_items
 
 MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000
 """Bytes of the longest line there can be: the largest blob in base64."""
@@ -45,8 +47,10 @@ _TYPES: Final = (
 )
 
 
-def import_lines(store: Store, source: IO[bytes], name: str, new_id: SessionId | None = None) -> SessionRow:
-    """Adds the session to the store, under `new_id` where one is given; all of it or nothing.
+def import_lines(
+    store: Store, source: IO[bytes], name: str, new_id: SessionId | None = None, redactor: Redactor = NO_SECRETS
+) -> SessionRow:
+    """Adds the session to the store, under `new_id` where one is given and without secrets; all of it or nothing.
 
     Args:
         source: read to its end; kept in a temporary file where it cannot be read twice.
@@ -64,7 +68,8 @@ def import_lines(store: Store, source: IO[bytes], name: str, new_id: SessionId |
         lines.seek(0)
         reader = _Reader(lines, name)
         reader.header()
-        store.add(row, reader.items())
+        title = row.title if row.title is None else redactor.redact(row.title)
+        store.add(replace(row, title=title), redact_items(redactor, reader.items()))
     return store.row(row.session_id)
 
 

@@ -7,6 +7,17 @@ the log and the journal, the store's contents, imports and exports, the commands
 from __future__ import annotations
 
 from .redactor import HIDDEN, SHORTEST, Redactor
+from .streams import RedactedStream, without_secrets, write_json
 from .structures import redact_event, redact_json, withheld
 
-__all__ = ["HIDDEN", "SHORTEST", "Redactor", "redact_event", "redact_json", "withheld"]
+__all__ = [
+    "HIDDEN",
+    "SHORTEST",
+    "RedactedStream",
+    "Redactor",
+    "redact_event",
+    "redact_json",
+    "withheld",
+    "without_secrets",
+    "write_json",
+]

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from ..config.secrets import redactor_of
 from ..config.settings import Settings, load_settings
 from ..config.system import SystemClock
 from ..errors import InvalidRequestError, SessionNotFoundError
 from ..ids import SessionId
 from ..ports import SessionRow, Store
+from ..redaction import Redactor
 from ..store import open_store
 
 
 def settings() -> Settings:
     """What is configured for this process."""
     return load_settings(os.environ)
+
+
+def redactor() -> Redactor:
+    """What takes the secrets of this process's environment out of what is shown and written."""
+    more_names: tuple[str, ...] = ()
+    with suppress(InvalidRequestError):  # which whoever needs the settings will say
+        more_names = settings().hidden_names
+    return redactor_of(os.environ, more_names)
 
 
 @contextmanager

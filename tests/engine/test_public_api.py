@@ -220,5 +220,7 @@ PUBLIC = [
     "load_settings",
     "open_store",
     "redact_json",
+    "redactor_of",
     "result_text",
+    "without_secrets",
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from ...errors import InvalidRequestError
-from ...terminal.opened import find, store
+from ...terminal.opened import find, redactor, store
 from ...terminal.printing import shown, visible_json
 from ..jsonl_export import export_lines
 
@@ -22,7 +22,7 @@ def export_session(
 ) -> None:
     """Write a session with everything it refers to as JSON lines, which `rewindow import` reads."""
     with store() as opened:
-        lines = export_lines(opened, find(opened, session).session_id)
+        lines = export_lines(opened, find(opened, session).session_id, redactor())
         if output == "-":
             on_screen = map(_visible, lines) if sys.stdout.isatty() else lines
             _write(sys.stdout.fileno(), on_screen, "standard output")

@@ -8,7 +8,6 @@ from typing import IO, Final
 import typer
 from msgspec import Struct
 
-from ...config.secrets import redactor_of
 from ...config.system import SystemClock, SystemEntropy
 from ...errors import InvalidRequestError
 from ...events import Event
@@ -17,7 +16,7 @@ from ...ids import SessionId
 from ...minter import Minter
 from ...ports import SessionRow, Store
 from ...redaction import redact_event
-from ...terminal.opened import settings
+from ...terminal.opened import redactor
 from ...terminal.printing import size, visible
 from ...view import ViewFold
 from ..foreign import Imported, Writer, read
@@ -50,8 +49,8 @@ def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted, 
     minter, now = Minter(clock, SystemEntropy()), clock.now()
     found, imported = read(data, name, Writer(minter, cwd, now), wanted.format)
     # As the log of a running session does with everything it takes.
-    redactor = redactor_of(os.environ, settings().hidden_names)
-    events = tuple(redact_event(redactor, event) for event in imported.events)
+    hidden = redactor()
+    events = tuple(redact_event(hidden, event) for event in imported.events)
     title = next((each.title for each in reversed(events) if isinstance(each, TitleChanged)), None)
     session_id = SessionId(wanted.new_id) if wanted.new_id else minter.session()
     opened.add(SessionRow(session_id=session_id, cwd=cwd, title=title, created_at=now, updated_at=now), events)

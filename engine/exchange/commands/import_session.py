@@ -13,7 +13,7 @@ import typer
 from ...errors import InvalidRequestError
 from ...ids import SessionId
 from ...ports import Store
-from ...terminal.opened import store
+from ...terminal.opened import redactor, store
 from ...terminal.printing import shown, size
 from ..foreign import FORMATS
 from ..jsonl_export import FORMAT
@@ -56,7 +56,8 @@ def _add(opened: Store, source: IO[bytes], name: str, wanted: Wanted) -> None:
         return
     if wanted.cwd:
         raise InvalidRequestError("an exported session has its own directory; import it without --cwd")
-    row = import_lines(opened, source, name, SessionId(wanted.new_id) if wanted.new_id else None)
+    new_id = SessionId(wanted.new_id) if wanted.new_id else None
+    row = import_lines(opened, source, name, new_id, redactor())
     typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}")
 
 

@@ -1,0 +1,38 @@
+"""Exports and imports without secrets: what of a session's events and contents is written, and what is withheld.
+
+As a running session does with all that it records: texts lose the secret, and content that holds one is left out, with
+its digest in the event that needs it. Must not know formats. Used by export and import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from ..events import Event
+from ..events.execution import EffectAnswered
+from ..ids import BlobDigest
+from ..redaction import Redactor, redact_event, withheld
+from ..store.blobs import digest_of
+
+NO_SECRETS: Final = Redactor(())
+
+
+def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator[Event | bytes]:
+    """Contents ahead of the events that name them, as `Store.add` takes them; unchanged where nothing is secret."""
+    left_out: dict[BlobDigest, str] = {}
+    for item in items:
+        if not isinstance(item, bytes):
+            yield redact_event(redactor, _without(item, left_out))
+        elif redactor and redactor.holds(item.decode("utf-8", "replace")):
+            left_out[digest_of(item)] = withheld(item)
+        else:
+            yield item
+
+
+def _without(event: Event, left_out: dict[BlobDigest, str]) -> Event:
+    if isinstance(event, EffectAnswered) and event.result in left_out:
+        return replace(event, result=None, withheld=left_out[event.result])
+    return event

@@ -1,0 +1,130 @@
+"""What a store holds from before a secret was known leaves it by no command, nor by an export or an import."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from engine.events import Event
+from engine.events.conversation import AgentText, ToolCall, ToolResult, UserMessage
+from engine.events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.events.session import SessionOpened, TitleChanged
+from engine.execution import Captured
+from engine.ids import EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.ports import SessionRow
+from tests.support.commands import Home
+
+SECRET = "k3y-of 'mine'\n" + 'and a "zweite" line'
+PIECES = ("k3y-of", "zweite", base64.b64encode(SECRET.encode()).decode()[:12])
+SESSION = SessionId("ses_old")
+
+
+@pytest.fixture
+def old(home: Home) -> Home:
+    """A home with a session that was recorded while nobody knew of the secret."""
+    store = home.store()
+    answer = store.blob_put(json.dumps(f"key={SECRET}").encode())
+    call, helper, statement, run = ToolCallId("c"), ToolCallId("h"), StatementId("st"), ExecutionId("x")
+    events: list[Event] = [
+        SessionOpened(cwd="/"),
+        UserMessage(message_id=MessageId("m"), text=f"use {SECRET}"),
+        TitleChanged(title=f"use {SECRET[:13]}"),
+        StatementRecorded(statement_id=statement, index=1, source=f"key = {SECRET!r}", tool_call_id=call),
+        ExecutionStarted(execution_id=run, statement_id=statement),
+        ToolCall(tool_call_id=helper, tool="read", arguments={"path": SECRET}, parent_id=call),
+        EffectAnswered(execution_id=run, ordinal=0, operation="read", result=answer),
+        ToolResult(tool_call_id=helper, status="ok", text=SECRET, parent_id=call),
+        ExecutionFinished(
+            execution_id=run,
+            statement_id=statement,
+            status="ok",
+            started_at=0.0,
+            ended_at=1.0,
+            value=repr(SECRET),
+            stdout=Captured(text=SECRET, total_bytes=len(SECRET), kept_bytes=len(SECRET)),
+        ),
+        AgentText(message_id=MessageId("a"), text=base64.b64encode(SECRET.encode()).decode()),
+    ]
+    stamped: list[Event | bytes] = [json.dumps(f"key={SECRET}").encode()]
+    for seq, event in enumerate(events):
+        stamped.append(_stamped(event, seq))
+    store.add(
+        SessionRow(session_id=SESSION, cwd="/", title=f"use {SECRET[:13]}", created_at=1.0, updated_at=1.0), stamped
+    )
+    store.close()
+    return home
+
+
+def _stamped(event: Event, seq: int) -> Event:
+
+    return replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"), at=1.0)
+
+
+KNOWN = {"A_TOKEN": SECRET, "B_TOKEN": SECRET[:13]}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("sessions",),
+        ("sessions", "--json"),
+        ("show", SESSION),
+        ("show", SESSION, "--events"),
+        ("show", SESSION, "--cycles"),
+        ("show", SESSION, "--cycles", "--json"),
+        ("export", SESSION),
+        ("delete", SESSION),
+        ("gc", "--older-than", "1d", "--dry-run"),
+        ("show", SECRET),
+        ("doctor",),
+        ("doctor", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_shows_a_secret(old: Home, arguments: tuple[str, ...]) -> None:
+    done = old.run(*arguments, **KNOWN, REWINDOW_MODEL=f"scripted:/{SECRET[:13]}")
+    assert done.stdout + done.stderr
+    assert [piece for piece in PIECES if piece in done.stdout + done.stderr] == []
+
+
+def test_a_secret_that_is_a_word_of_json_leaves_it_readable(old: Home) -> None:
+    for arguments in (("sessions", "--json"), ("show", SESSION, "--events"), ("show", SESSION, "--cycles", "--json")):
+        for word in ("session_id", '"kind":"', "statement_recorded", "directories"):
+            done = old.run(*arguments, SECRET_KEY=word)
+            assert done.returncode == 0
+            assert [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_an_export_leaves_out_what_holds_a_secret_and_can_be_imported(old: Home) -> None:
+    exported = old.run("export", SESSION, **KNOWN)
+    assert exported.returncode == 0
+    assert [piece for piece in PIECES if piece in exported.stdout] == []
+    assert base64.b64encode(b'"key=')[:6].decode() not in exported.stdout
+    (old.path / "it").write_text(exported.stdout)
+    assert old.run("import", "it", "--as", "ses_new").returncode == 0
+    events = [json.loads(line) for line in old.run("show", "ses_new", "--events").stdout.splitlines()]
+    (answered,) = [event for event in events if event["kind"] == "effect_answered"]
+    assert answered["result"] is None
+    assert answered["withheld"].startswith("blake2b:")
+    (statement,) = [event for event in events if event["kind"] == "statement_recorded"]
+    assert statement["withheld"].startswith("blake2b:")
+
+
+def test_an_import_stores_no_secret(old: Home) -> None:
+    exported = old.run("export", SESSION)
+    assert SECRET in json.loads(exported.stdout.splitlines()[2])["text"]
+    (old.path / "it").write_text(exported.stdout)
+    assert old.run("delete", "--yes", SESSION).returncode == 0
+    assert old.run("gc", "--older-than", "1d").returncode == 0
+    assert old.run("import", "it", "--as", "ses_new", **KNOWN).returncode == 0
+    store = old.store()
+    try:
+        assert not store.contents(SessionId("ses_new"))
+        assert store.row(SessionId("ses_new")).title == "use ***"
+    finally:
+        store.close()
+    kept = (old.state / "sessions.db").read_bytes()
+    assert [piece for piece in PIECES if piece.encode() in kept] == []
