@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ..cycles import CycleFold
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
@@ -138,9 +140,10 @@ class Turns:
         self._tell(notes)
         attachments = ticket.said.attachments
         self._tell([sentence for sentence in map(unopened, attachments) if sentence is not None])
-        return await self._loop.run(
-            openings(attachments, self._parts.cwd, self._parts.timeline.names), ticket.said.text
-        )
+        # Names of variables are made of these names, and are no texts.
+        named = [replace(each, name=self._parts.redactor.redact(each.name or each.uri)) for each in attachments]
+        opened = openings(named, self._parts.cwd, self._parts.timeline.names)
+        return await self._loop.run(opened, ticket.said.text)
 
     def _entitle(self) -> None:
         """Names the session after its first prompt, whose message is on the log."""
