@@ -86,7 +86,8 @@ class Pump:
                 self._streams.add(item)
                 return [self._codec.updates.message_update(item)]
             case OutputStreamed():
-                return [self._codec.updates.output_update(item.tool_call_id, self._streams.printed(item), self._shown)]
+                text = self._streams.printed(item)
+                return self._codec.updates.output_updates(item.tool_call_id, text, self._shown)
             case _:
                 event = cast("AnyEvent", item)
                 self._streams.end(event)
@@ -105,7 +106,8 @@ class Pump:
             for piece in self._streams.messages:
                 await self._send(self._codec.updates.message_update(piece))
             for call, text in self._streams.output:
-                await self._send(self._codec.updates.output_update(call, text, self._shown))
+                for update in self._codec.updates.output_updates(call, text, self._shown):
+                    await self._send(update)
 
     async def sent(self, seq: Seq) -> None:
         """Waits until everything up to the event at `seq` was sent, or nothing more will be."""

@@ -6,17 +6,40 @@ end of a statement's output as one text. Must not know how anything is sent. Use
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
-from engine import MessageId, OutputStreamed, ReasoningStreamed, TextStreamed, ToolCallId
+from engine import MessageId, OutputStreamed, ReasoningStreamed, TextStreamed, ToolCallId, between, printed_text
 from engine.events import AnyEvent
 from engine.events.conversation import AgentReasoning, AgentText, RunStop
 from engine.events.execution import ExecutionFinished
 
 LIVE_OUTPUT_CHARS: Final = 4_096
-"""How much of what a running statement printed is shown while it runs; the whole bounded output follows at its end."""
+"""How much of a stream is shown while its statement runs, of a longer one both ends; the whole follows at the end."""
+
+
+class Printed:
+    """What came through one stream of a statement: it grows at its end, and from some length on in its middle."""
+
+    def __init__(self) -> None:
+        self._head = ""
+        self._tail = ""
+        self._left_out = 0
+
+    def add(self, text: str) -> None:
+        half = LIVE_OUTPUT_CHARS // 2
+        room = half - len(self._head)
+        self._head += text[:room]
+        tail = self._tail + text[room:]
+        self._tail = tail[-half:]
+        self._left_out += len(tail) - len(self._tail)
+
+    @property
+    def text(self) -> str:
+        """Both ends, and how much is missing between them."""
+        return self._head + (between(self._left_out) if self._left_out else "") + self._tail
 
 
 class Streams:
@@ -24,17 +47,17 @@ class Streams:
 
     def __init__(self) -> None:
         self._messages: dict[MessageId, list[TextStreamed | ReasoningStreamed]] = {}
-        self._output: dict[ToolCallId, str] = {}
+        self._output: dict[ToolCallId, dict[str, Printed]] = {}
 
     def add(self, piece: TextStreamed | ReasoningStreamed) -> None:
         """Notes a piece of a message."""
         self._messages.setdefault(piece.message_id, []).append(piece)
 
     def printed(self, piece: OutputStreamed) -> str:
-        """Notes a piece of output; the end of what its statement has printed so far."""
-        text = (self._output.get(piece.tool_call_id, "") + piece.text)[-LIVE_OUTPUT_CHARS:]
-        self._output[piece.tool_call_id] = text
-        return text
+        """Notes a piece of output; what its statement has printed so far, as its result will show it."""
+        streams = self._output.setdefault(piece.tool_call_id, {"stdout": Printed(), "stderr": Printed()})
+        streams[piece.stream].add(piece.text)
+        return _text(streams)
 
     def end(self, event: AnyEvent) -> None:
         """Forgets what the event says in whole."""
@@ -56,5 +79,9 @@ class Streams:
 
     @property
     def output(self) -> list[tuple[ToolCallId, str]]:
-        """The end of what each running statement has printed."""
-        return list(self._output.items())
+        """What each running statement has printed."""
+        return [(call, _text(streams)) for call, streams in self._output.items()]
+
+
+def _text(streams: Mapping[str, Printed]) -> str:
+    return printed_text(streams["stdout"].text, streams["stderr"].text)

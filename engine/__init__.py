@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .config.settings import SETTINGS as SETTINGS
     from .config.settings import Settings as Settings
     from .config.settings import load_settings as load_settings
+    from .cutting import between as between
     from .cutting import cut_line as cut_line
     from .cutting import cut_middle as cut_middle
     from .cycles import CycleSummary as CycleSummary
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from .ports import TextDelta as TextDelta
     from .ports import TickOutcome as TickOutcome
     from .ports import TokensUsed as TokensUsed
+    from .projection.results import printed_text as printed_text
     from .projection.results import result_text as result_text
     from .redaction import Redactor as Redactor
     from .redaction import redact_json as redact_json
@@ -87,6 +89,8 @@ if TYPE_CHECKING:
     from .sessions.tickets import Ticket as Ticket
     from .sessions.tickets import TurnEnd as TurnEnd
     from .store import open_store as open_store
+    from .text import as_printed as as_printed
+    from .text import fenced as fenced
     from .timeline.index import Cell as Cell
     from .toolbox import TOOLS as TOOLS
     from .user_message import blocks_of as blocks_of
@@ -163,13 +167,17 @@ __all__ = [
     "ToolCallId",
     "TurnEnd",
     "Zygote",
+    "as_printed",
+    "between",
     "blocks_of",
     "cut_line",
     "cut_middle",
+    "fenced",
     "harden_process",
     "is_long_text",
     "load_settings",
     "open_store",
+    "printed_text",
     "redact_json",
     "redactor_of",
     "result_text",
@@ -179,7 +187,7 @@ __all__ = [
 _MODULES: Final = {
     "config.secrets": "redactor_of",
     "config.settings": "SETTINGS Settings load_settings",
-    "cutting": "cut_line cut_middle",
+    "cutting": "between cut_line cut_middle",
     "cycles": "CycleSummary",
     "environment.hardening": "harden_process",
     "environment.zygote": "Zygote",
@@ -192,7 +200,7 @@ _MODULES: Final = {
         "Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),
-    "projection.results": "result_text",
+    "projection.results": "printed_text result_text",
     "redaction": "Redactor redact_json without_secrets",
     "sessions.commands": "COMMANDS",
     "sessions.policy": "MODES OPTIONS OptionValues",
@@ -203,6 +211,7 @@ _MODULES: Final = {
     "sessions.subscription": "Subscription",
     "sessions.tickets": "Ticket TurnEnd",
     "store": "open_store",
+    "text": "as_printed fenced",
     "timeline.index": "Cell",
     "toolbox": "TOOLS",
     "user_message": "blocks_of is_long_text",

@@ -39,8 +39,8 @@ class UpdateWriter(Protocol):
         """A piece of a message."""
         ...
 
-    def output_update(self, call: ToolCallId, text: str, shown: Shown) -> Json:
-        """What a running statement has printed lately."""
+    def output_updates(self, call: ToolCallId, text: str, shown: Shown) -> Sequence[Json]:
+        """What a running statement has printed so far; nothing for one that has ended."""
         ...
 
     def commands_update(self) -> Json:

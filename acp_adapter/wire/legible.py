@@ -8,9 +8,6 @@ lines, those that are too long for a screen are broken, and many blank ones are 
 to the right or far below is not seen. What Python takes as the end of a line is one, and a character that would not be
 seen, or would move others, is an escape.
 
-What a statement printed is data, nobody decides by it: colours and movements of the cursor are taken out, and what was
-overwritten is not shown.
-
 Pure. Must not know the protocol, which the codecs do. What is cut here must have been redacted before.
 """
 
@@ -39,14 +36,6 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _UNSEEN: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """What counts as printable and is blank; variation selectors are too."""
 _VARIATIONS: Final = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
-_BACKTICKS: Final = re.compile(r"`{3,}")
-
-
-def fenced(text: str, language: str = "") -> str:
-    """The text as a block of Markdown, whose fence is longer than any in it; without a newline at its end."""
-    longest = max(map(len, _BACKTICKS.findall(text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
 
 
 def title_line(text: str) -> str:

@@ -14,17 +14,11 @@ from msgspec.structs import replace
 
 from engine import StatementId, ToolCallId
 from engine.events.conversation import ToolCall
-
-
-class FileCall(Struct, frozen=True):
-    """The call that showed the latest change of a file, and what it said."""
-
-    call: str
-    delta: str
+from engine.events.nodes import FileChanged
 
 
 class BegunStatement(Struct, frozen=True):
-    """A statement that has not ended: its call, and its source, but for one that the user has typed."""
+    """A statement that has not ended: its call, and the source that its content shows, if it does."""
 
     call: ToolCallId
     source: str | None
@@ -34,12 +28,13 @@ class Shown(Struct, frozen=True, kw_only=True):
     """`Shown()` is right for a new session and for one that is resumed: nothing is under way in either.
 
     `statements` are those that have not ended; `unannounced` are calls that nothing was said of,
-    because a statement or a result is still to come; `condensing` is the call that shows the condensation under way.
+    because a statement or a result is still to come; `condensing` is the call that shows the condensation under way;
+    `changed` is the change of a file that is shown with the event after it.
     """
 
     statements: Mapping[StatementId, BegunStatement] = field(default_factory=dict[StatementId, BegunStatement])
     unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
-    file_call: FileCall | None = None
+    changed: FileChanged | None = None
     condensing: str | None = None
 
     def without(self, ended: StatementId) -> Shown:

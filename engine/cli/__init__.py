@@ -16,7 +16,7 @@ import typer
 
 from .. import __version__
 from ..errors import EngineError
-from ..terminal.printing import visible
+from ..text import visible
 from .commands import COMMANDS
 
 EXAMPLES: Final = """\b

@@ -10,7 +10,8 @@ import typer
 from ..errors import EngineError
 from ..ports import SessionRow
 from ..terminal.opened import find, store
-from ..terminal.printing import shown, size, visible
+from ..terminal.printing import shown, size
+from ..text import visible
 
 
 def delete(

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import EngineError
 from ..terminal.json_lines import print_json
-from ..terminal.printing import visible
+from ..text import visible
 from .checks import CHECKS
 from .checks.finding import Finding
 

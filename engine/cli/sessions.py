@@ -18,7 +18,8 @@ from ..redaction import write_json
 from ..sessions.directories import alike
 from ..terminal.columns import aligned
 from ..terminal.opened import redactor, store
-from ..terminal.printing import shown, size, visible
+from ..terminal.printing import shown, size
+from ..text import visible
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "directory", "title")
 _CELL_CHARS: Final = 200

@@ -18,7 +18,8 @@ from ..ids import ToolCallId
 from ..projection.results import result_text
 from ..redaction import redact_event, write_json
 from ..terminal.opened import find, redactor, store
-from ..terminal.printing import shown, visible, visible_json
+from ..terminal.printing import shown, visible_json
+from ..text import visible
 from ..timeline.index import Timeline
 from .calls import call_line
 from .cycles_text import cycles_text

@@ -11,7 +11,7 @@ from ..execution import Captured
 
 def result_text(finished: ExecutionFinished) -> str:
     """Printed output, displayed views, the value, and the exception, in that order; "" for nothing at all."""
-    parts = [_stream(finished.stdout, ""), _stream(finished.stderr, "[stderr]\n")]
+    parts = [printed_text(_stream(finished.stdout), _stream(finished.stderr))]
     parts += [f"[{display.title}]\n{display.text}" for display in finished.displays]
     if finished.value is not None:
         parts.append(finished.value)
@@ -22,8 +22,13 @@ def result_text(finished: ExecutionFinished) -> str:
     return "\n".join(part.rstrip("\n") for part in parts if part)
 
 
-def _stream(captured: Captured, head: str) -> str:
+def printed_text(stdout: str, stderr: str) -> str:
+    """What was printed, as it stands at the beginning of a result; also while there is more to come."""
+    return "\n".join(part.rstrip("\n") for part in (stdout, stderr and f"[stderr]\n{stderr}") if part)
+
+
+def _stream(captured: Captured) -> str:
     if not captured.total_bytes:
         return ""
     tail = f"\n[... {captured.total_bytes} bytes in all, the first 64 KiB are kept]" if captured.truncated else ""
-    return head + captured.text + tail
+    return captured.text + tail

@@ -16,6 +16,7 @@ from ..cutting import ELLIPSIS, more
 from ..events import Event
 from ..events.nodes import NodeChanged
 from ..projection.results import result_text
+from ..text import as_printed, code_span, fenced, printable, visible
 from ..timeline.index import Cell, Timeline
 from ..view.cuts import Cut
 from .projector import Projection
@@ -68,7 +69,7 @@ def _context_text(projection: Projection) -> str:
     return (
         f"{projection.used:,} of {projection.size:,} tokens: instructions {projection.instruction_tokens:,}, "
         f"messages {projection.message_tokens:,}, tail {projection.tail_tokens:,}\n\n"
-        f"````\n{projection.prompt.tail}\n````"
+        f"{fenced(projection.prompt.tail)}"
     )
 
 
@@ -112,18 +113,18 @@ def _one_statement(cells: Sequence[Cell], argument: str) -> str:
         return f"There is no statement {argument}; there are {len(cells)}."
     cell = cells[int(argument) - 1]
     output = result_text(cell.finished) if cell.finished is not None else "[running]"
-    return f"{_cell_line(cell)}\n\n````python\n{cell.statement.source}\n````\n\n````\n{output}\n````"
+    return f"{_cell_line(cell)}\n\n{fenced(visible(cell.statement.source), 'python')}\n\n{fenced(as_printed(output))}"
 
 
 def _cell_line(cell: Cell) -> str:
     first, _, rest = cell.statement.source.strip().partition("\n")
     status = f"{cell.finished.status}, {cell.finished.time_ms:.0f} ms" if cell.finished else "running"
-    return f"{cell.statement.index}. `{first}{f' {ELLIPSIS}' if rest else ''}` ({status})"
+    return f"{cell.statement.index}. {code_span(printable(first) + (f' {ELLIPSIS}' if rest else ''))} ({status})"
 
 
 async def _tick(context: CommandContext, _: str) -> str:
     deltas = [event.delta for event in await context.tick() if isinstance(event, NodeChanged)]
-    return "\n\n".join(deltas) if deltas else "Nothing changed."
+    return "\n\n".join(fenced(as_printed(delta)) for delta in deltas) if deltas else "Nothing changed."
 
 
 async def _compact(context: CommandContext, _: str) -> str:

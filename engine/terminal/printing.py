@@ -13,15 +13,8 @@ from ..cutting import cut_line
 from ..text import first_line, printable
 
 _UNITS: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""C0 but for tab and newline, DEL, C1, and what changes the direction of the text that follows."""
 _CONTROL_IN_JSON: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What JSON lets stand in a string as it is."""
-
-
-def visible(text: str) -> str:
-    r"""The text with every control character but tab and newline as an escape that can be read: `\x1b`, `\u202e`."""
-    return _CONTROL.sub(_escape, text)
 
 
 def visible_json(text: str) -> str:
@@ -46,10 +39,6 @@ def size(count: int) -> str:
         if count >= factor:
             return f"{count / factor:,.1f} {unit}"
     return f"{count} B"
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode()
 
 
 def _is_path(text: str) -> bool:

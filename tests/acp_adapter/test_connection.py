@@ -123,7 +123,7 @@ async def test_a_prompt_is_answered_after_all_that_belongs_to_it(tmp_path: Path)
     async with in_memory(tmp_path, model=model) as client:
         assert await client.prompt(await client.open(tmp_path), "compute") == "end_turn"
         assert client.text() == "Looking.It is 42."
-        assert client.updates("tool_call_update")[-1]["rawOutput"]["value"] == "42"
+        assert client.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"] == "42"
         assert client.updates()[-1]["_meta"]["rewindow"]["cycle"]["stop"] == "completed"
         await client.quiet()
 

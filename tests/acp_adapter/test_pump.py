@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from itertools import pairwise
+from typing import Any, Literal
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from acp_adapter.pump import Pump, merged
 from acp_adapter.streams import LIVE_OUTPUT_CHARS
 from engine.events import UNSTAMPED
 from engine.events.conversation import AgentText, UserMessage
+from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.events.session import SessionOpened
-from engine.ids import MessageId, Seq, SessionId, ToolCallId
+from engine.execution import Captured
+from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log import EventLog
 from engine.ports import SessionRow
 from engine.sessions.journal import Journal
@@ -71,14 +77,6 @@ async def test_a_streamed_message_is_not_sent_again_when_it_is_whole_but_is_when
     assert [update["sessionUpdate"] for update in replayed] == ["agent_message_chunk", "user_message_chunk"]
 
 
-async def test_what_is_printed_meanwhile_is_accumulated_and_bounded() -> None:
-    async with screen() as shown:
-        first = await shown.show(OutputStreamed(CALL, "stdout", "a"), OutputStreamed(CALL, "stderr", "b"))
-        assert first[-1]["content"][0]["content"]["text"] == "```\nab\n```"
-        (long,) = await shown.show(OutputStreamed(CALL, "stdout", "x" * 10_000))
-        assert len(long["content"][0]["content"]["text"]) == LIVE_OUTPUT_CHARS + 8
-
-
 def test_adjacent_pieces_of_one_stream_are_joined_and_nothing_else_is() -> None:
     whole = AgentText(message_id=M, text="abc")
     batch = [
@@ -124,3 +122,71 @@ async def test_whoever_waits_for_something_to_be_shown_waits_for_the_start_and_i
             assert not shown.is_set()
             pump.give_up()
             await shown.wait()
+
+
+# --- output while a statement runs ------------------------------------------------------------------------------------
+
+RUNS = (
+    StatementRecorded(seq=Seq(0), statement_id=StatementId("s"), index=1, source="run()", tool_call_id=CALL),
+    ExecutionStarted(seq=Seq(1), execution_id=ExecutionId("e"), statement_id=StatementId("s")),
+)
+
+
+def ended(**printed: Captured) -> ExecutionFinished:
+    return ExecutionFinished(
+        seq=Seq(2),
+        execution_id=ExecutionId("e"),
+        statement_id=StatementId("s"),
+        status="ok",
+        started_at=0,
+        ended_at=1,
+        **printed,
+    )
+
+
+def in_fence(update: dict[str, Any]) -> str:
+    """What the last block of a call's content holds."""
+    return re.sub(r"\A(`+)\n(.*)\n\1\Z", r"\2", update["content"][-1]["content"]["text"], flags=re.DOTALL)
+
+
+@given(st.sampled_from(("stdout", "stderr")), st.lists(st.text("ab\n", min_size=1), min_size=1, max_size=6))
+def test_what_is_shown_of_output_only_grows_until_it_is_the_result(
+    stream: Literal["stdout", "stderr"], pieces: list[str]
+) -> None:
+    whole = Captured(text="".join(pieces), total_bytes=sum(map(len, pieces)))
+
+    async def shown() -> list[dict[str, Any]]:
+        async with screen() as drawn:
+            await drawn.show(*RUNS)
+            live = [await drawn.show(OutputStreamed(CALL, stream, text)) for text in pieces]
+            return [update for updates in (*live, await drawn.show(ended(**{stream: whole}))) for update in updates]
+
+    *growing, result = map(in_fence, anyio.run(shown))
+    for earlier, later in pairwise((*growing, result)):
+        assert later.startswith(earlier)
+    assert growing[-1:] == [result] or result == "(no output)"
+
+
+async def test_both_streams_are_shown_as_the_result_shows_them_whatever_comes_first() -> None:
+    async with screen() as drawn:
+        await drawn.show(*RUNS)
+        await drawn.show(OutputStreamed(CALL, "stderr", "careful\n"))
+        (live,) = await drawn.show(OutputStreamed(CALL, "stdout", "out\n"))
+        both = ended(stdout=Captured(text="out\n", total_bytes=4), stderr=Captured(text="careful\n", total_bytes=8))
+        (result,) = await drawn.show(both)
+    assert in_fence(live) == in_fence(result) == "out\n[stderr]\ncareful"
+
+
+async def test_of_long_output_both_ends_are_shown_while_it_runs_and_what_is_missing_is_counted() -> None:
+    async with screen() as drawn:
+        await drawn.show(*RUNS)
+        await drawn.show(OutputStreamed(CALL, "stdout", "begins " + "x" * 10_000))
+        (update,) = await drawn.show(OutputStreamed(CALL, "stdout", " ends"))
+    assert re.fullmatch(r"begins x+\n\.\.\. 5916 characters left out \.\.\.\nx+ ends", in_fence(update))
+    assert len(in_fence(update).replace("\n... 5916 characters left out ...\n", "")) == LIVE_OUTPUT_CHARS
+
+
+async def test_output_that_comes_after_the_end_of_its_statement_is_not_shown() -> None:
+    async with screen() as drawn:
+        await drawn.show(*RUNS, ended())
+        assert await drawn.show(OutputStreamed(CALL, "stdout", "late")) == []

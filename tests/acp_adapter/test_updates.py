@@ -56,6 +56,23 @@ def test_whatever_went_wrong_is_a_failed_call(status: str) -> None:
     assert updates_of(RECORDED, STARTED, finished("", status))[-1]["status"] == "failed"
 
 
+def test_a_statement_without_output_says_so() -> None:
+    ended = updates_of(RECORDED, finished(""))[-1]
+    assert [block["content"]["text"] for block in ended["content"]] == ["```python\nx = 1\ny = 2\n```", "(no output)"]
+
+
+def test_the_raw_output_is_what_the_content_says_and_the_record_is_beside_it() -> None:
+    ended = updates_of(RECORDED, finished("out"))[-1]
+    assert ended["rawOutput"] == "```python\nx = 1\ny = 2\n```\n\n```\nout\n```"
+    record = ended["_meta"]["rewindow"]["execution"]
+    assert (record["status"], record["stdoutBytes"], record["names"]["added"]) == ("ok", 3, [])
+
+
+def test_colours_are_taken_out_of_output_and_other_control_characters_can_be_read() -> None:
+    ended = updates_of(RECORDED, finished("\x1b[31mred\x1b[0m 10%\r\x1b[Kred 20%\n\x07\u202e"))[-1]
+    assert ended["content"][-1]["content"]["text"] == "```\nred 20%\n\\x07\\u202e\n```"
+
+
 @pytest.mark.parametrize("text", ["plain", "```\nfenced\n```", "a `````` b", "# not a heading"])
 def test_output_is_fenced_so_that_no_text_breaks_out(text: str) -> None:
     block = updates_of(RECORDED, finished(text))[-1]["content"][-1]["content"]["text"]
@@ -76,10 +93,17 @@ def test_a_changed_file_is_announced_once_and_gets_the_nodes_diff() -> None:
     changed = FileChanged(path="/w/a.py", change="modified", delta="1 line changed in a.py")
     node = NodeChanged(obj_id=ObjId("view-1"), obj_type="view", delta="1 line changed in a.py\n+new")
     other = NodeChanged(obj_id=ObjId("view-2"), obj_type="view", delta="moved")
-    made = updates_of(changed, node, other)
-    assert [update["sessionUpdate"] for update in made] == ["tool_call", "tool_call_update"]
-    assert made[0]["title"] == "modified a.py"
-    assert "+new" in made[1]["content"][0]["content"]["text"]
+    (made,) = updates_of(changed, node, other)
+    assert (made["sessionUpdate"], made["title"], made["status"]) == ("tool_call", "modified a.py", "completed")
+    assert "+new" in made["content"][0]["content"]["text"]
+
+
+def test_a_changed_file_that_no_node_says_more_about_is_announced_with_what_follows() -> None:
+    changed = FileChanged(path="/w/a.py", change="modified", delta="1 line changed in a.py")
+    first, second, title = updates_of(changed, changed, TitleChanged(title="Next"))
+    for made in (first, second):
+        assert made["content"][0]["content"]["text"] == "```\n1 line changed in a.py\n```"
+    assert title["title"] == "Next"
 
 
 def test_a_condensation_is_one_call_from_its_request_to_its_summary() -> None:
@@ -154,5 +178,5 @@ def test_numbers_of_a_log_from_elsewhere_are_bounded_to_what_the_wire_takes() ->
 
 
 def test_a_file_without_a_name_is_shown() -> None:
-    (shown,) = updates_of(FileChanged(path="", change="deleted", delta="it was deleted"))
+    shown, _ = updates_of(FileChanged(path="", change="deleted", delta="it was deleted"), TitleChanged(title="Next"))
     assert shown["title"] == "deleted"

@@ -81,3 +81,16 @@ async def test_a_session_that_is_loaded_goes_on_where_its_log_ends(kind: type[Ev
 
 def test_the_commands_are_announced_as_recorded() -> None:
     assert text(CODEC.updates.commands_update()) == text(GOLDEN["commands"])
+
+
+async def test_a_call_does_not_change_after_it_was_shown_as_ended() -> None:
+    async with screen(CWD) as shown:
+        live = await shown.show(*rich_items())
+    for updates in (live, GOLDEN["replayed"]):
+        ended: set[str] = set()
+        for update in updates:
+            call = update.get("toolCallId")
+            assert call not in ended, update
+            if update.get("status") in ("completed", "failed"):
+                ended.add(call)
+        assert len(ended) > 5

@@ -83,7 +83,7 @@ def test_a_statement_that_cannot_be_interrupted_ends_at_its_time_limit_and_names
         agent.prompt(session, "kept = 41")
         assert agent.prompt(session, LOOP_IN_C) == "end_turn"
         (shown,) = (update for update in agent.updates("tool_call_update") if update.get("status") == "failed")
-        assert shown["rawOutput"]["status"] == "timeout"
+        assert shown["_meta"]["rewindow"]["execution"]["status"] == "timeout"
         assert agent.prompt(session, "kept + 1") == "end_turn"
         assert last_value(agent) == "42"
         assert_at_rest(agent)

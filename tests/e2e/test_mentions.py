@@ -32,4 +32,4 @@ def test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came(
         load(again, session, tmp_path)
         assert [update["content"] for update in again.updates("user_message_chunk")] == blocks
         again.prompt(session, "calc_py.revision.lines[0]")
-        assert again.updates("tool_call_update")[-1]["rawOutput"]["value"] == "'unsaved 1'"
+        assert again.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"] == "'unsaved 1'"

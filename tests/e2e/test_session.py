@@ -56,7 +56,7 @@ def test_a_flood_of_output_is_bounded_and_counted(agent: Agent, tmp_path: Path) 
     session = agent.open(tmp_path)
     agent.prompt(session, "import sys\nfor _ in range(50): sys.stdout.write('x' * 1_000_000)")
     last = agent.updates("tool_call_update")[-1]
-    assert last["rawOutput"]["stdoutBytes"] == 50_000_000
+    assert last["_meta"]["rewindow"]["execution"]["stdoutBytes"] == 50_000_000
     assert len(last["content"][0]["content"]["text"]) < 80_000
 
 

@@ -138,7 +138,8 @@ def test_plan_mode_refuses_what_changes_files_and_runs_the_rest(agent: Agent, tm
     ):
         agent.prompt(session, source)
         last = agent.updates("tool_call_update")[-1]
-        assert (last["status"], last["rawOutput"]["exception"]["type"]) == ("failed", "PermissionError"), source
+        exception = last["_meta"]["rewindow"]["execution"]["exception"]
+        assert (last["status"], exception["type"]) == ("failed", "PermissionError"), source
     assert (kept.read_text(), new.exists()) == ("as it was", False)
     agent.prompt(session, f"sum(range(10)), open({str(kept)!r}).read()")
     assert last_value(agent) == "(45, 'as it was')"

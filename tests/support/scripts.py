@@ -113,7 +113,7 @@ def reason(response: Message) -> str:
 
 def last_value(agent: Agent) -> str | None:
     """What the latest statement evaluated to."""
-    return agent.updates("tool_call_update")[-1]["rawOutput"]["value"]
+    return agent.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"]
 
 
 def load(agent: Agent, session: str, cwd: Path, method: str = "session/load") -> Any:

@@ -17,7 +17,8 @@ from ...minter import Minter
 from ...ports import SessionRow, Store
 from ...redaction import redact_event
 from ...terminal.opened import redactor
-from ...terminal.printing import size, visible
+from ...terminal.printing import size
+from ...text import visible
 from ...view import ViewFold
 from ..foreign import Imported, Writer, read
 

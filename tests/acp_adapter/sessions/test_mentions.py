@@ -117,7 +117,7 @@ async def test_a_text_too_long_for_a_prompt_is_attached_and_comes_back_whole(
         assert await prompted(first, session, said(long)) == "end_turn"
         assert "longer than a statement may be" in first.text()
         await first.prompt(session, "len(prompt_txt.revision.lines)")
-        assert first.updates("tool_call_update")[-1]["rawOutput"]["value"] == "40000"
+        assert first.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"] == "40000"
     async with in_memory(tmp_path, store=store) as second:
         await second.initialize()
         await second.load(session, tmp_path)
@@ -132,4 +132,4 @@ async def test_whatever_a_link_says_the_turn_ends_and_the_session_lives(
     for block in (link(uri, ""), resource(uri, "text \ud800\n")):
         assert await prompted(agent, session, said("1"), block) == "end_turn"
     assert await agent.prompt(session, "40 + 2") == "end_turn"
-    assert agent.updates("tool_call_update")[-1]["rawOutput"]["value"] == "42"
+    assert agent.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"] == "42"

@@ -154,3 +154,21 @@ async def test_slash_commands_work_without_a_model(agent: Client, tmp_path: Path
         before = len(agent.text())
         assert await agent.prompt(session, command) == "end_turn"
         assert expected in agent.text()[before:]
+
+
+async def test_a_statement_that_is_listed_stays_in_its_fence_whatever_it_holds(agent: Client, tmp_path: Path) -> None:
+    session = await agent.open(tmp_path)
+    await agent.prompt(session, "x = '`````\\n# not a heading'\nprint('\\x1b[31m' + x)")
+    before = len(agent.text())
+    await agent.prompt(session, "/timeline 1")
+    shown = agent.text()[before:]
+    assert "``````python\nx = '`````\\n# not" in shown
+    assert shown.endswith("\n\n``````\n`````\n# not a heading\n``````")
+
+
+async def test_a_statement_in_a_list_is_code_whatever_it_holds(agent: Client, tmp_path: Path) -> None:
+    session = await agent.open(tmp_path)
+    await agent.prompt(session, "'`` and `'")
+    before = len(agent.text())
+    await agent.prompt(session, "/timeline")
+    assert agent.text()[before:].startswith("1. ```'`` and `'``` (ok, ")

@@ -94,8 +94,8 @@ async def test_a_statement_is_one_tool_call_with_source_output_and_locations(age
     text = patches[-1]["content"][0]["content"]["text"]
     assert text.index("printed") < text.index("two") < text.index("42")
     assert patches[-1]["locations"][0]["path"] == str(tmp_path / "a.txt")
-    assert patches[-1]["rawOutput"]["value"] == "42"
-    assert patches[-1]["rawOutput"]["names"]["added"] == ["a"]
+    assert patches[-1]["_meta"]["rewindow"]["execution"]["value"] == "42"
+    assert patches[-1]["_meta"]["rewindow"]["execution"]["names"]["added"] == ["a"]
 
 
 async def test_a_failing_statement_is_a_failed_call_with_its_traceback_and_the_turn_goes_on(
@@ -185,7 +185,7 @@ async def test_a_statement_that_would_end_or_ask_a_terminal_is_recorded_and_name
     assert await agent.prompt(session, source) == "end_turn"
     assert said in agent.updates("tool_call_update")[-1]["content"][0]["content"]["text"]
     await agent.prompt(session, "kept + 1")
-    assert agent.updates("tool_call_update")[-1]["rawOutput"]["value"] == "42"
+    assert agent.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"] == "42"
 
 
 async def test_a_view_of_a_missing_or_binary_file_says_so(agent: Client, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from engine.events.conversation import UserMessage as Said
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.execution import Captured
 from engine.ids import EventId, ExecutionId, MessageId, Seq, StatementId, ToolCallId
-from engine.terminal.printing import shown, shown_line, visible, visible_json
+from engine.terminal.printing import shown, shown_line, visible_json
+from engine.text import visible
 from tests.support.commands import Home
 from tests.support.stores import row
 

@@ -16,10 +16,10 @@ from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.updates import conversation, execution, nodes, session
 from acp_adapter.wire.v1.updates.parts import Step
 from acp_adapter.wire.v1.updates.session import commands_update
-from acp_adapter.wire.v1.updates.streams import message_update, output_update
+from acp_adapter.wire.v1.updates.streams import message_update, output_updates
 from engine.events import AnyEvent, ConversationEvent, ExecutionEvent, NodeEvent
 
-__all__ = ["commands_update", "event_updates", "message_update", "output_update"]
+__all__ = ["commands_update", "event_updates", "message_update", "output_updates"]
 
 
 def event_updates(event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool) -> tuple[Shown, Sequence[Json]]:
@@ -29,10 +29,16 @@ def event_updates(event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool)
 
 
 def _step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
+    shown, before = nodes.changed_file(shown, event, facts)
+    shown, updates = _own_step(event, shown, facts, is_live)
+    return shown, [*before, *updates]
+
+
+def _own_step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
     if isinstance(event, ConversationEvent):
         return conversation.step(event, shown, facts, is_live)
     if isinstance(event, ExecutionEvent):
         return execution.step(event, shown)
     if isinstance(event, NodeEvent):
-        return nodes.step(event, shown, facts)
+        return nodes.step(event, shown)
     return session.step(event, shown, facts)

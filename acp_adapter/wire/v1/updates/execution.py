@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
 from acp_adapter.wire.legible import source_title
 from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
-from acp_adapter.wire.v1.updates.parts import Step, beside_source, location, source_block, source_input
+from acp_adapter.wire.v1.updates.parts import Step, beside_source, content_text, location, source_block, source_input
 from engine import result_text
 from engine.events import ExecutionEvent
 from engine.events.execution import (
@@ -20,8 +20,6 @@ from engine.events.execution import (
     NamesRebound,
     StatementRecorded,
 )
-
-NO_OUTPUT: Final = "(no output)"
 
 
 def step(event: ExecutionEvent, shown: Shown) -> Step:
@@ -42,16 +40,18 @@ def step(event: ExecutionEvent, shown: Shown) -> Step:
 def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     asked = shown.unannounced.get(event.tool_call_id)
     is_typed = asked is not None and asked.typed
+    # What the user typed stands above, and what the session opens by itself may hold a whole document.
+    source = None if is_typed or event.statement_kind == "meta" else event.source
     call = ToolCall(
         tool_call_id=event.tool_call_id,
         title=source_title(event.source),
         name="python",
         kind="execute",
         status="pending",
-        content=[] if is_typed else [source_block(event.source)],
+        content=[] if source is None else [source_block(source)],
         raw_input={**source_input(event.source), "statement": event.index},
     )
-    begun = BegunStatement(event.tool_call_id, None if is_typed else event.source)
+    begun = BegunStatement(event.tool_call_id, source)
     shown = replace(
         shown,
         statements={**shown.statements, event.statement_id: begun},
@@ -71,12 +71,14 @@ def _finished(event: ExecutionFinished, shown: Shown) -> Step:
     begun = shown.statements.get(event.statement_id)
     if begun is None:
         return shown, []
+    content = beside_source(begun, result_text(event))
     update = ToolCallUpdate(
         tool_call_id=begun.call,
         status="completed" if event.status == "ok" else "failed",
-        content=beside_source(begun, result_text(event) or NO_OUTPUT),
+        content=content,
         locations=[location(each.path, each.line) for each in event.locations],
-        raw_output=_record(event),
+        raw_output=content_text(content),
+        meta={"rewindow": {"execution": _record(event)}},
     )
     return shown.without(event.statement_id), [update]
 

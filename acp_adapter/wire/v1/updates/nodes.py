@@ -1,7 +1,7 @@
 """Updates for files that changed: each is a completed call that reads, with its headline or its diff.
 
-The node that shows a file says more about a change than the file's headline, and comes right after it; it replaces the
-content of the file's call.
+The node that shows a file says more about a change than the file's headline, and comes right after it. So a change is
+shown with the event that follows it, because a call that was shown as completed does not change any more.
 """
 
 from __future__ import annotations
@@ -13,44 +13,43 @@ from msgspec.structs import replace
 
 from acp_adapter.facts import Facts
 from acp_adapter.wire.legible import title_line
-from acp_adapter.wire.shown import FileCall, Shown
-from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation, ToolCallUpdate
+from acp_adapter.wire.shown import Shown
+from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation
 from acp_adapter.wire.v1.updates.parts import Step, text_block
-from engine.events import NodeEvent
+from engine.events import AnyEvent, NodeEvent
 from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
 
 
-def step(event: NodeEvent, shown: Shown, facts: Facts) -> Step:
+def step(event: NodeEvent, shown: Shown) -> Step:
     """What an event of a context object is to an editor."""
     match event:
         case FileChanged():
-            return _file(event, shown, facts)
-        case NodeChanged():
-            return _node(event, shown)
-        case MethodCalled() | TickApplied():
+            return replace(shown, changed=event), []
+        case NodeChanged() | MethodCalled() | TickApplied():
             return shown, []
         case _:
             assert_never(event)
 
 
-def _file(event: FileChanged, shown: Shown, facts: Facts) -> Step:
+def changed_file(shown: Shown, following: AnyEvent, facts: Facts) -> Step:
+    """The change of a file that was not shown yet, which is said best by a node's diff if that is what follows."""
+    event = shown.changed
+    if event is None:
+        return shown, []
+    delta = event.delta
+    if isinstance(following, NodeChanged) and following.delta.startswith(delta):
+        delta = following.delta
     call = ToolCall(
         tool_call_id=f"file_{event.event_id}",
         title=title_line(f"{event.change} {_relative(event.path, facts.cwd)}"),
         kind="read",
         status="completed",
-        content=[text_block(event.delta)],
+        content=[text_block(delta)],
         locations=[ToolCallLocation(path=event.path)],
     )
-    return replace(shown, file_call=FileCall(call.tool_call_id, event.delta)), [call]
+    return replace(shown, changed=None), [call]
 
 
 def _relative(path: str, cwd: str) -> str:
     # A log from elsewhere may hold an empty path, of which there is none that is relative.
     return os.path.relpath(path, cwd) if path else ""
-
-
-def _node(event: NodeChanged, shown: Shown) -> Step:
-    if shown.file_call is None or not event.delta.startswith(shown.file_call.delta):
-        return shown, []
-    return shown, [ToolCallUpdate(tool_call_id=shown.file_call.call, content=[text_block(event.delta)])]

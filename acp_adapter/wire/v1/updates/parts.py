@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from acp_adapter.wire.legible import fenced, source_command, source_text
+from acp_adapter.wire.legible import source_command, source_text
 from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
@@ -16,8 +16,9 @@ from acp_adapter.wire.v1.shapes.tools import (
     ToolCallStatus,
     ToolCallUpdate,
 )
-from engine import ASKED_CHARS
+from engine import ASKED_CHARS, as_printed, fenced
 
+NO_OUTPUT: Final = "(no output)"
 SOURCE_CHARS: Final = 20_000
 """How much of a source stands beside its output, which is sent often; it was shown whole before it ran."""
 _LARGEST_COUNT: Final = (1 << 64) - 1
@@ -29,8 +30,8 @@ Step = tuple[Shown, Sequence[WireModel]]
 
 
 def text_block(text: str) -> Content:
-    """Text as it is, fenced, because clients render content as Markdown."""
-    return Content(content=TextContent(text=fenced(text)))
+    """What a screen shows of a text, fenced, because clients render content as Markdown; "" is said in words."""
+    return Content(content=TextContent(text=fenced(as_printed(text)) if text else NO_OUTPUT))
 
 
 def source_block(source: str, limit: int = ASKED_CHARS) -> Content:
@@ -44,9 +45,15 @@ def source_input(source: str) -> dict[str, Any]:
 
 
 def beside_source(begun: BegunStatement, text: str) -> list[ToolCallContent]:
-    """The content of a statement's call: its source, but for what the user typed, and what came of it so far."""
+    """The content of a statement's call: its source, if that is shown, and what came of it so far."""
     source = [] if begun.source is None else [source_block(begun.source, SOURCE_CHARS)]
     return [*source, text_block(text)]
+
+
+def content_text(content: Sequence[ToolCallContent]) -> str:
+    """A content as the raw output of its call; clients that show both notice that they say the same."""
+    blocks = [block.content for block in content if isinstance(block, Content)]
+    return "\n\n".join(block.text for block in blocks if isinstance(block, TextContent))
 
 
 def count(number: int) -> int:

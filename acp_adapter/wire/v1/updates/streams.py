@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import to_wire
-from acp_adapter.wire.shown import BegunStatement, Shown
+from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk
@@ -18,7 +20,7 @@ def message_update(piece: TextStreamed | ReasoningStreamed) -> Json:
     return to_wire(shape(content=TextContent(text=piece.text), message_id=piece.message_id))
 
 
-def output_update(call: ToolCallId, text: str, shown: Shown) -> Json:
-    """What a running statement has printed lately."""
-    begun = next((begun for begun in shown.statements.values() if begun.call == call), BegunStatement(call, None))
-    return to_wire(ToolCallUpdate(tool_call_id=call, content=beside_source(begun, text)))
+def output_updates(call: ToolCallId, text: str, shown: Shown) -> Sequence[Json]:
+    """What a running statement has printed so far; nothing for one that has ended, or as long as it is empty lines."""
+    running = [begun for begun in shown.statements.values() if begun.call == call and text]
+    return [to_wire(ToolCallUpdate(tool_call_id=call, content=beside_source(begun, text))) for begun in running]
