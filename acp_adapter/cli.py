@@ -51,12 +51,15 @@ def main(arguments: Sequence[str]) -> int:
     from engine import Host, without_secrets
 
     try:
-        host = Host(settings, os.environ, zygote=zygote)
+        # Without a model too, because an editor shows what a prompt is answered, and not what we wrote as we ended.
+        host = Host(settings, os.environ, zygote=zygote, must_have_model=False)
     except InvalidRequestError as error:
         zygote.close()
         return _refused(error)
     sys.stderr = without_secrets(sys.stderr, host.redactor)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
+    if host.model_setup is not None and not host.model_setup.is_done:
+        sys.stderr.write(f"rewindow-acp: {host.model_setup.sentence}\n")
     try:
         anyio.run(serve_descriptors, read_fd, write_fd, host, _collect_garbage)
     except KeyboardInterrupt:

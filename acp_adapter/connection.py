@@ -23,7 +23,7 @@ from engine import Host, SessionId
 if TYPE_CHECKING:  # of the session stage
     from acp_adapter.conversation import Conversation
     from acp_adapter.requests import OpenSession
-    from engine import Session, Sessions
+    from engine import ModelSetup, Session, Sessions
 
 
 class Connection:
@@ -68,6 +68,11 @@ class Connection:
             self._when_ready()
 
     # --- opening ------------------------------------------------------------------------------------------------------
+
+    @property
+    def model_setup(self) -> ModelSetup | None:
+        """What a person has to do before the model can be used; None where there is nothing."""
+        return self._host.model_setup
 
     @property
     def sessions(self) -> Sessions:

@@ -24,7 +24,8 @@ from acp_adapter.rpc.errors import (
 from engine.errors import EngineError, InvalidRequestError, SessionBusyError, SessionInUseError, SessionNotFoundError
 
 RESOURCE_NOT_FOUND: Final = -32002
-"""The Agent Client Protocol's own code, beside those of JSON-RPC."""
+AUTH_REQUIRED: Final = -32000
+"""The Agent Client Protocol's own codes, beside those of JSON-RPC."""
 
 
 class ErrorCode(Struct, frozen=True):

@@ -14,10 +14,22 @@ from engine import SessionRow
 
 
 class Initialized(Struct, frozen=True):
-    """`version` is the version of the protocol that is spoken from now on, `agent_version` ours."""
+    """`version` is the version of the protocol that is spoken from now on, `agent_version` ours.
+
+    `sign_in` is None where there is nothing to sign in to.
+    """
 
     version: int
     agent_version: str
+    sign_in: SignIn | None = None
+
+
+class SignIn(Struct, frozen=True):
+    """How a person gets what the model needs; `description` is a sentence."""
+
+    method_id: str
+    name: str
+    description: str
 
 
 class Choice(Struct, frozen=True):

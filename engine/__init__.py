@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .ids import SessionId as SessionId
     from .ids import StatementId as StatementId
     from .ids import ToolCallId as ToolCallId
+    from .models.setup import ModelSetup as ModelSetup
     from .ports import ASKED_CHARS as ASKED_CHARS
     from .ports import Clock as Clock
     from .ports import EffectAnswer as EffectAnswer
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .ports import Model as Model
     from .ports import ModelError as ModelError
     from .ports import ModelSignal as ModelSignal
+    from .ports import ModelUnusableError as ModelUnusableError
     from .ports import OutputSink as OutputSink
     from .ports import PastExecution as PastExecution
     from .ports import PermissionAnswer as PermissionAnswer
@@ -128,7 +130,9 @@ __all__ = [
     "MessageId",
     "Model",
     "ModelError",
+    "ModelSetup",
     "ModelSignal",
+    "ModelUnusableError",
     "NamespaceDiff",
     "ObjId",
     "OptionValues",
@@ -194,9 +198,12 @@ _MODULES: Final = {
     "execution": "Captured Display ExceptionInfo ExecutionStatus Location NamespaceDiff",
     "host": "Host",
     "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
+    "models.setup": "ModelSetup",
     "ports": (
         "ASKED_CHARS Clock EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec HandleRow "
+        "Clock EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec HandleRow Limits "
         "Limits Model ModelError ModelSignal OutputSink PastExecution PermissionAnswer PermissionQuestion "
+        "Model ModelError ModelSignal ModelUnusableError OutputSink PastExecution PermissionAnswer PermissionQuestion "
         "Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),

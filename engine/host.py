@@ -27,12 +27,13 @@ from .config.settings import DEFAULT_MODEL, Settings
 from .config.system import SystemClock, SystemEntropy
 from .environment.factory import workers
 from .environment.zygote import Zygote
-from .errors import StoreError
+from .errors import InvalidRequestError, StoreError
 from .ports import Clock, Entropy, Environment, Model, Store
 from .redaction import Redactor
 from .store import open_store
 
-if TYPE_CHECKING:  # of the session stage
+if TYPE_CHECKING:  # of later stages
+    from .models.setup import ModelSetup
     from .sessions.registry import Sessions
 
 
@@ -48,6 +49,7 @@ class Host:
         store: where sessions are kept; the default kind in the settings' directory where None. Closed by the host.
         clock: the system's where None.
         entropy: the system's where None.
+        must_have_model: False has prompts fail where there is no such model as the settings name, and not this.
 
     Raises:
         InvalidRequestError: there is no such model, or its argument cannot be used.
@@ -65,13 +67,15 @@ class Host:
         store: Store | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        must_have_model: bool = True,
     ) -> None:
         self._settings = settings
         self._environ = os.environ if environ is None else environ
         self._redactor = redactor_of(self._environ, settings.hidden_names)
+        self._setup: ModelSetup | None = None
         self._models = models or self._model_of_settings
         if models is None and settings.model != DEFAULT_MODEL:
-            self._models()  # so that one that cannot be used is said at once
+            self._check_model(must_have_model)  # so that one that cannot be used is said at once
         self._zygote = zygote
         if environments is None:
             self._zygote = zygote or Zygote.spawn()
@@ -83,6 +87,28 @@ class Host:
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._sessions: Sessions | None = None
+
+    def _check_model(self, must_be_there: bool) -> None:
+        try:
+            self._models()
+        except InvalidRequestError as error:
+            if must_be_there:
+                raise
+            from .models.setup import unusable  # of the prompt stage
+            from .models.unusable import UnusableModel
+
+            setup, name = unusable(str(error)), self._settings.model
+            self._setup = setup
+            self._models = lambda: UnusableModel(name, setup.sentence)
+
+    @property
+    def model_setup(self) -> ModelSetup | None:
+        """What a person has to do before the model of the settings can be used; None where there is nothing."""
+        if self._setup is None and self._settings.model != DEFAULT_MODEL:
+            from .models.setup import setup_of  # only where a model is configured
+
+            self._setup = setup_of(self._settings.model, self._environ)
+        return self._setup
 
     # --- life ---------------------------------------------------------------------------------------------------------
 

@@ -514,5 +514,9 @@ class ModelError(Exception):
     """Raised by a model for what its provider or its script did wrong; shown to the user as it is."""
 
 
+class ModelUnusableError(ModelError):
+    """The model cannot be used before the user changes something: no key or one that is refused, no such provider."""
+
+
 class ContextTooLongError(ModelError):
     """The provider takes no prompt of this length."""

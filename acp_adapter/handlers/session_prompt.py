@@ -7,6 +7,7 @@ from typing import Final
 
 from acp_adapter.connection import Connection
 from acp_adapter.conversation import Conversation
+from acp_adapter.errors import AUTH_REQUIRED
 from acp_adapter.prompts import read_prompt, wanted_kind
 from acp_adapter.replies import PromptEnded
 from acp_adapter.requests import Prompt
@@ -31,7 +32,8 @@ def _accept(connection: Connection, params: Prompt) -> Accepted:
 async def _handle(context: Context[Connection, Accepted], params: Prompt) -> PromptEnded:
     end = await context.accepted.conversation.ended(context.accepted.ticket)
     if end.cause == "error":
-        raise ProtocolError(Code.INTERNAL_ERROR, end.detail or "the turn failed")
+        code = AUTH_REQUIRED if end.unusable else Code.INTERNAL_ERROR
+        raise ProtocolError(code, end.detail or "the turn failed")
     return PromptEnded(end.cause)
 
 

@@ -96,14 +96,19 @@ class Dispatcher(Generic[C]):
         raise JsonRpcError(int(error.code), error.message, NODATA if error.data is None else error.data)
 
     def error_of(self, exc: Exception, method: str) -> WireError:
-        """What the client is told; the whole story of an internal error goes to the log, once."""
+        """What the client is told. The log gets the sentence of an internal error, or its traceback where it has none.
+
+        An error that says what is wrong needs no traceback, which would only hide the sentence on a terminal.
+        """
         try:
             error = self._to_error(exc)
         except Exception:
             _log.exception("The error boundary failed")
             error = INTERNAL_ERROR
-        if error.code == Code.INTERNAL_ERROR:
+        if error.message == INTERNAL_ERROR.message:
             _log.error("%s failed", method, exc_info=exc)
+        elif error.code == Code.INTERNAL_ERROR:
+            _log.error("%s failed: %s", method, error.message)
         return error
 
 

@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from ..errors import InvalidRequestError
-from ..ports import ModelError, ModelSignal, Prompt
+from ..ports import ModelSignal, ModelUnusableError, Prompt
 from .provider_failure import ProviderFailure
 from .routes import Route, route_to
 
@@ -108,4 +108,4 @@ def _connect(route: Route) -> ProviderClient:
 
         return ProviderClient(route)
     except ImportError as error:
-        raise ModelError(f"{route.name} needs a package: {error}; {EXTRA}") from None
+        raise ModelUnusableError(f"{route.name} needs a package: {error}; {EXTRA}") from None

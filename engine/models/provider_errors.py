@@ -23,7 +23,7 @@ from pydantic_ai.exceptions import (
 )
 
 from ..cutting import cut_line
-from ..ports import ContextTooLongError, ModelError
+from ..ports import ContextTooLongError, ModelError, ModelUnusableError
 from .provider_failure import ProviderFailure
 
 _TRANSIENT: Final = (ModelRateLimitError, ModelServerError, ModelUnavailableError)
@@ -53,10 +53,9 @@ def failure_of(error: Exception, name: str, variables: Sequence[str]) -> Provide
         return ProviderFailure(ContextTooLongError(f"{name}: {text}"))
     # What a provider says about a key may quote it, so only we speak here.
     if isinstance(error, ModelAuthenticationError):
-        return ProviderFailure(ModelError(f"{name} does not accept the credentials: {_set(variables)}"))
+        return ProviderFailure(ModelUnusableError(f"{name} does not accept the credentials: {_set(variables)}"))
     if isinstance(error, UserError):
-        missing = "API_KEY" in error.message and bool(variables)
-        return ProviderFailure(ModelError(f"{name} needs credentials: {_set(variables)}" if missing else text))
+        return unusable(error, name, variables)
     if isinstance(error, ModelConnectionError):
         # Who was silent for as long as a read may last is not asked for the same again.
         silent = isinstance(error, ModelTimeoutError) and error.phase == "read"
@@ -64,6 +63,16 @@ def failure_of(error: Exception, name: str, variables: Sequence[str]) -> Provide
         return ProviderFailure(ModelError(f"{name} {said}"), transient=not silent)
     after = error.retry_after if isinstance(error, ModelAPIError) else None
     return ProviderFailure(ModelError(f"{name}: {text}"), transient=_is_transient(error), after=after)
+
+
+def unusable(error: Exception, name: str, variables: Sequence[str]) -> ProviderFailure:
+    """What it means that a client could not even be made: the user has to set something. Arguments as `failure_of`."""
+    text = _words(error)
+    if "API_KEY" in text and variables:
+        return ProviderFailure(ModelUnusableError(f"{name} needs credentials: {_set(variables)}"))
+    return ProviderFailure(
+        ModelUnusableError(f"{name} cannot be used: {text.rstrip('.')}; REWINDOW_MODEL chooses another model")
+    )
 
 
 def _is_transient(error: Exception) -> bool:

@@ -26,7 +26,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from ..ports import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
 from .messages import Dialect, signature_of, to_messages
-from .provider_errors import failure_of
+from .provider_errors import failure_of, unusable
 from .provider_failure import ProviderFailure
 from .routes import Route
 from .statement_tool import DESCRIPTION, PARAMETERS, STATEMENT_TOOL, source_of
@@ -51,7 +51,7 @@ class ProviderClient:
         except ImportError:
             raise
         except Exception as error:
-            raise self._failure(error) from None
+            raise unusable(error, route.name, route.provider.variables) from None
         self._provider = route.provider
         self._dialect = Dialect(route.provider, self._model.system)
 

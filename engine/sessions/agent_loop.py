@@ -54,6 +54,7 @@ from ..ports import (
     ContextTooLongError,
     Model,
     ModelError,
+    ModelUnusableError,
     PermissionAnswer,
     PermissionQuestion,
     Permissions,
@@ -182,7 +183,7 @@ class AgentLoop:
         except WorkCancelledError:
             return t.Aborted()
         except (ModelError, EnvironmentUnavailableError) as error:
-            return t.Failed(str(error))
+            return t.Failed(str(error), unusable=isinstance(error, ModelUnusableError))
 
     async def tick(self, round_id: int, cancellation: Cancellation | None = None) -> None:
         """Lets running nodes catch up with their sources, if there is a namespace at all.

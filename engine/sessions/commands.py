@@ -6,6 +6,9 @@ by `turns`.
 
 from __future__ import annotations
 
+import difflib
+import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +25,8 @@ from ..view.cuts import Cut
 from .projector import Projection
 
 SHOWN_STATEMENTS: Final = 20
+_NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
+"""What a person types who means a command; a path has more slashes, or dots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +170,27 @@ COMMANDS: Final[dict[str, Command]] = {
 
 
 def command_in(text: str) -> tuple[Command | None, str]:
-    """The command that a prompt names, if it is one, and its argument."""
-    name, _, argument = text.strip().partition(" ")
-    return (COMMANDS.get(name[1:]) if name.startswith("/") else None), argument.strip()
+    """The command that a prompt names, if it is one, and its argument.
+
+    A name that there is not is a command too, whose answer says so: a model would make something up. What is a path on
+    this machine is none.
+    """
+    first, *rest = text.split(maxsplit=1) or [""]
+    argument = rest[0].strip() if rest else ""
+    name = first[1:]
+    if first.startswith("/") and name in COMMANDS:
+        return COMMANDS[name], argument
+    if _NAME.fullmatch(first) and not os.path.lexists(first):
+        return _unknown(name), argument
+    return None, argument
+
+
+def _unknown(name: str) -> Command:
+    close = difflib.get_close_matches(name.lower(), COMMANDS, 1)
+    meant = f" Did you mean `/{close[0]}`?" if close else ""
+    answer = f"There is no command `/{name}`.{meant} `/help` lists those there are."
+
+    async def run(_context: CommandContext, _argument: str) -> str:
+        return answer
+
+    return Command(name, answer, None, run, lambda _context, _argument: answer)

@@ -20,7 +20,8 @@ class TurnEnd(Struct, frozen=True):
     """How a request ended.
 
     `detail` explains cause `error`; `seq` is the last event that belongs to it; `failure` is why it could not be
-    carried out or recorded, if so; `execution` is what came of a cell.
+    carried out or recorded, if so; `execution` is what came of a cell; `unusable` says that the model has to be set up
+    before a prompt can be answered.
     """
 
     cause: StopCause
@@ -28,6 +29,7 @@ class TurnEnd(Struct, frozen=True):
     seq: Seq
     failure: EngineError | None = None
     execution: ExecutionFinished | None = None
+    unusable: bool = False
 
 
 class Ticket:
@@ -90,6 +92,7 @@ def end_at(
     *,
     failure: EngineError | None = None,
     execution: ExecutionFinished | None = None,
+    unusable: bool = False,
 ) -> TurnEnd:
     """The end of a request whose last event is the log's last."""
-    return TurnEnd(cause, detail, Seq(len(log) - 1), failure, execution)
+    return TurnEnd(cause, detail, Seq(len(log) - 1), failure, execution, unusable)

@@ -115,7 +115,7 @@ class Turns:
             end = end_at(self._parts.log, await self._answer(ticket.text))
         else:
             stop = await self._run(ticket)
-            end = end_at(self._parts.log, stop.cause, stop.detail)
+            end = end_at(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
         await self._parts.journal.durable(end.seq)
         return end
 

@@ -47,10 +47,11 @@ class Abort(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """The turn is over; `detail` explains cause `error`."""
+    """The turn is over; `detail` explains cause `error`; `unusable` says that the model has to be set up first."""
 
     cause: StopCause
     detail: str | None = None
+    unusable: bool = False
 
 
 Effect = CallModel | Condense | AskPermission | RunStatement | RunTick | Abort | Stop

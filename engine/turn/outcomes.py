@@ -61,9 +61,10 @@ class Ran(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """The effect could not be performed; `detail` is for the user."""
+    """The effect could not be performed; `detail` is for the user, who has to set up the model first if `unusable`."""
 
     detail: str
+    unusable: bool = False
 
 
 class Aborted(Struct, frozen=True):

@@ -124,7 +124,7 @@ class Turn:
 
     def _fail(self, outcome: Outcome) -> Effect:
         assert isinstance(outcome, Failed)
-        return Stop("error", outcome.detail)
+        return Stop("error", outcome.detail, outcome.unusable)
 
     def _abort(self, _: Outcome) -> Effect:
         return Abort()

@@ -251,12 +251,13 @@ async def in_memory(
     capacity: float = math.inf,
     when_ready: Callable[[], None] = lambda: None,
     environ: Mapping[str, str] | None = None,
+    must_have_model: bool = True,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     """An agent that is being served and its client; leaving closes the connection and waits for the agent's end.
 
-    `store` outlives the agent; `settings` are the engine's, such as `model`, and `environ` is
-    the environment that it is told of.
+    `store` outlives the agent; `settings` are the engine's, such as `model`, and `environ` is the environment that it
+    is told of. `must_have_model` is the host's.
     """
     host = Host(
         Settings(state_dir=tmp_path / "state", **settings),
@@ -264,6 +265,7 @@ async def in_memory(
         environments=environments or (lambda: InProcessEnvironment(_words)),
         store=MemoryStore(SystemClock()) if store is None else LentStore(store),
         entropy=CountingEntropy(),
+        must_have_model=must_have_model,
     )
     ours, theirs = connected_transports(capacity)
     client = Client(theirs, coverage, permission)

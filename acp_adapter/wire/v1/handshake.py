@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from acp_adapter.replies import Initialized
+from acp_adapter.replies import Initialized, SignIn
 from acp_adapter.requests import Authenticate, Initialize
 from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import Empty, from_wire, to_wire
 from acp_adapter.wire.v1.shapes.initialize import (
+    AgentAuthMethod,
     AgentCapabilities,
     AuthenticateRequest,
     Implementation,
@@ -36,10 +37,14 @@ def _write_initialized(reply: Initialized) -> Json:
                 list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=Empty()
             ),
         ),
-        auth_methods=[],
+        auth_methods=[] if reply.sign_in is None else [_method(reply.sign_in)],
         agent_info=Implementation(name="rewindow", title="Rewindow", version=reply.agent_version),
     )
     return to_wire(response)
+
+
+def _method(sign_in: SignIn) -> AgentAuthMethod:
+    return AgentAuthMethod(id=sign_in.method_id, name=sign_in.name, description=sign_in.description)
 
 
 def _read_authenticate(params: object) -> Authenticate:

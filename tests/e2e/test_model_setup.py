@@ -1,0 +1,69 @@
+"""An agent whose model cannot be used, as an editor starts it: it says what to set, and writes no traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.agents import Agent
+from tests.support.llm_server import Answer, llm_server
+
+NO_KEYS = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": "", "OPENAI_BASE_URL": ""}
+
+
+def refused(agent: Agent, session: str) -> str:
+    """Why a prompt was not answered; with the code for what a person has to sign in to or to set."""
+    response = agent.response(agent.begin_prompt(session, "hello"))
+    assert response["error"]["code"] == -32000, response
+    return response["error"]["message"]
+
+
+def test_a_model_that_there_is_not_is_told_to_who_asks_it(tmp_path: Path) -> None:
+    with Agent(tmp_path / "state", "--model", "nosuch") as agent:
+        (method,) = agent.initialize()["authMethods"]
+        assert "no model 'nosuch'; there is direct, scripted, provider" in method["description"]
+        session = agent.new_session(tmp_path)
+        assert agent.prompt(session, "/help") == "end_turn"
+        assert refused(agent, session) == method["description"]
+    assert agent.stderr.decode() == f"rewindow-acp: {method['description']}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("provider:openai:gpt-5", "openai:gpt-5 needs credentials: set OPENAI_API_KEY to a valid key"),
+        ("provider:nosuch:x", "nosuch:x cannot be used: Unknown model: nosuch:x; REWINDOW_MODEL chooses another model"),
+    ],
+)
+def test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback(
+    tmp_path: Path, model: str, said: str
+) -> None:
+    with Agent(tmp_path / "state", "--model", model, env=NO_KEYS) as agent:
+        (method,) = agent.initialize()["authMethods"]
+        session = agent.new_session(tmp_path)
+        assert refused(agent, session) == said
+        assert agent.prompt(session, "/timeline") == "end_turn"
+        if "openai" in model:
+            assert agent.error("authenticate", {"methodId": method["id"]})["code"] == -32000
+    assert b"Traceback" not in agent.stderr
+
+
+@pytest.mark.slow
+def test_a_key_that_is_refused_and_a_server_that_fails_are_two_errors(tmp_path: Path) -> None:
+    body = json.dumps({"error": {"message": "bad sk-test-openai-key"}}).encode()
+    with (
+        llm_server(Answer(401, (body,)), Answer(400, (b'{"error": {"message": "no"}}',))) as server,
+        Agent(tmp_path / "state", "--model", "provider:openai:m", env=server.environment()) as agent,
+    ):
+        session = agent.open(tmp_path)
+        assert agent.call("authenticate", {"methodId": "environment"}) == {}
+        assert refused(agent, session) == (
+            "openai:m does not accept the credentials: set OPENAI_API_KEY to a valid key"
+        )
+        response = agent.response(agent.begin_prompt(session, "again"))
+        assert (response["error"]["code"], "(HTTP 400)" in response["error"]["message"]) == (-32603, True)
+    assert b"Traceback" not in agent.stderr
+    assert b"sk-test" not in agent.stderr
