@@ -95,14 +95,12 @@ class Pump:
                 return updates
 
     async def replay(self, events: Sequence[AnyEvent]) -> None:
-        """Shows again what was sent so far; `events` is the log."""
+        """Shows what was sent so far as it stands by now; `events` is the log."""
         async with self._turn:
-            shown = NOTHING_SHOWN
-            for event in events[: self._sent + 1]:
-                shown, updates = self._codec.updates.event_updates(event, shown, self._facts, is_live=False)
-                for update in updates:
-                    await self._send(update)
-            self._shown = shown
+            replay = self._codec.updates.replay(events[: self._sent + 1], self._facts)
+            for update in replay:
+                await self._send(update)
+            self._shown = replay.shown
             for piece in self._streams.messages:
                 await self._send(self._codec.updates.message_update(piece))
             for call, text in self._streams.output:

@@ -201,10 +201,8 @@ _MODULES: Final = {
     "models.setup": "ModelSetup",
     "ports": (
         "ASKED_CHARS Clock EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec HandleRow "
-        "Clock EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec HandleRow Limits "
-        "Limits Model ModelError ModelSignal OutputSink PastExecution PermissionAnswer PermissionQuestion "
-        "Model ModelError ModelSignal ModelUnusableError OutputSink PastExecution PermissionAnswer PermissionQuestion "
-        "Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
+        "Limits Model ModelError ModelSignal ModelUnusableError OutputSink PastExecution PermissionAnswer "
+        "PermissionQuestion Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),
     "projection.results": "printed_text result_text",

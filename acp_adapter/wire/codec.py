@@ -7,7 +7,7 @@ conversations and its peer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # of the session stage
@@ -26,6 +26,17 @@ Writers = Mapping[str, Callable[[Any], Json]]
 """By method, how its result is written; a method that answers nothing is not there."""
 
 
+class Replay(Protocol):
+    """Updates to send, in order; once."""
+
+    @property
+    def shown(self) -> Shown:
+        """What has been shown when all of them are sent."""
+        ...
+
+    def __iter__(self) -> Iterator[Json]: ...
+
+
 class UpdateWriter(Protocol):
     """What happens in a session, as the `update` of a `session/update`. Pure: what has been shown goes in and out."""
 
@@ -33,6 +44,10 @@ class UpdateWriter(Protocol):
         self, event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool
     ) -> tuple[Shown, Sequence[Json]]:
         """What to send for an event, and what has been shown then. `is_live`: messages were streamed already."""
+        ...
+
+    def replay(self, events: Iterable[AnyEvent], facts: Facts) -> Replay:
+        """What draws the state that a log ends in, for a session that is loaded."""
         ...
 
     def message_update(self, piece: TextStreamed | ReasoningStreamed) -> Json:

@@ -33,6 +33,6 @@ def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator
 
 
 def _without(event: Event, left_out: dict[BlobDigest, str]) -> Event:
-    if isinstance(event, EffectAnswered) and event.result in left_out:
+    if isinstance(event, EffectAnswered) and event.result is not None and event.result in left_out:
         return replace(event, result=None, withheld=left_out[event.result])
     return event

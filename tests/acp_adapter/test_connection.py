@@ -14,6 +14,7 @@ from acp_adapter.serving import DRAIN_SECONDS
 from engine.config.system import SystemClock
 from engine.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory
+from tests.support.scripts import transcript
 from tests.support.transcripts import Message, asks_permission, selected
 
 pytestmark = pytest.mark.anyio
@@ -106,14 +107,15 @@ async def test_a_load_shows_everything_before_its_response_and_the_commands_afte
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, {"text": "Hello."})) as first:
         session = await first.open(tmp_path)
         assert await first.prompt(session, "hi") == "end_turn"
-        shown = [update for update in first.updates() if update["sessionUpdate"] != "available_commands_update"]
+        shown = transcript(first.updates())
+        del shown["last"]["available_commands_update"]
     async with in_memory(tmp_path, store=store) as second:
         await second.initialize()
         await second.call("session/load", where(session, tmp_path))
         echo = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hi"}}
         first_update, *others = second.updates()
         assert {key: first_update[key] for key in echo} == echo
-        assert others == shown
+        assert transcript(others) == shown
         assert update_in(await second.until(lambda message: True)) == "available_commands_update"
         await second.quiet()
 

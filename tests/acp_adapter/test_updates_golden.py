@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from engine.events import EVENTS, Event
+from acp_adapter.wire.shown import NOTHING_SHOWN
+from engine.events import EVENTS, AnyEvent, Event
 from engine.events.conversation import CondensationRequest, RunStop, ToolCall
 from engine.events.nodes import FileChanged
 from engine.sessions.signals import OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.rich_log import CWD, events_of, rich_items
-from tests.support.shown import CODEC, screen
+from tests.support.scripts import transcript
+from tests.support.shown import CODEC, LoggedFacts, screen
 
 pytestmark = pytest.mark.anyio
 
@@ -42,10 +44,40 @@ async def test_a_load_at_any_moment_shows_the_log_and_then_what_is_being_streame
     async with screen(CWD) as shown:
         for position, item in enumerate(items):
             await shown.show(item)
-            again = await shown.replay(events_of(items[: position + 1]))
-            of_log = GOLDEN["replayed"][: len(again) - len(streaming.get(position, []))]
-            assert text(again) == text(of_log + streaming.get(position, [])), item
+            log = events_of(items[: position + 1])
+            again = await shown.replay(log)
+            of_log = translated(log)
+            assert text(of_log) == text(GOLDEN["replayed"][: len(of_log)]), item
+            unfinished = streaming.get(position, [])
+            assert text(again[len(again) - len(unfinished) :]) == text(unfinished), item
+            assert drawn(again) == drawn(of_log + unfinished), item
+            assert not stale(again[: len(again) - len(unfinished)]), item
         assert text(of_log) == text(GOLDEN["replayed"])
+
+
+def translated(log: list[Event]) -> list[Any]:
+    """Every update of every event, one after the other."""
+    facts, state, sent = LoggedFacts(CWD, log), NOTHING_SHOWN, list[Any]()
+    for event in log:
+        state, updates = CODEC.updates.event_updates(cast("AnyEvent", event), state, facts, is_live=False)
+        sent += updates
+    return sent
+
+
+def drawn(updates: list[Any]) -> object:
+    """What an editor holds after these updates, the user's messages too."""
+    users = [(update["messageId"], update["content"]) for update in updates if "user" in update["sessionUpdate"]]
+    return users, transcript(updates)
+
+
+def stale(updates: list[Any]) -> list[Any]:
+    """What is told more than once: calls, and what replaces itself."""
+    told = [
+        update.get("toolCallId", update["sessionUpdate"])
+        for update in updates
+        if "chunk" not in update["sessionUpdate"]
+    ]
+    return [name for name in told if told.count(name) > 1]
 
 
 async def test_a_load_changes_nothing_about_what_is_shown_afterwards() -> None:

@@ -215,6 +215,8 @@ def transcript(updates: Iterable[Message]) -> Message:
             case "tool_call" | "tool_call_update":
                 order["tool_call", update["toolCallId"]] = None
                 calls[update["toolCallId"]] = {**calls.get(update["toolCallId"], {}), **rest}
+            case "session_info_update":
+                last[kind] = {**last.get(kind, {}), **rest}  # because a field left out is unchanged
             case _:
                 last[kind] = rest
     return {"order": list(order), "messages": messages, "calls": calls, "last": last}

@@ -2,43 +2,33 @@
 
 An event and what has been shown before it give what is to be sent, and what has been shown after it; see
 `wire.shown`. A message that was streamed is not sent again when it is whole, and the user's own prompt is not echoed,
-because clients would show both twice; when a session is loaded, both are sent. The pump calls, live and for a load.
+because clients would show both twice; when a session is loaded, both are sent, and of everything only how it ended
+(`replay`). The pump calls, live and for a load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from acp_adapter.facts import Facts
 from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import to_wire
 from acp_adapter.wire.shown import Shown
-from acp_adapter.wire.v1.updates import conversation, execution, nodes, session
-from acp_adapter.wire.v1.updates.parts import Step
+from acp_adapter.wire.v1.updates.replay import Replay
 from acp_adapter.wire.v1.updates.session import commands_update
+from acp_adapter.wire.v1.updates.steps import step
 from acp_adapter.wire.v1.updates.streams import message_update, output_updates
-from engine.events import AnyEvent, ConversationEvent, ExecutionEvent, NodeEvent
+from engine.events import AnyEvent
 
-__all__ = ["commands_update", "event_updates", "message_update", "output_updates"]
+__all__ = ["commands_update", "event_updates", "message_update", "output_updates", "replay"]
 
 
 def event_updates(event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool) -> tuple[Shown, Sequence[Json]]:
     """What to send for an event, and what has been shown then. `is_live`: messages were streamed already."""
-    shown, updates = _step(event, shown, facts, is_live)
+    shown, updates = step(event, shown, facts, is_live)
     return shown, [to_wire(update) for update in updates]
 
 
-def _step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
-    shown, before = nodes.changed_file(shown, event, facts)
-    shown, updates = _own_step(event, shown, facts, is_live)
-    return shown, [*before, *updates]
-
-
-def _own_step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
-    if isinstance(event, ConversationEvent):
-        return conversation.step(event, shown, facts, is_live)
-    if isinstance(event, ExecutionEvent):
-        return execution.step(event, shown)
-    if isinstance(event, NodeEvent):
-        return nodes.step(event, shown)
-    return session.step(event, shown, facts)
+def replay(events: Iterable[AnyEvent], facts: Facts) -> Replay:
+    """What draws the state that a log ends in."""
+    return Replay(events, facts)

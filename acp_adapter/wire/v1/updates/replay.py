@@ -1,0 +1,94 @@
+"""A log as the updates that draw how it ended, once each: what an editor is sent when a session is loaded.
+
+Live, a call is announced, begins and ends, and usage, title, mode and options change again and again. Who opens a
+session later sees none of that: one update that says how a call ended draws the same as three, and of what replaces
+itself only the last is left to see. So a call waits here until it has ended, and what follows waits behind it, because
+an editor draws in the order in which it is told; what replaces itself comes at the end.
+
+The oldest call stops waiting when a thousand updates wait behind it, so that a call that never ends, in a log from
+elsewhere, does not hold a whole session in memory; its later changes are then sent as such. The last update waits for
+one more event, because a change of a file is told in two. Must not know what an event means: the modules beside this
+one say that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeVar
+
+from acp_adapter.facts import Facts
+from acp_adapter.wire.codec import Json
+from acp_adapter.wire.model import WireModel, to_wire
+from acp_adapter.wire.shown import NOTHING_SHOWN, Shown
+from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
+from acp_adapter.wire.v1.shapes.updates import ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate
+from acp_adapter.wire.v1.updates.steps import step
+from engine.events import AnyEvent
+
+M = TypeVar("M", bound=WireModel)
+
+_REPLACED: Final = (CurrentModeUpdate, ConfigOptionUpdate, SessionInfoUpdate, UsageUpdate)
+"""What replaces itself field by field, in the order in which it is sent at the end."""
+_FINAL: Final = frozenset({"completed", "failed"})
+_MOST_WAITING: Final = 1_000
+
+
+class Replay:
+    """Iterates over the updates once; `shown` is what has been shown after those that were taken."""
+
+    def __init__(self, events: Iterable[AnyEvent], facts: Facts) -> None:
+        self.shown: Shown = NOTHING_SHOWN
+        self._events = events
+        self._facts = facts
+        self._waiting: deque[WireModel] = deque()
+        self._places: dict[str, ToolCall] = {}
+        """The calls among what waits, by id, as they are by now."""
+        self._open: set[str] = set()
+        self._latest: dict[type[WireModel], WireModel] = {}
+
+    def __iter__(self) -> Iterator[Json]:
+        for event in self._events:
+            self.shown, updates = step(event, self.shown, self._facts, is_live=False)
+            for update in updates:
+                self._take(update)
+            yield from self._ready(keep=1)
+        self._open.clear()
+        yield from self._ready(keep=0)
+        yield from (to_wire(self._latest[kind]) for kind in _REPLACED if kind in self._latest)
+
+    def _take(self, update: WireModel) -> None:
+        if isinstance(update, _REPLACED):
+            before = self._latest.get(type(update))
+            self._latest[type(update)] = update if before is None else _patched(before, update)
+        elif isinstance(update, ToolCallUpdate) and update.tool_call_id in self._places:
+            self._note(_patched(self._places[update.tool_call_id], update))
+        else:
+            self._waiting.append(update)
+            if isinstance(update, ToolCall):
+                self._note(update)
+
+    def _note(self, call: ToolCall) -> None:
+        self._places[call.tool_call_id] = call
+        if call.status in _FINAL:
+            self._open.discard(call.tool_call_id)
+        else:
+            self._open.add(call.tool_call_id)
+
+    def _ready(self, keep: int) -> Iterator[Json]:
+        """What waits for nothing any more, but for so many at the end."""
+        while len(self._waiting) > keep:
+            first = self._waiting[0]
+            if isinstance(first, ToolCall):
+                if first.tool_call_id in self._open and len(self._waiting) <= _MOST_WAITING:
+                    return
+                first = self._places.pop(first.tool_call_id, first)
+                self._open.discard(first.tool_call_id)
+            self._waiting.popleft()
+            yield to_wire(first)
+
+
+def _patched(model: M, patch: WireModel) -> M:
+    """The model with every field that the patch has."""
+    fields = patch.model_fields_set - patch.tags
+    return model.model_copy(update={name: getattr(patch, name) for name in fields})

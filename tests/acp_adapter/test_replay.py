@@ -1,0 +1,144 @@
+"""A load sends what draws the end state: one update for each message and call, and the last of what replaces itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from acp_adapter.wire.shown import NOTHING_SHOWN
+from engine.events import AnyEvent
+from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.events.session import TitleChanged, UsageReported
+from engine.ids import ExecutionId, MessageId, Seq, StatementId, ToolCallId
+from tests.support.scripts import transcript
+from tests.support.shown import CODEC, LoggedFacts
+
+
+def turn(number: int) -> list[AnyEvent]:
+    """A prompt, its statement, and the answer."""
+    statement, execution = StatementId(f"s{number}"), ExecutionId(f"x{number}")
+    return [
+        UserMessage(message_id=MessageId(f"u{number}"), text="go"),
+        UsageReported(used=number, size=1_000),
+        StatementRecorded(
+            statement_id=statement, index=number, source="1", tool_call_id=ToolCallId(f"c{number}"), fingerprint=""
+        ),
+        ExecutionStarted(execution_id=execution, statement_id=statement),
+        ExecutionFinished(
+            execution_id=execution,
+            statement_id=statement,
+            status="ok",
+            value="1",
+            started_at=0.0,
+            ended_at=0.0,
+            time_ms=0.0,
+        ),
+        UsageReported(used=number + 1, size=1_000),
+        AgentText(message_id=MessageId(f"a{number}"), text="1"),
+        RunStop(reason="completed", cause="end_turn"),
+    ]
+
+
+def stamped(events: list[AnyEvent]) -> list[AnyEvent]:
+    return [replace(event, seq=Seq(seq), at=float(seq)) for seq, event in enumerate(events)]
+
+
+def replayed(log: list[AnyEvent]) -> list[dict[str, Any]]:
+    return list(CODEC.updates.replay(log, LoggedFacts(events=log)))
+
+
+def one_by_one(log: list[AnyEvent]) -> list[dict[str, Any]]:
+    facts, state, sent = LoggedFacts(events=log), NOTHING_SHOWN, list[dict[str, Any]]()
+    for event in log:
+        state, updates = CODEC.updates.event_updates(event, state, facts, is_live=False)
+        sent += updates
+    return sent
+
+
+def test_a_load_of_500_prompts_sends_what_draws_their_end_state() -> None:
+    log = stamped([TitleChanged(title="first"), *(event for number in range(500) for event in turn(number))])
+    sent = replayed(log)
+    assert Counter(update["sessionUpdate"] for update in sent) == {
+        "user_message_chunk": 500,
+        "tool_call": 500,
+        "agent_message_chunk": 500,
+        "session_info_update": 1,
+        "usage_update": 1,
+    }
+    assert transcript(sent) == transcript(one_by_one(log))
+    assert [update for update in sent if "used" in update] == [
+        {"sessionUpdate": "usage_update", "used": 500, "size": 1_000}
+    ]
+    assert sent[-2]["title"] == "first"
+    assert sent[-2]["_meta"]["rewindow"]["cycle"]["number"] == 500
+
+
+def test_what_follows_a_call_waits_behind_it_and_calls_inside_it_come_in_order() -> None:
+    outer, inner = turn(1)[2:5], ToolCallId("inner")
+    log = stamped(
+        [
+            *outer[:2],
+            ToolCall(tool_call_id=inner, tool="read", arguments={"path": "a"}, parent_id=ToolCallId("c1")),
+            AgentText(message_id=MessageId("beside"), text="beside"),
+            ToolResult(tool_call_id=inner, status="ok", text="read", parent_id=ToolCallId("c1")),
+            *outer[2:],
+        ]
+    )
+    assert [(each.get("toolCallId"), each.get("status")) for each in replayed(log)] == [
+        ("c1", "completed"),
+        ("inner", "completed"),
+        (None, None),
+    ]
+
+
+def test_a_call_that_never_ends_holds_back_a_thousand_updates_and_no_more() -> None:
+    open_call = turn(0)[2:4]
+    log = stamped([*open_call, *(event for number in range(1, 600) for event in turn(number)), turn(0)[4]])
+    facts = LoggedFacts(events=log)
+    taken = 0
+
+    def counted() -> Any:
+        nonlocal taken
+        for event in log:
+            taken += 1
+            yield event
+
+    updates = iter(CODEC.updates.replay(counted(), facts))
+    assert (next(updates)["status"], taken < 3_000) == ("in_progress", True)
+    assert transcript(replayed(log)) == transcript(one_by_one(log))
+    assert transcript(replayed(log))["calls"]["c0"]["status"] == "completed"
+
+
+@pytest.mark.parametrize("twice", ["c1", "c2"])
+def test_a_log_that_names_a_call_twice_is_drawn_all_the_same(twice: str) -> None:
+    log = stamped(
+        [
+            *turn(1)[:4],
+            replace(turn(2)[2], tool_call_id=ToolCallId(twice)),
+            *turn(1)[4:],
+            *turn(2)[3:],
+        ]
+    )
+    assert json.dumps(replayed(log))
+    assert transcript(replayed(log))["messages"] == transcript(one_by_one(log))["messages"]
+
+
+@given(st.lists(st.sampled_from([event for number in range(3) for event in turn(number)]), max_size=30))
+def test_whatever_a_log_holds_the_end_state_is_the_same(events: list[AnyEvent]) -> None:
+    seen: set[str] = set()
+    log: list[AnyEvent] = []
+    for event in events:
+        if isinstance(event, StatementRecorded):
+            if event.statement_id in seen:
+                continue
+            seen.add(event.statement_id)
+        log.append(event)
+    log = stamped(log)
+    assert transcript(replayed(log)) == transcript(one_by_one(log))
