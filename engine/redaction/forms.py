@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
@@ -59,11 +60,20 @@ def _spelled_bytes(value: str) -> Iterator[str]:
 
 def _in_urls(value: str) -> Iterator[str]:
     data = _bytes(value)
-    for safe in _SAFE:
-        kept = _UNRESERVED.union(safe)
-        for percent in ("%{:02X}", "%{:02x}"):
-            quoted = "".join(chr(byte) if byte in kept else percent.format(byte) for byte in data)
+    if not _UNRESERVED.issuperset(data):
+        for spelling in _url_spellings():
+            quoted = "".join(map(spelling.__getitem__, data))
             yield from (quoted, quoted.replace("%20", "+"))
+
+
+@cache
+def _url_spellings() -> tuple[tuple[str, ...], ...]:
+    """How each byte is spelled, by what is left as it is and by the case of the digits."""
+    return tuple(
+        tuple(chr(byte) if byte in _UNRESERVED or byte in safe else percent.format(byte) for byte in range(256))
+        for safe in _SAFE
+        for percent in ("%{:02X}", "%{:02x}")
+    )
 
 
 def _in_base64(value: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ libraries shorten with dots is covered as well. The price is a piece of harmless
 secret and stands beside a cut; it is replaced, which only ever affects what is shown.
 
 **Cost.** Where nothing is known every method returns at once. Else a text without a secret costs one substring search
-for each form, which runs at memory speed; all else happens only when something was found.
+for each form, or for the beginning of each where the text is short; all else happens only when something was found.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ SHORTEST: Final = 8
 HIDDEN: Final = "***"
 
 _CUT: Final = re.compile(r"…|\.{3,}|\[\d+ \w+ left out\]")
-_CUT_BYTES: Final = ("…".encode(), b"...", b" left out]")
 _BESIDE: Final = " \n'\"`"
 """What may stand between a piece and the word for its cut: a closing quotation mark, the end of the line."""
+_SHORT: Final = 2_000
+"""Characters of a text in which the search is cheaper than its preparation, so that beginnings are looked for first."""
 _BETWEEN_FORMS: Final = "\ufdd0"
 """A character that is no character of any text."""
 
@@ -50,6 +51,8 @@ class Redactor:
         self._forms = sorted((form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
         self._needles = _without_longer(self._forms)
         self._in_json = [msgspec.json.encode(form)[1:-1] for form in _encodable(self._needles)]
+        self._heads = list({needle[:SHORTEST] for needle in self._needles})
+        self._heads_in_json = list({needle[:SHORTEST] for needle in self._in_json})
         self._inside = _BETWEEN_FORMS.join(self._forms)
         self._longest = max(map(len, self._forms), default=0)
         self._starts: dict[str, list[str]] = {}
@@ -64,15 +67,21 @@ class Redactor:
 
     def holds(self, text: str) -> bool:
         """Whether a whole form is in the text."""
-        return any(needle in text for needle in self._needles)
+        if len(text) < _SHORT and not any(map(text.__contains__, self._heads)):
+            return False
+        return any(map(text.__contains__, self._needles))
 
     def holds_in_json(self, data: bytes) -> bool:
         """Whether a whole form is in a string of the JSON in `data`."""
-        return any(needle in data for needle in self._in_json)
+        if len(data) < _SHORT and not any(map(data.__contains__, self._heads_in_json)):
+            return False
+        return any(map(data.__contains__, self._in_json))
 
     def may_change(self, data: bytes) -> bool:
         """Whether a string of the JSON in `data` may look different afterwards; a cheap question, asked first."""
-        return bool(self._forms) and (self.holds_in_json(data) or any(word in data for word in _CUT_BYTES))
+        if not self._forms:
+            return False
+        return b"\xe2\x80\xa6" in data or b"..." in data or b" left out]" in data or self.holds_in_json(data)
 
     # --- texts --------------------------------------------------------------------------------------------------------
 

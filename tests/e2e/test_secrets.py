@@ -83,11 +83,11 @@ STATEMENTS: Final = (
     "raise KeyError(key) from RuntimeError('was ' + key)",
     "same = read(FILE); same == key",
     "same",
-    "read(key[:200])",
-    "ls(key[:200])",
+    "read(key)",
+    "ls(key)",
     "handle = view(FILE).Run(freq='Sync')",
     "handle.SetTokens(40); show(handle)",
-    "handle.SetPos(key[:100])",
+    "handle.SetPos(key)",
     "open(FILE, 'a', newline='').write('and ' + key)",
     "/tick",
     "open(FILE, 'w', newline='').write(key); None",
@@ -122,7 +122,7 @@ def statements(file: Path, secret: str, offsets: Sequence[int]) -> Iterator[str]
         for source in CUTS:
             yield source.replace("AT", str(offset))
     yield f"typed = {secret!r}"
-    yield f"# {secret[:60]!r}\ntyped == key"
+    yield f"# {secret!r}\ntyped == key"
 
 
 # --- where they may show ----------------------------------------------------------------------------------------------
@@ -265,10 +265,10 @@ def act(agent: Agent, session: str, file: Path, secret: str, offsets: Sequence[i
     for source in statements(file, secret, offsets):
         assert agent.prompt(session, source) == "end_turn", source
     assert last_value(agent) == "True", secret
-    link = {"type": "resource_link", "uri": f"file:///{quote(secret)}", "name": secret[:99]}
-    agent.prompt(session, f"# {secret[:99]!r}", link)
-    agent.error("session/new", {"cwd": f"/{secret[:99]}", "mcpServers": []})
-    agent.error("session/set_mode", {"sessionId": session, "modeId": secret[:99]})
+    link = {"type": "resource_link", "uri": f"file:///{quote(secret)}", "name": secret}
+    agent.prompt(session, f"# {secret!r}", link)
+    agent.error("session/new", {"cwd": f"/{secret}", "mcpServers": []})
+    agent.error("session/set_mode", {"sessionId": session, "modeId": secret})
 
 
 def test_nothing_of_a_secret_leaves_whatever_statements_do_with_it(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_nothing_of_a_secret_leaves_whatever_statements_do_with_it(tmp_path: Pat
 @pytest.mark.parametrize("kind", PLANTED)
 def test_nothing_of_any_kind_of_secret_leaves_wherever_a_text_is_cut(tmp_path: Path, kind: str) -> None:
     length = len(secret_of(kind))
-    offsets = range(0, min(length, 60) + 4, 3) if length < 1_000 else range(0, length, 731)
+    offsets = range(0, min(length, 40) + 4, 7) if length < 1_000 else range(0, length, 1_201)
     direct(tmp_path, [kind], offsets, thorough=True)
 
 
@@ -311,7 +311,7 @@ def replies(kinds: Iterable[str]) -> Iterator[dict[str, object]]:
     """For each secret a reply that says and thinks it in pieces and has it in its statement, and one that says it."""
     for kind in kinds:
         secret = secret_of(kind)
-        source = f"# tidy up {secret[:40]!r}\ntyped = {secret!r}\nlen(typed)"
+        source = f"# tidy up {secret!r}\ntyped = {secret!r}\nlen(typed)"
         yield {"text": f"It is {secret}.", "reasoning": f"Is it {secret}?", "chunk": 3, "statement": source}
         yield {"text": f"It was {secret}", "chunk": 5}
 
