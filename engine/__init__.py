@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .models.setup import ModelSetup as ModelSetup
     from .ports import ASKED_CHARS as ASKED_CHARS
     from .ports import Clock as Clock
+    from .ports import Comparison as Comparison
     from .ports import EffectAnswer as EffectAnswer
     from .ports import EffectHandler as EffectHandler
     from .ports import EffectRequest as EffectRequest
@@ -110,6 +111,7 @@ __all__ = [
     "Captured",
     "Cell",
     "Clock",
+    "Comparison",
     "CycleSummary",
     "Display",
     "EffectAnswer",
@@ -200,8 +202,8 @@ _MODULES: Final = {
     "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
     "models.setup": "ModelSetup",
     "ports": (
-        "ASKED_CHARS Clock EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec HandleRow "
-        "Limits Model ModelError ModelSignal ModelUnusableError OutputSink PastExecution PermissionAnswer "
+        "ASKED_CHARS Clock Comparison EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec "
+        "HandleRow Limits Model ModelError ModelSignal ModelUnusableError OutputSink PastExecution PermissionAnswer "
         "PermissionQuestion Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),

@@ -102,6 +102,15 @@ class EffectAnswered(Event, frozen=True, kw_only=True):
     withheld: Exact = ""
 
 
+class StatementOmitted(Event, frozen=True, kw_only=True):
+    """The user left a statement out of the namespace, or took it in again: the next rebuild goes by that."""
+
+    kind: ClassVar[str] = "statement_omitted"
+
+    statement_id: StatementId
+    omitted: bool = True
+
+
 class NamesRebound(Event, frozen=True, kw_only=True):
     """A statement rebound injected names (`view`, `ls` ...); `restore_names()` undoes it."""
 
@@ -113,5 +122,11 @@ class NamesRebound(Event, frozen=True, kw_only=True):
 
 
 ExecutionEvent = (
-    StatementRecorded | ExecutionStarted | ExecutionFinished | EffectRequested | EffectAnswered | NamesRebound
+    StatementRecorded
+    | ExecutionStarted
+    | ExecutionFinished
+    | EffectRequested
+    | EffectAnswered
+    | StatementOmitted
+    | NamesRebound
 )

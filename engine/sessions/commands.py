@@ -15,9 +15,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..cutting import ELLIPSIS, more
+from ..cutting import ELLIPSIS, cut_line, more
 from ..events import Event
 from ..events.nodes import NodeChanged
+from ..ids import StatementId
 from ..projection.results import result_text
 from ..text import as_printed, code_span, fenced, printable, visible
 from ..timeline.index import Cell, Timeline
@@ -27,6 +28,7 @@ from .projector import Projection
 SHOWN_STATEMENTS: Final = 20
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
 """What a person types who means a command; a path has more slashes, or dots."""
+_NUMBER_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class CommandContext:
     """What commands work on: the timeline, what was projected last, and what may be done to find out more.
 
     `project`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be started.
+    `omit` leaves a statement out of the namespace, or takes it in again.
     """
 
     timeline: Timeline
@@ -41,6 +44,7 @@ class CommandContext:
     project: Callable[[], Awaitable[Projection]]
     tick: Callable[[], Awaitable[Sequence[Event]]]
     compact: Callable[[], Awaitable[Cut | None]]
+    omit: Callable[[StatementId, bool], Awaitable[None]]
 
 
 class Command(Struct, frozen=True):
@@ -113,10 +117,33 @@ def _timeline_glance(context: CommandContext, argument: str) -> str:
     return "\n".join(lines)
 
 
+async def _omit(context: CommandContext, argument: str) -> str:
+    cells = context.timeline.cells
+    if not argument:
+        omitted = [_cell_line(cell) for cell in cells if cell.omitted]
+        return "\n".join(omitted) or "No statement is left out; `/omit 3` leaves statement 3 out."
+    cell = _numbered(cells, argument)
+    if cell is None:
+        return _no_statement(cells, argument)
+    await context.omit(cell.statement.statement_id, not cell.omitted)
+    now = "is left out of the namespace" if cell.omitted else "is in the namespace again"
+    return f"Statement {argument} {now}, which is rebuilt when it is needed next. `/omit {argument}` takes that back."
+
+
+def _numbered(cells: Sequence[Cell], number: str) -> Cell | None:
+    is_number = number.isascii() and number.isdigit() and len(number) <= _NUMBER_DIGITS
+    is_there = is_number and 1 <= int(number) <= len(cells)
+    return cells[int(number) - 1] if is_there else None
+
+
+def _no_statement(cells: Sequence[Cell], number: str) -> str:
+    return f"There is no statement {cut_line(number, SHOWN_STATEMENTS)}; there are {len(cells)}."
+
+
 def _one_statement(cells: Sequence[Cell], argument: str) -> str:
-    if not argument.isdigit() or not 1 <= int(argument) <= len(cells):
-        return f"There is no statement {argument}; there are {len(cells)}."
-    cell = cells[int(argument) - 1]
+    cell = _numbered(cells, argument)
+    if cell is None:
+        return _no_statement(cells, argument)
     output = result_text(cell.finished) if cell.finished is not None else "[running]"
     return f"{_cell_line(cell)}\n\n{fenced(visible(cell.statement.source), 'python')}\n\n{fenced(as_printed(output))}"
 
@@ -124,6 +151,7 @@ def _one_statement(cells: Sequence[Cell], argument: str) -> str:
 def _cell_line(cell: Cell) -> str:
     first, _, rest = cell.statement.source.strip().partition("\n")
     status = f"{cell.finished.status}, {cell.finished.time_ms:.0f} ms" if cell.finished else "running"
+    status += ", left out" if cell.omitted else ""
     return f"{cell.statement.index}. {code_span(printable(first) + (f' {ELLIPSIS}' if rest else ''))} ({status})"
 
 
@@ -161,6 +189,7 @@ COMMANDS: Final[dict[str, Command]] = {
             _timeline,
             _timeline_glance,
         ),
+        Command("omit", "Leave a statement out of the namespace, or take it in again", "number of a statement", _omit),
         Command("compact", "Replace the conversation so far by a summary of it", None, _compact),
         Command("tick", "Let running views catch up with their files now", None, _tick),
         Command("help", "List these commands", None, _help, _help_glance),

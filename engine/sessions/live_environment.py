@@ -90,6 +90,12 @@ class LiveEnvironment:
                 raise
         return await act(await cancellation.guard(self.ready))
 
+    async def rest(self) -> None:
+        """Ends the worker; whoever uses it next gets a rebuilt one."""
+        environment, self._environment = self._environment, None
+        if environment is not None:
+            await environment.close()
+
     async def close(self) -> None:
         if self._environment is not None:
             await self._environment.close()
@@ -122,7 +128,11 @@ class LiveEnvironment:
         return compare
 
     def _left_out(self) -> list[str]:
-        """One sentence for each statement that was stopped half-way and had changed names by then."""
+        """One sentence for each statement that the user left out, or that was stopped with names changed by then."""
+        omitted = [cell.statement.label for cell in self._timeline.cells if cell.omitted]
+        return [*(f"{label} is left out, as the user asked" for label in omitted), *self._stopped()]
+
+    def _stopped(self) -> list[str]:
         return [
             f"{cell.statement.label} was stopped ({cell.finished.status}); what it had changed by then is lost"
             for cell in self._timeline.cells

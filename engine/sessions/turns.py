@@ -14,9 +14,9 @@ from ..cycles import CycleFold
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
 from ..events.conversation import AgentText, RunStop, StopCause, UserMessage
-from ..events.execution import ExecutionFinished
+from ..events.execution import ExecutionFinished, StatementOmitted
 from ..events.session import TitleChanged
-from ..ids import MessageId
+from ..ids import MessageId, StatementId
 from ..models import close_model
 from ..ports import Model, Permissions
 from ..projection.feed import Feed
@@ -92,6 +92,7 @@ class Turns:
             project=self.project,
             tick=self.tick,
             compact=self._loop.compact,
+            omit=self.omit,
         )
         self._notes = parts.notes
         self._cancellation = Cancellation()
@@ -214,6 +215,11 @@ class Turns:
         before = len(self._parts.log)
         await self._loop.tick(self._parts.timeline.rounds)
         return self._parts.log.since(before)
+
+    async def omit(self, statement_id: StatementId, omitted: bool) -> None:
+        """Leaves a statement out of the namespace, which is rebuilt when it is needed next, or takes it in again."""
+        self._parts.log.append(StatementOmitted(statement_id=statement_id, omitted=omitted))
+        await self._environment.rest()
 
     async def close(self) -> None:
         """Frees the worker and closes the model's connections. May be repeated, also after a failure."""

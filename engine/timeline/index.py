@@ -10,19 +10,23 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct, field
 
 from ..events import Event
-from ..events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementRecorded
+from ..events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from ..events.session import UsageReported
 from ..execution import NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, StatementId
 
 
 class Cell(Struct):
-    """A statement with its latest execution: started, perhaps finished, and what the host answered it."""
+    """A statement with its latest execution: started, perhaps finished, and what the host answered it.
+
+    `omitted` says that the user left it out of the namespace.
+    """
 
     statement: StatementRecorded
     started: ExecutionStarted | None = None
     finished: ExecutionFinished | None = None
     answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
+    omitted: bool = False
 
 
 class Timeline:
@@ -46,19 +50,25 @@ class Timeline:
                     self._by_execution[event.execution_id] = cell
                     self._last_execution = event.execution_id
             case ExecutionFinished():
-                cell = self._by_execution.get(event.execution_id)
-                if cell is not None:
-                    cell.finished = event
-                    if cell.statement.statement_kind == "python":
-                        self._names.update(event.diff.added, event.diff.changed)
+                self._finish(event)
             case EffectAnswered():
                 cell = self._by_execution.get(event.execution_id)
                 if cell is not None:
                     cell.answers.append(event)
+            case StatementOmitted(statement_id=statement_id, omitted=omitted):
+                if statement_id in self._cells:
+                    self._cells[statement_id].omitted = omitted
             case UsageReported():
                 self._rounds += 1
             case _:
                 pass
+
+    def _finish(self, event: ExecutionFinished) -> None:
+        cell = self._by_execution.get(event.execution_id)
+        if cell is not None:
+            cell.finished = event
+            if cell.statement.statement_kind == "python":
+                self._names.update(event.diff.added, event.diff.changed)
 
     @property
     def cells(self) -> Sequence[Cell]:
@@ -94,8 +104,15 @@ class Timeline:
 
     @property
     def completed(self) -> Sequence[Cell]:
-        """The cells that a restore runs again: those that ended by themselves and left the namespace they made."""
-        return tuple(cell for cell in self._cells.values() if cell.finished is not None and _left_names(cell.finished))
+        """The cells that a restore runs again: those that ended by themselves and left the namespace they made.
+
+        Without those that the user left out.
+        """
+        return tuple(
+            cell
+            for cell in self._cells.values()
+            if cell.finished is not None and _left_names(cell.finished) and not cell.omitted
+        )
 
 
 def _left_names(finished: ExecutionFinished) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 import engine
 from engine import (
+    Comparison,
     EffectHandler,
     EnvironmentSpec,
     ExceptionInfo,
@@ -58,10 +59,10 @@ class Abacus:
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         return TickOutcome()
 
-    async def project(self, texts: Sequence[str], budget: int) -> ProjectionPart:
+    async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(map(len, texts)))
 
-    async def restore(self, history: Sequence[PastExecution]) -> Restored:
+    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
         for past in history:
             self.ran.append(past.request.source)
         return Restored(executions=len(history))
@@ -153,6 +154,7 @@ PUBLIC = [
     "Captured",
     "Cell",
     "Clock",
+    "Comparison",
     "CycleSummary",
     "Display",
     "EffectAnswer",

@@ -27,6 +27,7 @@ from engine.events.execution import (
     ExecutionFinished,
     ExecutionStarted,
     NamesRebound,
+    StatementOmitted,
     StatementRecorded,
 )
 from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
@@ -127,6 +128,8 @@ _FIRST_RUN: tuple[Item, ...] = (
     OutputStreamed(_call(1), "stdout", "x" * 5_000),
     MethodCalled(obj_id=ObjId("view-1"), obj_type="view", method="Run"),
     NamesRebound(execution_id=ExecutionId("execution-1"), names=("view",)),
+    StatementOmitted(statement_id=StatementId("statement-1")),
+    StatementOmitted(statement_id=StatementId("statement-1"), omitted=False),
     _FINISHED,
     ToolResult(tool_call_id=_call(1), status="ok", text="42"),
     FileChanged(path="/work/sub/a.py", change="modified", delta="1 line changed in a.py"),

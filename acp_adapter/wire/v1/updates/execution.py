@@ -18,6 +18,7 @@ from engine.events.execution import (
     ExecutionFinished,
     ExecutionStarted,
     NamesRebound,
+    StatementOmitted,
     StatementRecorded,
 )
 
@@ -31,7 +32,7 @@ def step(event: ExecutionEvent, shown: Shown) -> Step:
             return _started(event, shown)
         case ExecutionFinished():
             return _finished(event, shown)
-        case EffectRequested() | EffectAnswered() | NamesRebound():
+        case EffectRequested() | EffectAnswered() | StatementOmitted() | NamesRebound():
             return shown, []
         case _:
             assert_never(event)
