@@ -76,6 +76,22 @@ class StoreTooNewError(StoreError):
         self.known = known
 
 
+class StoreGoneError(StoreError):
+    """Raised when a file of the store was removed or replaced while it was in use: what was written to it is lost."""
+
+    def __init__(self, path: str) -> None:
+        shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        super().__init__(
+            f"{shown} was removed or replaced while it was in use; what happens from here on is not kept: copy what you"
+            " need, and start the agent again"
+        )
+        self.path = path
+
+
+class StoreBusyError(StoreError):
+    """Passed to a session's commit listener while another process keeps the store locked; the commit is tried again."""
+
+
 class EnvironmentUnavailableError(EngineError):
     """Raised when the worker could not be started or is gone and could not be restored."""
 

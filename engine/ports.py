@@ -107,7 +107,9 @@ class Collected(Struct, frozen=True, kw_only=True):
 
 
 CommitListener = Callable[[Seq, Exception | None], None]
-"""Called on the writer's thread with the highest committed seq, or with the error that made the session read-only."""
+"""Called on the writer's thread with the highest committed seq, and with the error that made the session read-only.
+
+A StoreBusyError says that what was submitted has to wait; a call without an error follows when it was committed."""
 
 
 class Store(Protocol):

@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from ..errors import SessionReadOnlyError
+from ..errors import SessionReadOnlyError, StoreBusyError
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText
 from ..events.execution import ExecutionFinished
@@ -40,6 +40,7 @@ class Journal:
         self._waiting: deque[Item] = deque()
         self._durable = Seq(-1)
         self._failure: SessionReadOnlyError | None = None
+        self._delay: SessionReadOnlyError | None = None
         self._progress = anyio.Event()
         self._subscriptions: list[Subscription] = []
 
@@ -96,17 +97,20 @@ class Journal:
         """Waits until the event at `seq` is on disk.
 
         Raises:
-            SessionReadOnlyError: it never will be.
+            SessionReadOnlyError: it never will be, or not as long as another process keeps the store locked.
         """
         while self._durable < seq:
-            if self._failure is not None:
-                raise self._failure
+            if self.failure is not None:
+                raise self.failure
             await self._progress.wait()
 
     @property
     def failure(self) -> SessionReadOnlyError | None:
-        """Why nothing can be appended any more, if so."""
-        return self._failure
+        """Why nothing can be kept, if so: for good, or until another process gives the store free.
+
+        In the latter case events are taken all the same, so that what was under way can end, and are kept in time.
+        """
+        return self._failure or self._delay
 
     def subscribe(self) -> Subscription:
         """A new reader of everything published from now on."""
@@ -128,8 +132,10 @@ class Journal:
 
     def _on_commit(self, seq: Seq, error: Exception | None) -> None:
         self._durable = max(self._durable, seq)
-        if error is not None and self._failure is None:
-            self._failure = SessionReadOnlyError(self._session_id, str(error))
+        reason = None if error is None else SessionReadOnlyError(self._session_id, str(error))
+        self._delay = reason if isinstance(error, StoreBusyError) else None
+        if self._delay is None and self._failure is None:
+            self._failure = reason
         progress, self._progress = self._progress, anyio.Event()
         progress.set()
         self._publish()

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from ..errors import StoreError, StoreTooNewError
 from .files import make_directory, make_private
+from .in_place import InPlace
 from .schema import APPLICATION_ID, Migration
 
 _Result = TypeVar("_Result")
@@ -72,7 +73,7 @@ def retry_while_busy(action: Callable[[], _Result]) -> _Result:
 
 
 class Database:
-    """An open store file. Any thread may read; `connect` is for the one that writes.
+    """An open store file. Any thread may read; `connect` is for the one that writes, which asks `in_place` afterwards.
 
     Args:
         path: absolute, without symbolic links, so that all processes find the same locks.
@@ -82,6 +83,7 @@ class Database:
     Raises:
         StoreError: the directory or file cannot be made, read, or is no store.
         StoreTooNewError: a later version wrote it.
+        StoreGoneError: from any use, since the file was removed or replaced.
     """
 
     def __init__(self, path: str, busy_seconds: float, migrations: Sequence[Migration]) -> None:
@@ -100,6 +102,7 @@ class Database:
             ) from error
         with self._explained():
             self._idle.append(retry_while_busy(self._first_connection))
+        self.in_place = InPlace(path)
 
     def connect(self) -> sqlite3.Connection:
         """A connection in autocommit mode; transactions are begun and ended by statements. Raises sqlite3.Error."""
@@ -123,6 +126,7 @@ class Database:
     @contextlib.contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
         """A connection for this caller alone. SQLite's errors become StoreError."""
+        self.in_place.check()  # also because SQLite would make a new file where there is none
         with self._explained():
             try:
                 connection = self._idle.pop()
@@ -148,6 +152,7 @@ class Database:
             self.check_version(connection)
             yield connection
             connection.execute("COMMIT")
+        self.in_place.check()
 
     def check_version(self, connection: sqlite3.Connection) -> int:
         """The version of the file. Raises StoreTooNewError where a later program has migrated it."""

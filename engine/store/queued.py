@@ -112,8 +112,12 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Sets `passed` when all that was put before it has been committed or has failed, and listeners know."""
+    """Sets `passed` when all that was put before it has been committed, has failed or waits, and listeners know.
 
+    What of the session `giving_up` waits is given up then.
+    """
+
+    giving_up: WritableSession | None = None
     passed: threading.Event = field(default_factory=threading.Event)
     last: bool = False
 

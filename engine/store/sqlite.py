@@ -110,7 +110,7 @@ class SqliteStore:
         with self._mutex:
             session = self._acquired.pop(session_id, None)
         if session is not None and self._opened is not None:
-            self._opened.writer.drain()
+            self._opened.writer.drain(giving_up=session)
             self._opened.locks.release(session_id)
 
     def submit(self, session_id: SessionId, event: Event) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..cutting import cut_line
-from ..errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionReadOnlyError
+from ..errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionReadOnlyError, StoreBusyError
 from ..events import UNSTAMPED, Event
 from ..events.codec import decode, encode
 from ..ids import BlobDigest, Seq, SessionId
@@ -40,6 +40,7 @@ class WritableSession:
     reported: Seq = UNSTAMPED
     listener: CommitListener | None = None
     failure: str | None = None
+    is_delayed: bool = False
     unstored: SessionRow | None = None
 
     def attach(self, listener: CommitListener) -> None:
@@ -60,14 +61,20 @@ class WritableSession:
             raise SessionReadOnlyError(self.session_id, self.failure)
 
     def report(self) -> None:
-        """Tells the listener the highest committed position, unless it knows."""
-        if self.listener is not None and self.committed > self.reported:
+        """Tells the listener the highest committed position, unless it knows, and that a delay is over."""
+        if self.listener is not None and (self.committed > self.reported or self.is_delayed):
             self.reported = self.committed
+            self.is_delayed = False
             self._tell(None)
 
     def fail(self, failure: str, error: Exception) -> None:
         """Makes the session read-only because of `failure`, and tells the listener."""
         self.failure = failure
+        self._tell(error)
+
+    def delay(self, error: StoreBusyError) -> None:
+        """Tells the listener that a commit has to wait for somebody else; it is reported when it was possible."""
+        self.is_delayed = True
         self._tell(error)
 
     def encoded(self, event: Event) -> str:

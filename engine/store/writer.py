@@ -1,26 +1,32 @@
 """The one thread that writes to a database: whatever was queued while it was busy goes into its next transaction.
 
-A session whose commit fails becomes read-only, and the others' changes are tried again without it. Listeners are told
-positions only after COMMIT returned. Must not decide what may be written; `sqlite` did, and calls `put` from one thread
-at a time.
+A session whose commit fails becomes read-only, and the others' changes are tried again without it. Where another
+process keeps the whole database locked, nothing has failed: changes wait in their order and are tried again until it
+is free or the store is closed, and their sessions are told. Listeners are told positions only after COMMIT returned and
+the path still named the file that it went to. Must not decide what may be written; `sqlite` did, and calls `put` from
+one thread at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from ..errors import StoreError
+from ..errors import StoreBusyError, StoreError, StoreGoneError
 from ..ids import BlobDigest
 from .database import Database, explain, is_busy, retry_while_busy
 from .queued import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content
 from .writable import WritableSession
 
 _IDLE_SECONDS: Final = 0.25
+_RETRY_SECONDS: Final = 0.25
+"""Between two attempts while another process keeps the database locked; each waits for some time too."""
+_log = logging.getLogger(__name__)
 
 
 class Writer:
@@ -34,6 +40,7 @@ class Writer:
         self._unsaved: dict[BlobDigest, Content] = {}
         self._unsaved_mutex = threading.Lock()
         self._uncheckpointed = False
+        self._waiting: list[Change] = []
 
     def put(self, change: Change) -> None:
         """Queues the change for the next commit; returns at once."""
@@ -51,10 +58,13 @@ class Writer:
         """Content that waits for an event that names it, or for that event's commit."""
         return self._unsaved.get(digest)
 
-    def drain(self) -> None:
-        """Waits until all that was put has been committed or has failed, and listeners know."""
+    def drain(self, giving_up: WritableSession | None = None) -> None:
+        """Waits until all that was put has been committed, has failed or waits for another process; listeners know.
+
+        What waits of the session `giving_up` is never written, because somebody else may write to it from now on.
+        """
         if self._thread is not None and self._thread is not threading.current_thread():
-            barrier = Barrier()
+            barrier = Barrier(giving_up)
             self._queue.put(barrier)
             barrier.passed.wait()
 
@@ -68,14 +78,29 @@ class Writer:
         ended = False
         while not ended:
             batch = self._batch()
-            self._commit([item for item in batch if not isinstance(item, Barrier)])
+            waiting, self._waiting = self._waiting, []
+            self._commit([*waiting, *(item for item in batch if not isinstance(item, Barrier))], bool(waiting))
             for barrier in (item for item in batch if isinstance(item, Barrier)):
                 ended = ended or barrier.last
+                if barrier.last or barrier.giving_up is not None:
+                    self._give_up(barrier.giving_up)
                 barrier.passed.set()
         if self._connection is not None:
             self._connection.close()
 
+    def _give_up(self, session: WritableSession | None) -> None:
+        """Drops what waits of the session, or all where there is None."""
+        kept = [] if session is None else [each for each in self._waiting if each.session is not session]
+        lost = {each.session.session_id for each in self._waiting} - {each.session.session_id for each in kept}
+        self._waiting = kept
+        for session_id in sorted(lost):
+            _log.error("the end of session %s was not kept: another process kept the store locked", session_id)
+
     def _batch(self) -> list[Change | Barrier]:
+        if self._waiting:
+            with contextlib.suppress(Empty):
+                return [self._queue.get(timeout=_RETRY_SECONDS)]
+            return []
         try:
             batch = [self._queue.get(timeout=_IDLE_SECONDS if self._uncheckpointed else None)]
         except Empty:
@@ -94,27 +119,45 @@ class Writer:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def _commit(self, batch: Sequence[Change]) -> None:
+    def _commit(self, batch: Sequence[Change], is_retry: bool) -> None:
         changes = [change for change in batch if change.session.failure is None]
         if not changes:
             return
-        error = self._attempt(changes)
-        if error is not None:
-            self._commit_separately(changes, error if is_busy(error) else None)
+        error = self._attempt(changes, is_retry)
+        if error is None:
+            return
+        if is_busy(error):
+            self._wait(changes, error)
+        elif isinstance(error, StoreGoneError):  # all were written, to a file that nobody finds
+            for session in dict.fromkeys(change.session for change in changes):
+                self._fail(session, error)
+        else:
+            self._commit_separately(changes)
 
-    def _attempt(self, changes: Sequence[Change]) -> Exception | None:
+    def _wait(self, changes: Sequence[Change], error: Exception) -> None:
+        self._waiting += changes
+        for session in dict.fromkeys(change.session for change in changes):
+            session.delay(
+                StoreBusyError(f"{explain(self._database.path, error)}; what happened is kept when it is free")
+            )
+
+    def _attempt(self, changes: Sequence[Change], is_retry: bool = False) -> Exception | None:
         try:
-            self._transact(changes)
+            self._transact(changes, is_retry)
         except Exception as error:  # because whatever stopped a commit, its sessions must be told
             return error
         self._note_committed(changes)
         return None
 
-    def _transact(self, changes: Sequence[Change]) -> None:
+    def _transact(self, changes: Sequence[Change], is_retry: bool) -> None:
         if self._connection is None:
+            self._database.in_place.check()  # because SQLite would make a new file where there is none
             self._connection = self._database.connect()
         connection = self._connection
-        retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
+        if is_retry:  # soon again, so that whoever waits for the writer waits for one attempt only
+            connection.execute("BEGIN IMMEDIATE")
+        else:
+            retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
         try:
             self._database.check_version(connection)
             self._write(connection, changes)
@@ -124,6 +167,7 @@ class Writer:
                 connection.execute("ROLLBACK")
             raise
         self._uncheckpointed = True
+        self._database.in_place.check_commit()
 
     def _write(self, connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
         appends = [change for change in changes if isinstance(change, Append)]
@@ -140,15 +184,16 @@ class Writer:
             values = (change.values[1] + 1, change.at, grown[session], session.session_id)
             connection.execute(UPDATE_SESSION, values)
 
-    def _commit_separately(self, changes: Sequence[Change], blocked: Exception | None) -> None:
-        # Session by session, so that one session's failure stops no other. Where the whole database is `blocked`,
-        # trying again would only make all of them wait that long once more.
+    def _commit_separately(self, changes: Sequence[Change]) -> None:
+        # Session by session, so that one session's failure stops no other.
         sessions: dict[WritableSession, list[Change]] = {}
         for change in changes:
             sessions.setdefault(change.session, []).append(change)
         for session, own in sessions.items():
-            error = blocked or self._attempt(own)
-            if error is not None:
+            error = self._attempt(own)
+            if error is not None and is_busy(error):
+                self._wait(own, error)
+            elif error is not None:
                 self._fail(session, error)
 
     def _note_committed(self, changes: Iterable[Change]) -> None:

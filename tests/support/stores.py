@@ -65,6 +65,11 @@ class Recorder:
             assert self._changed.wait_for(lambda: self.errors or (self.seqs and self.seqs[-1] >= seq), PATIENCE)
         assert not self.errors
 
+    def wait_until(self, seq: int, calls: int = 1) -> None:
+        """Waits for a position that is reported in spite of errors before it, in at least so many calls."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.seqs) >= calls and self.seqs[-1] >= seq, PATIENCE)
+
     def wait_for_error(self) -> Exception:
         with self._changed:
             assert self._changed.wait_for(lambda: self.errors, PATIENCE)

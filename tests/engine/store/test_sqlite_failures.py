@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import SessionNotFoundError, SessionReadOnlyError, StoreError
+from engine.errors import SessionNotFoundError, SessionReadOnlyError, StoreBusyError, StoreError, StoreGoneError
 from engine.ids import SessionId
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import (
@@ -163,15 +163,69 @@ def test_a_damaged_page_stops_only_the_session_that_needs_it(tmp_path: Path) -> 
     assert (a.seqs, len(a.errors)) == ([], 1)
 
 
-def test_another_writer_that_hangs_is_waited_for_and_then_reported(tmp_path: Path) -> None:
+def test_another_writer_that_hangs_delays_a_commit_which_is_told_and_made_when_it_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
     heard = begun(store, events=1)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         store.submit(A, message(1))
-        assert "another process kept it locked" in str(heard.wait_for_error())
-    assert texts(store) == ["hello"]
+        error = heard.wait_for_error()
+        assert isinstance(error, StoreBusyError)
+        assert "another process kept it locked" in str(error)
+        store.submit(A, message(2, "meanwhile"))
+        assert texts(store) == ["hello"]
+        heard.errors.clear()
+        other.execute("ROLLBACK")
+        heard.wait_until(2)
+    assert texts(store) == ["hello", "hello", "meanwhile"]
+    store.close()
+
+
+def test_what_waits_for_a_lock_is_given_up_with_its_session(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
+    a, b = begun(store, A, events=1), begun(store, B, events=1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.submit(A, message(1))
+        store.submit(B, message(1))
+        a.wait_for_error()
+        b.wait_for_error()
+        store.release(A)
+    b.wait_until(1)
+    assert (len(store.load(A)), len(store.load(B))) == (1, 2)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the end of session ses_a was not kept: another process kept the store locked"
+    ]
+    store.close()
+
+
+@pytest.mark.parametrize("gone", ["removed", "replaced", "wal removed", "wal replaced"])
+def test_a_commit_to_a_file_that_nobody_finds_any_more_is_none(tmp_path: Path, gone: str) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock())
+    a, b = begun(store, A, events=1), begun(store, B, events=1)
+    what = tmp_path / ("sessions.db-wal" if gone.startswith("wal") else "sessions.db")
+    copy = what.read_bytes()
+    what.unlink()
+    if gone.endswith("replaced"):
+        what.write_bytes(copy)
+    store.submit(A, message(1))
+    error = a.wait_for_error()
+    assert isinstance(error, StoreGoneError)
+    assert f"{what.name} was removed or replaced while it was in use; what happens from here on is not kept" in str(
+        error
+    )
+    store.submit(B, message(1))
+    assert isinstance(b.wait_for_error(), StoreGoneError)
+    with pytest.raises(SessionReadOnlyError, match="removed or replaced"):
+        store.submit(A, message(2))
+    assert (a.seqs, b.seqs) == ([0], [0])
+    if what == path:
+        with pytest.raises(StoreGoneError):
+            store.rows()
+        assert path.exists() == (gone == "replaced")  # nothing has made a new one
     store.close()
 
 
@@ -206,49 +260,92 @@ def test_a_row_that_somebody_took_away_stops_the_session_and_writes_no_orphan(tm
 
 def test_a_failure_before_anybody_listens_is_told_to_the_first_who_does(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
+    store = SqliteStore(path, CountingClock())
+    begun(store, B, events=1)
     store.create(row())
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        store.submit(A, message(0))
-        store.retitle(A, "neither")
-        begun(store, B)
-        store.release(B)  # which waits for all that was submitted before
-    with pytest.raises(SessionReadOnlyError, match="kept it locked"):
+    path.unlink()
+    store.submit(A, message(0))
+    store.retitle(A, "neither")
+    store.release(B)  # which waits for all that was submitted before
+    with pytest.raises(SessionReadOnlyError, match="removed or replaced"):
         store.acquire(A, Recorder())
     with pytest.raises(SessionReadOnlyError):
         store.retitle(A, "nor this")
-    assert (store.load(A), store.row(A).events) == ([], 0)
     store.close()
 
 
-def _submit_until_refused(store: SqliteStore) -> None:
-    # Some of it waits behind the failing commit, whose begin nobody can see.
-    pause = threading.Event()
-    for seq in range(2, 100_000):
-        store.submit(A, message(seq))
-        pause.wait(0.005)
+def test_a_retitling_that_had_to_wait_ends_the_delay(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
+    heard = begun(store, events=1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.retitle(A, "later")
+        heard.wait_for_error()
+        heard.errors.clear()
+    heard.wait_until(0, calls=2)
+    assert store.row(A).title == "later"
+    store.close()
 
 
-def test_what_was_queued_behind_a_failed_commit_is_never_written(tmp_path: Path) -> None:
-    """The lock goes away with the error, so what was queued meanwhile could be committed, with a gap before it."""
+def test_what_was_queued_while_the_database_was_locked_is_written_without_a_gap(tmp_path: Path) -> None:
+    """The lock goes away with the first error, while more is submitted."""
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.3)
     begun(store, events=1)
     store.release(A)
     errors: list[Exception | None] = []
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        unlocked = threading.Event()
 
         def unlock(_seq: int, error: Exception | None) -> None:
             errors.append(error)
-            other.execute("ROLLBACK")
+            if not unlocked.is_set():
+                other.execute("ROLLBACK")
+                unlocked.set()
 
         store.acquire(A, unlock)
         other.execute("BEGIN IMMEDIATE")
-        store.submit(A, message(1))
+        seq = 1
+        while not unlocked.is_set():
+            store.submit(A, message(seq))
+            seq += 1
+            unlocked.wait(0.005)
+        store.submit(A, message(seq))
+        store.release(A)
+    assert [event.seq for event in store.load(A)] == list(range(seq + 1))
+    assert [type(error) for error in errors if error is not None] == [StoreBusyError]
+    store.close()
+
+
+def test_what_was_queued_behind_a_failed_commit_is_never_written(tmp_path: Path) -> None:
+    """The row is back with the error, so what was queued meanwhile could be committed, with a gap before it."""
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock())
+    begun(store, events=1)
+    store.release(A)
+    errors: list[Exception | None] = []
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("PRAGMA foreign_keys=OFF")
+
+        def put_back(_seq: int, error: Exception | None) -> None:
+            errors.append(error)
+            other.execute("INSERT INTO sessions SELECT * FROM kept")
+
+        store.acquire(A, put_back)
+        other.execute("CREATE TEMP TABLE kept AS SELECT * FROM sessions")
+        other.execute("DELETE FROM sessions")
         with pytest.raises(SessionReadOnlyError):
             _submit_until_refused(store)
         store.release(A)
     assert [event.seq for event in store.load(A)] == [0]
     assert [type(error) for error in errors] == [StoreError]
     store.close()
+
+
+def _submit_until_refused(store: SqliteStore) -> None:
+    # Some of it waits behind the failing commit, whose begin nobody can see.
+    pause = threading.Event()
+    for seq in range(1, 100_000):
+        store.submit(A, message(seq))
+        pause.wait(0.005)
