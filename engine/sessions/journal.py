@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from ..errors import SessionReadOnlyError, StoreBusyError
+from ..errors import SessionReadOnlyError, StoreBusyError, StoreError
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText
 from ..events.execution import ExecutionFinished
@@ -30,8 +30,17 @@ _NO_SECRETS: Final = Redactor([])
 class Journal:
     """One session's outgoing order. Used from the event loop only, but for the store's commit callback."""
 
-    def __init__(self, store: Store, session_id: SessionId, redactor: Redactor = _NO_SECRETS) -> None:
-        """`redactor` takes secrets out of what is signalled, also those that are cut by two signals."""
+    def __init__(
+        self,
+        store: Store,
+        session_id: SessionId,
+        redactor: Redactor = _NO_SECRETS,
+        failure: StoreError | None = None,
+    ) -> None:
+        """`redactor` takes secrets out of what is signalled, also those that are cut by two signals.
+
+        With a `failure` nothing is ever written: the session can be looked at, for that reason.
+        """
         self._store = store
         self._redactor = redactor
         self._held: dict[object, Signal] = {}
@@ -39,7 +48,7 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Item] = deque()
         self._durable = Seq(-1)
-        self._failure: SessionReadOnlyError | None = None
+        self._failure = None if failure is None else SessionReadOnlyError(session_id, str(failure))
         self._delay: SessionReadOnlyError | None = None
         self._progress = anyio.Event()
         self._subscriptions: list[Subscription] = []

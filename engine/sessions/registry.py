@@ -6,7 +6,9 @@ One writer per session in the whole machine, held by the store. Made by `Host`.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import anyio
 import anyio.to_thread
@@ -14,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from ..config.project import find_project_environment
 from ..config.settings import Settings
-from ..errors import SessionNotFoundError
+from ..errors import SessionNotFoundError, SessionReadOnlyError, StoreError
 from ..events.session import SessionOpened
 from ..ids import SessionId
 from ..minter import Minter
@@ -22,8 +24,11 @@ from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, Store
 from ..redaction import Redactor
 from .assembly import Surroundings, assemble
 from .directories import additional, alike, check_working_directory, missing, spelled
+from .homes import Homes
 from .journal import Journal
 from .session import Session
+
+logger = logging.getLogger(__name__)
 
 
 class Sessions:
@@ -31,39 +36,61 @@ class Sessions:
 
     def __init__(self, surroundings: Surroundings, tasks: TaskGroup) -> None:
         self._surroundings = surroundings
-        self._store = surroundings.store
+        self._homes = Homes(surroundings.store, surroundings.clock)
         self._tasks = tasks
         self._open: dict[SessionId, Session] = {}
 
     async def create(self, cwd: str, directories: Sequence[str] = ()) -> Session:
         """A new session in `cwd`, durable when this returns. An additional directory that is missing is warned of.
 
+        Where the store cannot take it, it lives in memory, which is warned of too.
+
         Raises:
             InvalidRequestError: a path is not absolute, or `cwd` is no directory.
-            SessionReadOnlyError: the store cannot take it.
         """
         cwd = spelled(cwd)
         directories = additional(directories, cwd)
         check_working_directory(cwd)
-        session_id = self._surroundings.minter.session()
+        try:
+            session = await self._create(self._surroundings.minter.session(), cwd, directories)
+        except (StoreError, SessionReadOnlyError) as error:
+            session_id = self._surroundings.minter.session()
+            store, warning = self._homes.in_memory(session_id, _reason(error))
+            session = await self._create(session_id, cwd, directories, store, [warning])
+        return self._begin(session)
+
+    async def _create(
+        self,
+        session_id: SessionId,
+        cwd: str,
+        directories: tuple[str, ...],
+        store: Store | None = None,
+        warnings: Sequence[str] = (),
+    ) -> Session:
         now = self._surroundings.clock.now()
-        self._store.create(
-            SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
-        )
-        project = find_project_environment(cwd, self._surroundings.environ, self._surroundings.settings.python)
-        journal = self._journal(session_id)
-        notes = [*([project.note] if project.note else []), *missing(directories)]
-        parts = assemble(self._surroundings, session_id, cwd, directories, project, journal, notes=notes)
-        opened = parts.log.append(
-            SessionOpened(cwd=cwd, directories=directories, python=project.python, packages=project.packages)
-        )
-        await journal.durable(opened)
-        return self._begin(Session(parts))
+        surroundings = self._surroundings if store is None else replace(self._surroundings, store=store)
+        row = SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
+        surroundings.store.create(row)
+        try:
+            project = find_project_environment(cwd, surroundings.environ, surroundings.settings.python)
+            journal = self._journal(session_id)
+            notes = [*warnings, *([project.note] if project.note else []), *missing(directories)]
+            parts = assemble(surroundings, session_id, cwd, directories, project, journal, notes=notes)
+            opened = parts.log.append(
+                SessionOpened(cwd=cwd, directories=directories, python=project.python, packages=project.packages)
+            )
+            await journal.durable(opened)
+        except BaseException:
+            surroundings.store.release(session_id)
+            raise
+        return Session(parts)
 
     async def load(
         self, session_id: SessionId, cwd: str | None = None, directories: Sequence[str] | None = None
     ) -> Session:
         """A session that the store holds, repaired if its last process died.
+
+        Where the store can be read and not written, it can be looked at, and prompts are refused with the reason.
 
         Args:
             session_id: which.
@@ -72,16 +99,23 @@ class Sessions:
 
         Raises:
             SessionNotFoundError, SessionInUseError.
+            StoreError: it cannot be read.
             InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
         """
         from .reopening import reopen  # of the prompt stage
 
-        journal = self._journal(session_id)
+        surroundings = replace(self._surroundings, store=self._homes.of(session_id))
         try:
-            session = await reopen(self._surroundings, session_id, journal, cwd, directories)
-        except BaseException:
-            self._store.release(session_id)
-            raise
+            try:
+                journal = self._journal(session_id)
+                session = await reopen(surroundings, session_id, journal, cwd, directories)
+            except BaseException:
+                surroundings.store.release(session_id)
+                raise
+        except (StoreError, SessionReadOnlyError) as error:
+            logger.warning("session %s is opened to be read only: %s", session_id, _reason(error))
+            journal = Journal(surroundings.store, session_id, surroundings.redactor, failure=_reason(error))
+            session = await reopen(surroundings, session_id, journal, cwd, directories)
         return self._begin(session)
 
     async def rows(
@@ -98,8 +132,8 @@ class Sessions:
         """
 
         def found() -> Sequence[SessionRow]:
-            cwds = None if cwd is None else alike(self._store.directories(), cwd)
-            return self._store.rows(cwds=cwds, titled=titled, after=after, limit=limit)
+            cwds = None if cwd is None else alike(self._homes.directories(), cwd)
+            return self._homes.rows(cwds, titled, after, limit)
 
         return await anyio.to_thread.run_sync(found)
 
@@ -115,7 +149,7 @@ class Sessions:
         session = self.find(session_id)
         await session.close()
         self._open.pop(session_id, None)
-        self._store.release(session_id)
+        self._homes.of(session_id).release(session_id)
 
     async def delete(self, session_id: SessionId) -> None:
         """Closes the session where it is open here, and removes it from the store for good.
@@ -129,7 +163,7 @@ class Sessions:
         if session_id in self._open:
             await self.close(session_id)
         with contextlib.suppress(SessionNotFoundError):
-            await anyio.to_thread.run_sync(self._store.delete, session_id)
+            await anyio.to_thread.run_sync(self._homes.of(session_id).delete, session_id)
 
     async def close_all(self) -> None:
         """Closes what is open."""
@@ -138,14 +172,20 @@ class Sessions:
 
     def _journal(self, session_id: SessionId) -> Journal:
         """Acquires the session for writing: commits are reported to the journal from now on."""
-        journal = Journal(self._store, session_id, self._surroundings.redactor)
-        self._store.acquire(session_id, journal.committed)
+        store = self._homes.of(session_id)
+        journal = Journal(store, session_id, self._surroundings.redactor)
+        store.acquire(session_id, journal.committed)
         return journal
 
     def _begin(self, session: Session) -> Session:
         session.start(self._tasks)
         self._open[session.session_id] = session
         return session
+
+
+def _reason(error: StoreError | SessionReadOnlyError) -> StoreError:
+    # Without the id, because a session of another one is made, or is read, for this reason.
+    return error if isinstance(error, StoreError) else StoreError(error.reason)
 
 
 def open_sessions(

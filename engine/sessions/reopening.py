@@ -17,6 +17,7 @@ from ..errors import StoreError
 from ..events.session import SessionMoved
 from ..ids import SessionId
 from ..ports import SessionRow
+from ..text import printable
 from .assembly import Surroundings, assemble
 from .directories import additional, check_working_directory, missing, spelled
 from .journal import Journal
@@ -53,6 +54,8 @@ async def reopen(
     project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
     notes = _notes(row, place, project)
     parts = assemble(surroundings, session_id, place.cwd, place.directories, project, journal, history, notes)
+    if journal.failure is not None:  # it can only be looked at
+        return Session(parts)
     appended = [*repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
     if appended:
         await journal.durable(appended[-1].seq)
@@ -64,13 +67,19 @@ async def reopen(
 def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None) -> _Place:
     chosen = row.cwd if cwd is None else spelled(cwd)
     if cwd is not None:
-        advice = "load the session with another cwd" if chosen == spelled(row.cwd) else "choose one that exists"
+        advice = "load the session with another cwd" if chosen == _before(row) else "choose one that exists"
         check_working_directory(chosen, advice)
     return _Place(chosen, row.directories if directories is None else additional(directories, chosen))
 
 
+def _before(row: SessionRow) -> str:
+    # Empty where the row is damaged.
+    return spelled(row.cwd) if row.cwd else ""
+
+
 def _notes(row: SessionRow, place: _Place, project: ProjectEnvironment) -> list[str]:
-    moved = [f"This session was in {row.cwd} and goes on in {place.cwd}."] if place.cwd != spelled(row.cwd) else []
+    was = printable(row.cwd) or "a directory that the store cannot read"
+    moved = [f"This session was in {was} and goes on in {place.cwd}."] if place.cwd != _before(row) else []
     amiss = [project.note] if moved and project.note else []
     return [*moved, *amiss, *missing(place.directories)]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from engine.errors import SessionReadOnlyError
+from engine.errors import SessionReadOnlyError, StoreBusyError
 from engine.events import Event
 from engine.events.conversation import AgentText
 from engine.ids import MessageId, Seq, SessionId
@@ -179,3 +179,21 @@ async def test_a_short_secret_that_might_have_become_a_longer_one_is_hidden_at_t
     journal.write(event(0))
     journal.committed(Seq(0), None)
     assert await taken(subscription, 2) == [delta("***-in"), event(0)]
+
+
+async def test_while_the_store_is_locked_waits_fail_and_events_are_taken_for_later() -> None:
+    store = HeldStore()
+    journal = Journal(store, SessionId("s"))
+    subscription = journal.subscribe()
+    journal.write(event(0))
+    journal.committed(Seq(-1), StoreBusyError("somebody has it locked"))
+    with anyio.fail_after(SECONDS):
+        with pytest.raises(SessionReadOnlyError, match="somebody has it locked"):
+            await journal.durable(Seq(0))
+        journal.write(event(1))
+        assert journal.failure is not None
+        journal.committed(Seq(1), None)
+        while journal.failure is not None:
+            await anyio.lowlevel.checkpoint()
+        await journal.durable(Seq(1))
+    assert await taken(subscription, 2) == [event(0), event(1)]
