@@ -8,7 +8,8 @@ is told, and what is being awaited is ended through the turn's `Cancellation`. T
 Aborted if it was torn and as whatever it is if it was too late for that, and the turn ends as cancelled all the same.
 
 A steer waits for the next model call before it is put on the log, because a message must not stand between a call and
-its result. Those that no call came to read are withdrawn when the turn ends.
+its result; what it had attached is opened right after it. Those that no call came to read are withdrawn when the turn
+ends.
 
 What goes wrong outside of this program (a model, a worker that cannot be replaced) is an outcome, Failed, and a worker
 that dies under a statement is that statement's result. What is raised besides that, a defect of ours or the end of the
@@ -22,7 +23,7 @@ Must not decide what comes next, nor know any protocol. Called by the session, o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -31,6 +32,7 @@ from msgspec.structs import replace
 from .. import turn as t
 from ..errors import EnvironmentUnavailableError
 from ..events.conversation import (
+    Attachment,
     CondensationReason,
     ResultStatus,
     RunStop,
@@ -91,6 +93,7 @@ class AgentLoop:
         minter: Minter,
         clock: Clock,
         max_rounds: int,
+        openings_of: Callable[[Sequence[Attachment]], Sequence[str]],
     ) -> None:
         self._log = log
         self._journal = journal
@@ -104,6 +107,8 @@ class AgentLoop:
         self._minter = minter
         self._clock = clock
         self._max_rounds = max_rounds
+        self._openings_of = openings_of
+        """The statements that open what came with a steer, before a model reads it."""
         self.permissions: Permissions | None = None
         """Whom to ask; set by the adapter. Where there is nobody, the answer is no."""
         self._steers: list[UserMessage] = []
@@ -165,8 +170,8 @@ class AgentLoop:
                 case t.RunTick(round_id=round_id):
                     await self.tick(round_id, cancellation)
                     return t.Ticked()
-                case t.CallModel(may_condense=may_condense):
-                    return await self._call_model(may_condense, cancellation)
+                case t.CallModel(round_id=round_id, may_condense=may_condense):
+                    return await self._call_model(round_id, may_condense, cancellation)
                 case t.Condense(reason=reason):
                     await self._condense(reason, cancellation, open_run=True)
                     return t.Condensed()
@@ -213,10 +218,15 @@ class AgentLoop:
             cancellation,
         )
 
-    async def _call_model(self, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
+    async def _read_steer(self, message: UserMessage, round_id: int, cancellation: Cancellation) -> None:
+        self._typed = message.text
+        self._log.append(message)
+        for source in self._openings_of(message.attachments):
+            await self._statements.run(source, round_id, None, cancellation, kind="meta")
+
+    async def _call_model(self, round_id: int, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
         while self._steers:
-            self._typed = self._steers[0].text
-            self._log.append(self._steers.pop(0))
+            await self._read_steer(self._steers.pop(0), round_id, cancellation)
         if may_condense and await self._environment.use(self._condenser.is_due, cancellation):
             return t.ContextFull()
         projection = await self._environment.use(self._projector.project, cancellation)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ..cycles import CycleFold
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
-from ..events.conversation import AgentText, RunStop, StopCause, UserMessage
+from ..events.conversation import AgentText, Attachment, RunStop, StopCause, UserMessage
 from ..events.execution import ExecutionFinished, StatementOmitted
 from ..events.session import TitleChanged
 from ..ids import MessageId, StatementId
@@ -85,6 +85,7 @@ class Turns:
             minter=parts.minter,
             clock=parts.clock,
             max_rounds=parts.settings.max_rounds,
+            openings_of=self._openings_of,
         )
         self._context = CommandContext(
             timeline=timeline,
@@ -139,12 +140,14 @@ class Turns:
             self._entitle()
         notes, self._notes = self._notes, ()
         self._tell(notes)
-        attachments = ticket.said.attachments
+        return await self._loop.run(self._openings_of(ticket.said.attachments), ticket.said.text)
+
+    def _openings_of(self, attachments: Sequence[Attachment]) -> Sequence[str]:
+        """The statements that open what was attached; says of the others why they are not opened."""
         self._tell([sentence for sentence in map(unopened, attachments) if sentence is not None])
         # Names of variables are made of these names, and are no texts.
         named = [replace(each, name=self._parts.redactor.redact(each.name or each.uri)) for each in attachments]
-        opened = openings(named, self._parts.cwd, self._parts.timeline.names)
-        return await self._loop.run(opened, ticket.said.text)
+        return openings(named, self._parts.cwd, self._parts.timeline.names)
 
     def _entitle(self) -> None:
         """Names the session after its first prompt, whose message is on the log."""

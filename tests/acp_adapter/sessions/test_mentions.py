@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.store.memory import MemoryStore
+from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory
 from tests.support.scripts import scripted
 
@@ -133,3 +134,22 @@ async def test_whatever_a_link_says_the_turn_ends_and_the_session_lives(
         assert await prompted(agent, session, said("1"), block) == "end_turn"
     assert await agent.prompt(session, "40 + 2") == "end_turn"
     assert agent.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"] == "42"
+
+
+async def test_what_a_steer_had_attached_is_opened_before_the_model_reads_it(
+    store: MemoryStore, tmp_path: Path, gate: Gate
+) -> None:
+    model = scripted(tmp_path, {"statement": gate.source}, {"statement": "print(new_py.title)"}, {"text": "Seen."})
+    async with in_memory(tmp_path, store=store, model=model) as agent:
+        session = await agent.open(tmp_path)
+        await agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        prompt = await agent.begin_prompt(session, "go")
+        await gate.reached()
+        content = [resource((tmp_path / "new.py").as_uri(), "unsaved\n"), link("https://example.org/x", "x")]
+        meta = {"rewindow": {"promptKind": "steer"}}
+        steer = await agent.begin("session/prompt", {"sessionId": session, "prompt": content, "_meta": meta})
+        gate.release()
+        await agent.responses([prompt, steer])
+        assert ["unsaved" in text for text in shown(agent)] == [False, True, False]
+        assert "new.py" in shown(agent)[2]
+        assert "https://example.org/x was not opened" in agent.text()
