@@ -7,13 +7,15 @@ that waits for its first answer waits for this. Called by `Host`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 
 from ..errors import InvalidRequestError
+from .providers import PROVIDERS, Provider
 from .routes import route_to
 
-_KIND = "provider:"
+_KIND: Final = "provider:"
 
 
 class ModelSetup(Struct, frozen=True):
@@ -44,8 +46,14 @@ def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
         f"Set {names}",
         f"{route.name} needs a key: set {names} in the environment in which your editor starts this agent, and start "
         "the agent again.",
-        is_done=any(environ.get(variable) for variable in provider.variables),
+        is_done=any(environ.get(variable) for variable in (*provider.variables, *_addresses(provider))),
     )
+
+
+def _addresses(provider: Provider) -> list[str]:
+    """The variables that name another server with this provider's API, which may need no key."""
+    addresses = [row.address for row in PROVIDERS if row.address is not None]
+    return [address.variable for address in addresses if address.otherwise == provider.name]
 
 
 def unusable(sentence: str) -> ModelSetup:

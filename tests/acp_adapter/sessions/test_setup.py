@@ -42,6 +42,13 @@ async def test_signing_in_succeeds_where_the_key_is_there_and_else_says_what_to_
                 assert await agent.call("authenticate", {"methodId": "environment"}) == answer
 
 
+async def test_a_server_of_one_s_own_may_need_no_key(tmp_path: Path) -> None:
+    environ = {"OPENAI_BASE_URL": "http://localhost:11434/v1"}
+    async with in_memory(tmp_path, environ=environ, model="provider:openai:llama") as agent:
+        await agent.initialize()
+        assert await agent.call("authenticate", {"methodId": "environment"}) == {}
+
+
 async def test_nothing_is_to_be_set_up_where_no_provider_is_asked(agent: Client) -> None:
     assert (await agent.initialize())["authMethods"] == []
 

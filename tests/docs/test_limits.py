@@ -1,0 +1,19 @@
+"""The limits that the documentation names are those of the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from acp_adapter.rpc.framing import MAX_LINE
+from engine.sessions.requests import MAX_QUEUED
+from engine.user_message import BEGINNING_CHARS, MAX_TEXT_CHARS
+
+CONFIGURATION = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+
+def test_the_limits_of_what_an_editor_may_send_are_documented_as_they_are() -> None:
+    text = CONFIGURATION.read_text()
+    assert f"| {MAX_TEXT_CHARS:,} characters of text in one prompt |" in text
+    assert f"its first {BEGINNING_CHARS:,} characters stay" in text
+    assert f"| {MAX_QUEUED} prompts that wait for their turns |" in text
+    assert f"| {MAX_LINE:,} bytes in one message |" in text
