@@ -6,14 +6,14 @@ The only place that knows how the parts are connected before a first prompt; wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ..config.project import ProjectEnvironment
 from ..config.secrets import allowed_variables
 from ..config.settings import Settings
-from ..events import Event
+from ..events import ConversationEvent, Event
 from ..ids import Seq, SessionId
 from ..log import EventLog
 from ..minter import Minter
@@ -65,7 +65,7 @@ def assemble(
         check=view.refusal,
     )
     if history:
-        log.load(history)
+        log.load(_presentable(surroundings.redactor, history))
         journal.opened_at(Seq(len(history) - 1))
     spec = EnvironmentSpec(
         cwd=cwd,
@@ -94,3 +94,13 @@ def assemble(
         redactor=surroundings.redactor,
         notes=tuple(notes),
     )
+
+
+def _presentable(redactor: Redactor, history: Iterable[Event]) -> Iterable[Event]:
+    """The history as a model and a person may read it: it may be older than what is known to be secret.
+
+    Of the timeline nothing changes, because what ran has to run again, and the store still has it.
+    """
+    if not redactor:
+        return history
+    return (redact_event(redactor, event) if isinstance(event, ConversationEvent) else event for event in history)

@@ -139,3 +139,18 @@ async def test_what_a_model_reads_of_the_handles_has_no_secret_and_an_exact_coun
     assert hidden.prompt.tail == shown.prompt.tail.replace(name, "***")
     assert [row.title for row in hidden.handles] == ["***"]
     assert hidden.tail_tokens < shown.tail_tokens
+
+
+async def test_a_secret_that_was_recorded_before_it_was_known_reaches_no_model(tmp_path: Path) -> None:
+    store = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path, store) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, f"key = {SECRET!r}\nprint(key)")
+        assert PIECE in recorded(session)
+    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
+        session = await sessions.load(session.session_id)
+        projection = await session.projection()
+        assert len(projection.prompt.messages) > 1
+        assert PIECE not in str(projection.prompt)
+        await run(session, f"len(key) == {len(SECRET)}")
+        assert values(session)[-1] == "True"
