@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,19 @@ def test_killing_the_zygote_of_an_idle_session_does_not_end_it(tmp_path: Path) -
         assert agent.prompt(session, "kept + 1") == "end_turn"
         assert last_value(agent) == "42"
         assert_gone(everybody)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_zygote_that_is_stopped_or_killed_before_the_first_statement_is_replaced(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        (zygote,) = psutil.Process(agent.process.pid).children()
+        zygote.send_signal(number)
+        assert agent.prompt(session, "6 * 7") == "end_turn"
+        assert last_value(agent) == "42"
+        assert [child.pid for child in psutil.Process(agent.process.pid).children()] != [zygote.pid]
 
 
 def test_many_statements_that_ended_their_process_do_not_keep_a_session_from_being_rebuilt(tmp_path: Path) -> None:
