@@ -66,6 +66,7 @@ class Connection:
         stages.load(stage, self.codec.codec.package)
         if stage == "prompt":
             self._when_ready()
+            self._host.warm_up()
 
     # --- opening ------------------------------------------------------------------------------------------------------
 

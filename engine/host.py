@@ -74,6 +74,7 @@ class Host:
         self._redactor = redactor_of(self._environ, settings.hidden_names)
         self._setup: ModelSetup | None = None
         self._models = models or self._model_of_settings
+        self._named_model = settings.model if models is None else None
         if models is None and settings.model != DEFAULT_MODEL:
             self._check_model(must_have_model)  # so that one that cannot be used is said at once
         self._zygote = zygote
@@ -100,6 +101,7 @@ class Host:
             setup, name = unusable(str(error)), self._settings.model
             self._setup = setup
             self._models = lambda: UnusableModel(name, setup.sentence)
+            self._named_model = None
 
     @property
     def model_setup(self) -> ModelSetup | None:
@@ -144,6 +146,25 @@ class Host:
     def redactor(self) -> Redactor:
         """What takes the secrets of the environment out of a text, for all that is shown beside sessions."""
         return self._redactor
+
+    def warm_up(self) -> None:
+        """Begins to load what the first reply of the settings' model needs; inside `async with` only.
+
+        On a thread, and no step of it begins while a session carries out a request: a turn would be slower for it. A
+        request that comes while a step is under way (at most some 0.5 s) runs beside it; a reply that needs what is
+        missing loads it first.
+        """
+        assert self._tasks is not None
+        if self._named_model is not None:
+            self._tasks.start_soon(self._warm_up, self._named_model)
+
+    async def _warm_up(self, model: str) -> None:
+        from .models import loading_steps  # of the prompt stage
+
+        for step in loading_steps(model):
+            await self.sessions.idle()
+            # Abandoned where the host is closed meanwhile, because nobody should wait for what nobody needs any more.
+            await anyio.to_thread.run_sync(step, abandon_on_cancel=True)
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 

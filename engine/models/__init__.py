@@ -4,7 +4,7 @@ because a provider takes seconds to import."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -53,6 +53,19 @@ def make_model(spec: str) -> Model:
     if make is None:
         raise InvalidRequestError(f"no model {kind!r}; there is {', '.join(MODELS)}")
     return make(argument)
+
+
+def loading_steps(spec: str) -> Sequence[Callable[[], None]]:
+    """What loads all that the first reply of the model `spec` needs when called one after the other, on any thread.
+
+    Nothing for models that need nothing more. Raises InvalidRequestError where `make_model` does for a provider.
+    """
+    kind, _, argument = spec.partition(":")
+    if kind != "provider":
+        return ()
+    from .provider import loading_steps as provider_steps
+
+    return provider_steps(argument)
 
 
 async def close_model(model: Model, seconds: float = CLOSE_SECONDS) -> None:

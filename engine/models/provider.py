@@ -1,15 +1,17 @@
 """A real language model: any provider that pydantic-ai reaches, behind the extra `providers`.
 
-Owns retries before anything was streamed, and when the library is imported: with the first reply, on a thread,
-because that takes seconds. Must not know wire formats. Chosen as `provider:<provider>:<model>`.
+Owns retries before anything was streamed. Its library takes seconds to import: `library` says how that is done ahead
+of the first reply, and what a reply does that comes sooner. Must not know wire formats. Chosen as
+`provider:<provider>:<model>`.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +20,7 @@ import anyio.to_thread
 
 from ..errors import InvalidRequestError
 from ..ports import ModelSignal, ModelUnusableError, Prompt
+from . import library
 from .provider_failure import ProviderFailure
 from .routes import Route, route_to
 
@@ -102,10 +105,27 @@ class ProviderModel:
         return self._client
 
 
+def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequence[Callable[[], None]]:
+    """What loads all that the first reply of `spec`'s model needs; see `library.steps`.
+
+    Raises:
+        InvalidRequestError: as from `ProviderModel.from_spec`.
+    """
+    route = route_to(spec, environ)
+    return [*library.steps(route.provider.modules), partial(_rehearse, route)]
+
+
+def _rehearse(route: Route) -> None:
+    # Because making a client loads some more, and because it is told by the first reply if none can be made.
+    with suppress(Exception):
+        _connect(route)
+
+
 def _connect(route: Route) -> ProviderClient:
     try:
-        from .provider_stream import ProviderClient
+        with library.loading():
+            from .provider_stream import ProviderClient
 
-        return ProviderClient(route)
+            return ProviderClient(route)
     except ImportError as error:
         raise ModelUnusableError(f"{route.name} needs a package: {error}; {EXTRA}") from None

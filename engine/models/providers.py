@@ -34,6 +34,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         signs_calls: of these, signs a call rather than the thinking before it.
         one_call: can be told to ask for one call at a time.
         cache_points: wants the end of what will be sent again to be marked.
+        modules: of its own that a reply needs, its SDK first; for loading them ahead of need.
     """
 
     name: str
@@ -44,12 +45,16 @@ class Provider(Struct, frozen=True, kw_only=True):
     signs_calls: bool = False
     one_call: bool = False
     cache_points: bool = False
+    modules: tuple[str, ...] = ()
 
     @property
     def signer(self) -> str | None:
         """Who signs its thinking; None where nothing signed goes back."""
         return self.name if self.signs_thinking else None
 
+
+_OPENAI: Final = ("openai", "openai.types.responses", "pydantic_ai.models.openai")
+_GOOGLE: Final = ("google.genai", "pydantic_ai.models.google")
 
 PROVIDERS: Final = (
     Provider(
@@ -58,6 +63,7 @@ PROVIDERS: Final = (
         signs_thinking=True,
         one_call=True,
         cache_points=True,
+        modules=("anthropic", "pydantic_ai.models.anthropic"),
     ),
     Provider(
         name="google",
@@ -65,11 +71,12 @@ PROVIDERS: Final = (
         variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         signs_thinking=True,
         signs_calls=True,
+        modules=_GOOGLE,
     ),
-    Provider(name="google-cloud", aliases=("google-vertex",), signs_thinking=True, signs_calls=True),
+    Provider(name="google-cloud", aliases=("google-vertex",), signs_thinking=True, signs_calls=True, modules=_GOOGLE),
     Provider(name="groq", variables=("GROQ_API_KEY",), one_call=True),
     Provider(name="mistral", variables=("MISTRAL_API_KEY",), one_call=True),
-    Provider(name="openai-chat", variables=("OPENAI_API_KEY",), one_call=True),
+    Provider(name="openai-chat", variables=("OPENAI_API_KEY",), one_call=True, modules=_OPENAI),
     Provider(
         name="openai-responses",
         aliases=("openai",),
@@ -77,8 +84,9 @@ PROVIDERS: Final = (
         variables=("OPENAI_API_KEY",),
         signs_thinking=True,
         one_call=True,
+        modules=_OPENAI,
     ),
-    Provider(name="openrouter", variables=("OPENROUTER_API_KEY",), one_call=True),
+    Provider(name="openrouter", variables=("OPENROUTER_API_KEY",), one_call=True, modules=_OPENAI),
 )
 
 NAMED: Final = {provider.name: provider for provider in PROVIDERS}

@@ -144,6 +144,11 @@ class Sessions:
             raise SessionNotFoundError(session_id)
         return session
 
+    async def idle(self) -> None:
+        """Waits until no session of this process carries out a request, or has one waiting."""
+        while busy := [session for session in self._open.values() if session.is_busy]:
+            await busy[0].idle()
+
     async def close(self, session_id: SessionId) -> None:
         """Cancels what runs and lets other processes have the session."""
         session = self.find(session_id)

@@ -70,7 +70,8 @@ class RequestQueue:
                 return
             self._parts.log.append(PromptQueued(message_id=ticket.message_id, text=ticket.text))
         self._waiting.append(ticket)
-        self._idle = anyio.Event()
+        if self._idle.is_set():  # else whoever waits for it already would wait for ever
+            self._idle = anyio.Event()
         self._wake.set()
 
     def cancel(self, ticket: Ticket | None) -> None:

@@ -200,6 +200,15 @@ class Session:
     def _kind(self) -> PromptKind:
         return "follow_up" if self._requests.is_busy else "direct"
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is carried out or waits."""
+        return self._requests.is_busy
+
+    async def idle(self) -> None:
+        """Waits until no request is carried out or waits."""
+        await self._requests.idle()
+
     # --- its life -----------------------------------------------------------------------------------------------------
 
     def start(self, tasks: TaskGroup) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,3 +81,30 @@ def test_cancelling_ends_a_reply_that_is_on_its_way(tmp_path: Path) -> None:
         agent.notify("session/cancel", {"sessionId": session})
         assert agent.response(request, 5)["result"]["stopReason"] == "cancelled"
         assert 0 < len(agent.text()) < 500
+
+
+def _imported(agent: Agent) -> set[str]:
+    """What the interpreter says on standard error that it has imported so far."""
+    lines = agent.stderr.decode().splitlines()
+    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+
+@pytest.mark.slow
+def test_the_library_is_loaded_after_the_first_session_and_the_first_reply_loads_nothing_of_it(
+    tmp_path: Path, mock: Aimock
+) -> None:
+    env = {**mock.openai, "PYTHONPROFILEIMPORTTIME": "1"}
+    with Agent(tmp_path / "state", "--model", "provider:openai:gpt-5", env=env) as agent:
+        agent.initialize()
+        assert "pydantic_ai" not in _imported(agent)
+        session = agent.new_session(tmp_path)
+        deadline = time.monotonic() + 60
+        before = set[str]()
+        # There is nothing but time to wait for, because the editor is not told.
+        while "pydantic_ai.providers._openai_compatible" not in before or before != _imported(agent):
+            assert time.monotonic() < deadline
+            before = _imported(agent)
+            time.sleep(1)
+        assert agent.prompt(session, "what is six times seven?") == "end_turn"
+        late = {name for name in _imported(agent) - before if name.startswith(("pydantic_ai", "openai", "griffe"))}
+        assert late == set()
