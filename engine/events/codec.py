@@ -15,7 +15,7 @@ from ..cutting import cut_line
 from . import EVENTS, Event
 
 _CLASSES: Final[dict[str, type[Event]]] = {cls.kind: cls for cls in EVENTS}
-_DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {}
+_DECODERS: Final[dict[type[Event], msgspec.json.Decoder[Any]]] = {}
 _ENCODER: Final = msgspec.json.Encoder()
 _REASON_CHARS: Final = 200
 """What an error says at most of what was found."""
@@ -52,12 +52,27 @@ def decode(data: bytes | str) -> Event:
             raise UndecodableEventError(
                 f"event kind {cut_line(repr(head.kind), _REASON_CHARS)} version {head.v} is not known to this version"
             )
-        decoder = _DECODERS.get(head.kind)
-        if decoder is None:
-            decoder = _DECODERS[head.kind] = msgspec.json.Decoder(cls)
-        event: Event = decoder.decode(data)
+        event: Event = _decoder(cls).decode(data)
     except RecursionError as error:
         raise UndecodableEventError("its JSON is nested too deep") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UndecodableEventError(cut_line(str(error), _REASON_CHARS)) from error
     return event
+
+
+def encode_readable(event: Event) -> bytes:
+    """What `encode` gives, where `decode` can read it. Less than both of them cost, because the kind is known.
+
+    Raises:
+        TypeError, ValueError, OverflowError, RecursionError: JSON cannot hold it, or what it holds could not be read.
+    """
+    data = encode(event)
+    _decoder(type(event)).decode(data)
+    return data
+
+
+def _decoder(cls: type[Event]) -> msgspec.json.Decoder[Any]:
+    decoder = _DECODERS.get(cls)
+    if decoder is None:
+        decoder = _DECODERS[cls] = msgspec.json.Decoder(cls)
+    return decoder

@@ -76,7 +76,7 @@ class MemoryStore:
         """
         with self._mutex:
             session = self._writable(session_id)
-            json = session.encoded(event)
+            json, _ = session.encoded(event)
             row = session.unstored or self._rows[session_id]
             session.unstored = None
             session.next_seq += 1

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import SessionRow
 from .blobs import pack
@@ -61,23 +63,20 @@ class Create:
         connection.execute(INSERT_SESSION, row_values(self.row))
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
-    """An event that is due: session, seq, branch, kind, JSON. `at` becomes the session's `updated_at`.
+class Append(Struct, frozen=True):
+    """An event that is due: session, seq, branch, kind, JSON of `size` bytes. `at` becomes the session's `updated_at`.
 
-    The only change that is not written one by one: the writer passes all values of a transaction to INSERT_EVENT.
+    The only change that is not written one by one: the writer passes all values of a transaction to INSERT_EVENT. And
+    the only one that is made for every event, hence a Struct: made in a tenth of the time of a frozen dataclass.
     `names` are the digests in it, `contents` those of them that are not known to be stored.
     """
 
     session: WritableSession
     values: tuple[SessionId, Seq, str, str, str]
+    size: int
     at: float
     names: tuple[BlobDigest, ...] = ()
     contents: tuple[Content, ...] = ()
-
-    def refer(self, connection: Connection) -> int:
-        """Notes which stored content the event names. Returns the bytes by which the session has grown."""
-        return len(self.values[4].encode()) + refer(connection, self.values[0], self.names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,14 +123,14 @@ class SqliteStore:
         """
         with self._mutex:
             session = self._writable(session_id)
-            json = session.encoded(event)
+            json, size = session.encoded(event)
             writer = self._parts().writer
             if session.next_seq == 0 and session.unstored is not None:
                 writer.put(Create(session, session.unstored))
             values = (session_id, event.seq, event.branch_id, event.kind, json)
             names = names_in(json)
-            contents = tuple(content for content in map(writer.unsaved, names) if content is not None)
-            writer.put(Append(session, values, self._clock.now(), names, contents))
+            contents = tuple(filter(None, map(writer.unsaved, names))) if names else ()
+            writer.put(Append(session, values, size, self._clock.now(), names, contents))
             session.next_seq += 1
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..cutting import cut_line
 from ..errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionReadOnlyError, StoreBusyError
 from ..events import UNSTAMPED, Event
-from ..events.codec import decode, encode
+from ..events.codec import encode_readable
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, CommitListener, SessionRow
 from .blobs import digest_of, names_in
@@ -77,8 +77,8 @@ class WritableSession:
         self.is_delayed = True
         self._tell(error)
 
-    def encoded(self, event: Event) -> str:
-        """The JSON of the event that is due next.
+    def encoded(self, event: Event) -> tuple[str, int]:
+        """The JSON of the event that is due next, and its length in bytes.
 
         Raises:
             SessionReadOnlyError: a commit failed.
@@ -88,11 +88,10 @@ class WritableSession:
         if event.seq != self.next_seq:
             raise InvalidEventError(event.kind, f"position {event.seq} where {self.next_seq} was due")
         try:
-            json = encode(event).decode()
-            decode(json)  # because one event that cannot be read would make the whole session unreadable; 1 us
+            data = encode_readable(event)  # because one that cannot be read would make the whole session unreadable
+            return data.decode(), len(data)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidEventError(event.kind, f"it cannot be kept as JSON: {error}") from error
-        return json
 
     def _tell(self, error: Exception | None) -> None:
         if self.listener is None:
@@ -118,7 +117,7 @@ def encoded_items(
         if isinstance(item, bytes):
             waiting[digest_of(item)] = item
             continue
-        json = due.encoded(item)
+        json, _ = due.encoded(item)
         due.next_seq += 1
         yield item, json, {name: waiting.pop(name) for name in names_in(json) if name in waiting}
     if not due.next_seq:

@@ -20,7 +20,7 @@ from typing import Final
 from ..errors import StoreBusyError, StoreError, StoreGoneError
 from ..ids import BlobDigest
 from .database import Database, explain, is_busy, retry_while_busy
-from .queued import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content
+from .queued import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content, refer
 from .writable import WritableSession
 
 _IDLE_SECONDS: Final = 0.25
@@ -178,9 +178,14 @@ class Writer:
             content.write(connection)
         connection.executemany(INSERT_EVENT, [change.values for change in appends])
         grown: dict[WritableSession, int] = {}
+        last: dict[WritableSession, Append] = {}
         for change in appends:
-            grown[change.session] = grown.get(change.session, 0) + change.refer(connection)
-        for session, change in {change.session: change for change in appends}.items():
+            session = change.session
+            last[session] = change
+            grown[session] = grown.get(session, 0) + change.size
+            if change.names:
+                grown[session] += refer(connection, session.session_id, change.names)
+        for session, change in last.items():
             values = (change.values[1] + 1, change.at, grown[session], session.session_id)
             connection.execute(UPDATE_SESSION, values)
 
@@ -197,14 +202,18 @@ class Writer:
                 self._fail(session, error)
 
     def _note_committed(self, changes: Iterable[Change]) -> None:
-        touched: dict[WritableSession, None] = {}
+        last: dict[WritableSession, Change] = {}
         for change in changes:
-            touched[change.session] = None
-            if isinstance(change, Append):
+            if not isinstance(change, Append):
+                last.setdefault(change.session, change)
+                continue
+            last[change.session] = change
+            if change.contents:
                 self._forget(change.contents)
-                change.session.committed = change.values[1]
-                change.session.unstored = None
-        for session in touched:
+        for session, change in last.items():
+            if isinstance(change, Append):
+                session.committed = change.values[1]
+                session.unstored = None
             session.report()
 
     def _forget(self, contents: Iterable[Content]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import EVENTS, Event
-from engine.events.codec import UndecodableEventError, decode, encode
+from engine.events.codec import UndecodableEventError, decode, encode, encode_readable
 from tests.support.examples import examples
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -53,6 +53,7 @@ def test_every_event_decodes_to_itself(kind: type[Event], data: st.DataObject) -
     assert b"\n" not in line
     assert decode(line) == event
     assert decode(line.decode()) == event
+    assert encode_readable(event) == line
 
 
 def test_kinds_are_named_once() -> None:

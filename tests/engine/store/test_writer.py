@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
+
 from engine.ids import BlobDigest, SessionId
+from engine.store.database import Database
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import PATIENCE, A, B, CountingClock, Gate, begun, begun_with, message, row, texts
 
@@ -128,3 +131,26 @@ def test_the_wal_is_checkpointed_when_nothing_is_to_do(tmp_path: Path) -> None:
         raise AssertionError("no checkpoint came")
     assert len(store.load(A)) == 30
     store.close()
+
+
+def test_a_group_of_events_costs_one_statement_for_each_and_four_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements: list[str] = []
+    connect = Database.connect
+
+    def traced(database: Database) -> sqlite3.Connection:
+        connection = connect(database)
+        connection.set_trace_callback(lambda sql: statements.append(sql.split()[0]))
+        return connection
+
+    monkeypatch.setattr(Database, "connect", traced)
+    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
+    gate = begun_with(Gate(), store, A, events=1)
+    with gate.closed(store, A, 1):
+        statements.clear()
+        for seq in range(2, 18):
+            store.submit(A, message(seq))
+    gate.wait_for(17)
+    store.close()
+    assert statements[: 16 + 4] == ["BEGIN", "PRAGMA", *["INSERT"] * 16, "UPDATE", "COMMIT"]
