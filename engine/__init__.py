@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from .ports import TextDelta as TextDelta
     from .ports import TickOutcome as TickOutcome
     from .ports import TokensUsed as TokensUsed
+    from .projection.results import given_text as given_text
+    from .projection.results import output_text as output_text
     from .projection.results import printed_text as printed_text
     from .projection.results import result_text as result_text
     from .redaction import Redactor as Redactor
@@ -179,10 +181,12 @@ __all__ = [
     "cut_line",
     "cut_middle",
     "fenced",
+    "given_text",
     "harden_process",
     "is_long_text",
     "load_settings",
     "open_store",
+    "output_text",
     "printed_text",
     "redact_json",
     "redactor_of",
@@ -207,7 +211,7 @@ _MODULES: Final = {
         "PermissionQuestion Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
         "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
     ),
-    "projection.results": "printed_text result_text",
+    "projection.results": "given_text output_text printed_text result_text",
     "redaction": "Redactor redact_json without_secrets",
     "sessions.commands": "COMMANDS",
     "sessions.policy": "MODES OPTIONS OptionValues",

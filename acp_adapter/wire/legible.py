@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from engine import cut_middle
+from engine import as_printed, cut_middle, fenced
 
 TITLE_CHARS: Final = 80
 """Of a title, before it counts what it leaves out."""
@@ -32,6 +32,9 @@ _COLON: Final = "\N{RATIO}"
 """Stands for a colon in titles: it reads the same, and no editor cuts there."""
 _CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
 """Begins what goes on from the line before; no line of Python can begin so."""
+_PLAIN: Final = re.compile(r"""[\w (){}\[\]'"+=,.:;/%?@-]+""")
+_MARKDOWN: Final = re.compile(r"^ |^[-+] |^\d+[.)] |_|\]\(|\]:| $")
+"""What of these characters is a list, a link, emphasis, or lost."""
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _UNSEEN: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """What counts as printable and is blank; variation selectors are too."""
@@ -62,6 +65,12 @@ def source_text(source: str, limit: int) -> str:
 def source_command(source: str, limit: int) -> str:
     """A source for editors that show what was asked for as it came: its lines are whole."""
     return "\n".join(_lines(cut_middle(source, limit)))
+
+
+def answer_text(text: str) -> str:
+    """What a statement gave, as a message: fenced, but for one line that Markdown leaves as it is."""
+    seen = as_printed(text)
+    return seen if _PLAIN.fullmatch(seen) and not _MARKDOWN.search(seen) else fenced(seen)
 
 
 def _head(text: str) -> tuple[str, int]:

@@ -18,10 +18,14 @@ from engine.events.nodes import FileChanged
 
 
 class BegunStatement(Struct, frozen=True):
-    """A statement that has not ended: its call, and the source that its content shows, if it does."""
+    """A statement that has not ended: its call, and the source that its content shows, if it does.
+
+    `is_typed`: the user wrote it, so its result is the answer to what the user said.
+    """
 
     call: ToolCallId
     source: str | None
+    is_typed: bool
 
 
 class Shown(Struct, frozen=True, kw_only=True):

@@ -10,12 +10,10 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from ..cutting import cut_end
 from ..events.conversation import ToolResult, UserMessage
 from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
 from ..user_message import MAX_TEXT_CHARS, is_long_text
 
-ECHO_CHARS: Final = 2_000
 _FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _SCRIPT: Final = ('<script type="text/x-python">', "</script>")
 
@@ -50,7 +48,7 @@ def statement_in(text: str) -> str | None:
 
 
 class DirectModel:
-    """Turns the prompt into a statement, and its result into the answer."""
+    """Turns the prompt into a statement, whose result is the answer."""
 
     name = "direct"
     summarizes = False
@@ -58,8 +56,8 @@ class DirectModel:
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         last = prompt.messages[-1] if prompt.messages else None
         match last:
-            case ToolResult(text=text):
-                yield TextDelta(_echo(text))
+            case ToolResult():
+                pass  # because what the user typed was answered when it ended, by whoever shows the session
             case UserMessage(attachments=attachments) if any(map(is_long_text, attachments)):
                 yield TextDelta(f"That is longer than a statement may be ({MAX_TEXT_CHARS:,} characters).")
             case UserMessage(text=text, attachments=attachments) if attachments and not text.strip():
@@ -73,7 +71,3 @@ class DirectModel:
 
     async def aclose(self) -> None:
         """Nothing is open."""
-
-
-def _echo(text: str) -> str:
-    return cut_end(text, ECHO_CHARS, "in the statement's output") or "(no output)"

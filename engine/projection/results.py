@@ -11,8 +11,17 @@ from ..execution import Captured
 
 def result_text(finished: ExecutionFinished) -> str:
     """Printed output, displayed views, the value, and the exception, in that order; "" for nothing at all."""
-    parts = [printed_text(_stream(finished.stdout), _stream(finished.stderr))]
-    parts += [f"[{display.title}]\n{display.text}" for display in finished.displays]
+    return "\n".join(part for part in (output_text(finished), given_text(finished)) if part)
+
+
+def output_text(finished: ExecutionFinished) -> str:
+    """The first half of a result: what was printed."""
+    return printed_text(_stream(finished.stdout), _stream(finished.stderr))
+
+
+def given_text(finished: ExecutionFinished) -> str:
+    """The second half of a result: displayed views, the value, and the exception."""
+    parts = [f"[{display.title}]\n{display.text}" for display in finished.displays]
     if finished.value is not None:
         parts.append(finished.value)
     if finished.exception is not None:

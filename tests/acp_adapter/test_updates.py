@@ -19,7 +19,7 @@ from engine.events.conversation import (
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.events.nodes import FileChanged, NodeChanged
 from engine.events.session import PromptQueued, TitleChanged, UsageReported
-from engine.execution import Captured, Location
+from engine.execution import Captured, ExceptionInfo, Location
 from engine.ids import EventId, ExecutionId, MessageId, ObjId, StatementId, ToolCallId
 from tests.support.shown import updates_of
 
@@ -59,6 +59,53 @@ def test_whatever_went_wrong_is_a_failed_call(status: str) -> None:
 def test_a_statement_without_output_says_so() -> None:
     ended = updates_of(RECORDED, finished(""))[-1]
     assert [block["content"]["text"] for block in ended["content"]] == ["```python\nx = 1\ny = 2\n```", "(no output)"]
+
+
+TYPED = ToolCall(tool_call_id=CALL, tool="python", arguments={"source": "x"}, typed=True)
+
+
+def shown_of_typed(ended: ExecutionFinished) -> tuple[list[str], list[str]]:
+    """The content of the call of what the user typed, and the answers; the same live and when it is loaded."""
+    live = updates_of(TYPED, RECORDED, STARTED, ended)
+    assert live == updates_of(TYPED, RECORDED, STARTED, ended, is_live=False)
+    assert "content" not in live[0] or live[0]["content"] == []
+    content = next(update["content"] for update in live if update.get("status") in ("completed", "failed"))
+    answers = [update for update in live if update["sessionUpdate"] == "agent_message_chunk"]
+    return [block["content"]["text"] for block in content], [answer["content"]["text"] for answer in answers]
+
+
+def test_what_a_typed_statement_prints_is_in_its_call_and_what_it_gives_is_the_answer() -> None:
+    assert shown_of_typed(replace(finished("out\n"), value="42")) == (["```\nout\n```"], ["42"])
+    assert shown_of_typed(replace(finished(""), value="42")) == ([], ["42"])
+    assert shown_of_typed(finished("out")) == (["```\nout\n```"], [])
+    assert shown_of_typed(finished("")) == (["(no output)"], [])
+
+
+def test_a_typed_statement_that_fails_says_why_in_its_call_and_the_answer_is_the_last_word_of_it() -> None:
+    error = ExceptionInfo(type="ValueError", message="no\nsecond line", traceback="Traceback\nValueError: no")
+    content, answers = shown_of_typed(replace(finished("out\n", "error"), exception=error))
+    assert (content, answers) == (["```\nout\nTraceback\nValueError: no\n```"], ["ValueError: no"])
+    content, answers = shown_of_typed(finished("out\n", "cancelled"))
+    assert (content, answers) == (["```\nout\n[cancelled after 0.0 s]\n```"], [])
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [
+        ("['one']", "['one']"),
+        ("-3", "-3"),
+        ("datetime.date(2020, 1, 1)", "datetime.date(2020, 1, 1)"),
+        ("- item", "```\n- item\n```"),
+        ("2. item", "```\n2. item\n```"),
+        ("__init__", "```\n__init__\n```"),
+        ("<class 'int'>", "```\n<class 'int'>\n```"),
+        ("[a](b)", "```\n[a](b)\n```"),
+        ("one\n# two", "```\none\n# two\n```"),
+        ("\x1b[31mred\x1b[0m", "red"),
+    ],
+)
+def test_an_answer_is_fenced_where_markdown_would_change_it(value: str, answer: str) -> None:
+    assert shown_of_typed(replace(finished(""), value=value))[1] == [answer]
 
 
 def test_the_raw_output_is_what_the_content_says_and_the_record_is_beside_it() -> None:

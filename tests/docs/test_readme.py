@@ -21,7 +21,7 @@ SECONDS = 60
 
 @pytest.mark.anyio
 async def test_the_first_example_prints_what_is_shown(tmp_path: Path) -> None:
-    found = re.search(r"exec '\n(.*?)'\n(.*?)```", TEXT, re.DOTALL)
+    found = re.search(r"exec '\n(.*?)'\n(.*?)````", TEXT, re.DOTALL)
     assert found is not None
     (tmp_path / "notes.md").write_text("# Notes\n\nThe parser loses the last line of a file without a final newline.\n")
     (tmp_path / "parser.py").write_text("def lines(text):\n    return text.split('\\n')[:-1]\n")

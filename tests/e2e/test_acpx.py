@@ -40,7 +40,9 @@ def test_acpx_reads_every_message_of_a_prompt_in_strict_json(tmp_path: Path, env
     messages = [json.loads(line) for line in done.stdout.splitlines()]
     updates = [message["params"]["update"] for message in messages if message.get("method") == "session/update"]
     ended = [update for update in updates if update.get("status") == "completed"]
-    assert "hello\n42" in ended[0]["content"][0]["content"]["text"]
+    assert [block["content"]["text"] for block in ended[0]["content"]] == ["```\nhello\n```"]
+    answers = [update["content"]["text"] for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
+    assert answers == ["42"]
     results: list[Any] = [message["result"] for message in messages if "result" in message]
     assert results[-1]["stopReason"] == "end_turn"
 
@@ -86,3 +88,32 @@ def _session_of(process: psutil.Process) -> int | None:
         return os.getsid(process.pid)
     except ProcessLookupError:
         return None
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        pytest.param("6 * 7", ["42"], marks=pytest.mark.slow),
+        pytest.param("x = 41", ["  output:", "    (no output)"], marks=pytest.mark.slow),
+        pytest.param("print('a')", ["  output:", "    ```", "    a", "    ```"], marks=pytest.mark.slow),
+        ("print('a')\n'b'", ["  output:", "    ```", "    a", "    ```", "'b'"]),
+        pytest.param(
+            "notes = view('notes.md', tokens=100)", ["```", "[notes.md]", "1\t# Notes", "```"], marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_acpx_shows_a_result_once_and_as_it_would_be_read(
+    tmp_path: Path, environment: dict[str, str], source: str, shown: list[str]
+) -> None:
+    (tmp_path / "notes.md").write_text("# Notes\n")
+    done = subprocess.run(
+        acpx("--cwd", str(tmp_path), "--format", "text", "exec", source),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    ended = done.stdout.partition("(completed)\n")[2].splitlines()
+    heading = ("  kind:", "  input:", "  files:", "[done]")
+    assert [line for line in ended if line and not line.startswith(heading)] == shown

@@ -29,7 +29,7 @@ from engine import (
     TickOutcome,
     result_text,
 )
-from engine.events.conversation import AgentText, ToolResult
+from engine.events.conversation import ToolResult
 from engine.events.execution import ExecutionFinished
 
 SECONDS = 20.0
@@ -97,7 +97,6 @@ async def test_a_program_outside_runs_prompts_on_an_environment_of_its_own(tmp_p
     ]
     assert "ValueError" in result_text(finished[1])
     assert next(event.text for event in again.events if isinstance(event, ToolResult)) == "42"
-    assert next(event.text for event in again.events if isinstance(event, AgentText)) == "42"
 
 
 def test_the_fake_environment_is_as_short_as_promised() -> None:
@@ -222,10 +221,12 @@ PUBLIC = [
     "cut_line",
     "cut_middle",
     "fenced",
+    "given_text",
     "harden_process",
     "is_long_text",
     "load_settings",
     "open_store",
+    "output_text",
     "printed_text",
     "redact_json",
     "redactor_of",

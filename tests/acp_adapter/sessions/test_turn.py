@@ -91,8 +91,9 @@ async def test_a_statement_is_one_tool_call_with_source_output_and_locations(age
     patches = [update for update in agent.updates("tool_call_update") if update["toolCallId"] == call["toolCallId"]]
     assert patches[0]["status"] == "in_progress"
     assert patches[-1]["status"] == "completed"
-    text = patches[-1]["content"][0]["content"]["text"]
-    assert text.index("printed") < text.index("two") < text.index("42")
+    assert patches[-1]["content"][0]["content"]["text"] == "```\nprinted\n```"
+    assert agent.text().startswith("```\n[a.txt:2]\n") or agent.text().startswith("```\n[a.txt]\n")
+    assert agent.text().index("two") < agent.text().index("42")
     assert patches[-1]["locations"][0]["path"] == str(tmp_path / "a.txt")
     assert patches[-1]["_meta"]["rewindow"]["execution"]["value"] == "42"
     assert patches[-1]["_meta"]["rewindow"]["execution"]["names"]["added"] == ["a"]
@@ -192,6 +193,5 @@ async def test_a_view_of_a_missing_or_binary_file_says_so(agent: Client, tmp_pat
     (tmp_path / "blob.bin").write_bytes(bytes(range(256)) * 4)
     session = await agent.open(tmp_path)
     assert await agent.prompt(session, 'view("nothing.txt")\nview("blob.bin")') == "end_turn"
-    content = agent.updates("tool_call_update")[-1]["content"][0]["content"]["text"]
-    assert "nothing.txt" in content
-    assert "binary" in content
+    assert "nothing.txt" in agent.text()
+    assert "binary" in agent.text()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from msgspec.structs import replace
 
-from acp_adapter.wire.legible import source_title
+from acp_adapter.wire.legible import answer_text, source_title
+from acp_adapter.wire.model import given
 from acp_adapter.wire.shown import BegunStatement, Shown
+from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
+from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk
 from acp_adapter.wire.v1.updates.parts import Step, beside_source, content_text, location, source_block, source_input
-from engine import result_text
+from engine import cut_line, given_text, output_text, result_text
 from engine.events import ExecutionEvent
 from engine.events.execution import (
     EffectAnswered,
@@ -21,6 +24,8 @@ from engine.events.execution import (
     StatementOmitted,
     StatementRecorded,
 )
+
+_REASON_CHARS: Final = 200
 
 
 def step(event: ExecutionEvent, shown: Shown) -> Step:
@@ -52,7 +57,7 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
         content=[] if source is None else [source_block(source)],
         raw_input={**source_input(event.source), "statement": event.index},
     )
-    begun = BegunStatement(event.tool_call_id, source)
+    begun = BegunStatement(event.tool_call_id, source, is_typed)
     shown = replace(
         shown,
         statements={**shown.statements, event.statement_id: begun},
@@ -72,16 +77,35 @@ def _finished(event: ExecutionFinished, shown: Shown) -> Step:
     begun = shown.statements.get(event.statement_id)
     if begun is None:
         return shown, []
-    content = beside_source(begun, result_text(event))
+    output, answer = _divided(event) if begun.is_typed else (result_text(event), "")
+    content = beside_source(begun, output) if output or not answer else []
     update = ToolCallUpdate(
         tool_call_id=begun.call,
         status="completed" if event.status == "ok" else "failed",
         content=content,
         locations=[location(each.path, each.line) for each in event.locations],
-        raw_output=content_text(content),
+        **given(raw_output=content_text(content) or None),
         meta={"rewindow": {"execution": _record(event)}},
     )
-    return shown.without(event.statement_id), [update]
+    return shown.without(event.statement_id), [update, *([_answer(event, answer)] if answer else ())]
+
+
+def _divided(event: ExecutionFinished) -> tuple[str, str]:
+    """What came of a statement that the user typed, as its call and as the answer, so that nothing appears twice.
+
+    What it printed stays in its call, where it was shown as it came; what it gives is the answer, because some editors
+    show no content of calls. Why it failed is in its call, too, so the answer is the last word of it; a turn that was
+    cancelled is not answered any more.
+    """
+    if event.status == "ok":
+        return output_text(event), given_text(event)
+    reason = event.exception
+    last = "" if reason is None else cut_line(f"{reason.type}: {reason.message}".partition("\n")[0], _REASON_CHARS)
+    return result_text(event), "" if event.status == "cancelled" else last
+
+
+def _answer(event: ExecutionFinished, text: str) -> AgentMessageChunk:
+    return AgentMessageChunk(content=TextContent(text=answer_text(text)), message_id=f"answer_{event.execution_id}")
 
 
 def _record(event: ExecutionFinished) -> dict[str, Any]:
