@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from ..errors import InvalidRequestError
+from ..errors import EnvironmentUnavailableError, InvalidRequestError
 
 
 def spelled(path: str) -> str:
@@ -48,6 +48,15 @@ def alike(known: Iterable[str], cwd: str) -> list[str]:
     """
     wanted = os.path.realpath(cwd)
     return [path for path in known if os.path.realpath(path) == wanted]
+
+
+def gone(cwd: str) -> EnvironmentUnavailableError | None:
+    """Why no worker can be in the directory, where it is not there any more."""
+    if _is_directory(cwd):
+        return None
+    return EnvironmentUnavailableError(
+        f"the session's directory {cwd} is gone; make it again, or load the session with another cwd"
+    )
 
 
 def _is_directory(path: str) -> bool:

@@ -22,6 +22,7 @@ from ..ports import Comparison, EffectAnswer, Environment, EnvironmentSpec, Past
 from ..timeline.divergence import differences
 from ..timeline.index import Cell, Timeline
 from .cancellation import Cancellation
+from .directories import gone
 
 T = TypeVar("T")
 
@@ -63,7 +64,10 @@ class LiveEnvironment:
             self._environment = self._make()
         environment = self._environment
         if not environment.alive:
-            await environment.start(self._spec)
+            try:
+                await environment.start(self._spec)
+            except EnvironmentUnavailableError as error:
+                raise gone(self._spec.cwd) or error from None
             completed = self._timeline.completed
             again = [cell for cell in completed if not cell.statement.withheld]
             if completed:

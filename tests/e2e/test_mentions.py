@@ -24,7 +24,7 @@ def test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came(
         session = agent.open(tmp_path)
         agent.call("session/prompt", {"sessionId": session, "prompt": blocks})
         opened = next(update for update in agent.updates("tool_call_update") if update["status"] == "completed")
-        assert "\n4000\tunsaved 4000\n" in opened["content"][0]["content"]["text"]
+        assert any("\n4000\tunsaved 4000\n" in block["content"]["text"] for block in opened["content"])
         assert opened["locations"][0]["path"] == str(tmp_path / "calc.py")
         assert "http://example.org/x was not opened: web pages are not fetched" in agent.text()
     with Agent(tmp_path / "state") as again:

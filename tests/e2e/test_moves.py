@@ -33,3 +33,18 @@ def test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded(tmp_path: Pat
         assert f"The additional directory {missing} is not there." in second.text()
         assert second.call("session/list", {"cwd": f"{new}/"})["sessions"][0]["cwd"] == str(new)
         assert b"Traceback" not in second.stderr
+
+
+def test_a_folder_that_goes_while_its_session_is_open_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(folder)
+        folder.rmdir()
+        error = agent.response(agent.begin_prompt(session, "x = 41"))["error"]
+        said = f"the session's directory {folder} is gone; make it again, or load the session with another cwd"
+        assert (error["code"], error["message"]) == (-32603, said)
+        folder.mkdir()
+        agent.prompt(session, "40 + 2")
+        assert last_value(agent) == "42"
+        assert agent.stderr.decode() == f"rewindow-acp: session/prompt failed: {said}\n"
