@@ -112,8 +112,9 @@ def reason(response: Message) -> str:
 
 
 def last_value(agent: Agent) -> str | None:
-    """What the latest statement evaluated to."""
-    return agent.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"]
+    """What the latest statement evaluated to, also where a load showed it."""
+    calls = [update for update in agent.updates() if update.get("_meta", {}).get("rewindow", {}).get("execution")]
+    return calls[-1]["_meta"]["rewindow"]["execution"]["value"]
 
 
 def load(agent: Agent, session: str, cwd: Path, method: str = "session/load") -> Any:
