@@ -9,6 +9,7 @@ import pytest
 
 from acp_adapter.errors import to_error
 from acp_adapter.rpc.errors import ConnectionClosedError, InvalidResultError, RemoteError
+from acp_adapter.rpc.jsonline import encode
 from acp_adapter.rpc.methods import Context
 from acp_adapter.rpc.outbox import HIGH_WATER
 from acp_adapter.rpc.peer import Peer
@@ -205,3 +206,30 @@ async def test_a_client_that_writes_without_reading_is_not_read_for_ever() -> No
     # one piece makes 1.3 MB of answers, more than may wait
     assert taken == 1
     assert len(transport.messages) == lines * pieces
+
+
+async def test_every_line_that_leaves_was_made_by_the_one_encoder() -> None:
+    def marked(message: Any) -> bytes:
+        return encode({**message, "marked": True})
+
+    async def fail(params: SessionRequest, context: Context[Any, SessionRequest]) -> None:
+        raise ValueError
+
+    method = served("fail", SessionRequest, None, fail)
+    async with connected([method], encode=marked) as (client, peer):
+        await peer.notify("session/update", {})
+        with pytest.raises(TimeoutError):  # so that it is withdrawn
+            await peer.request("fs/read_text_file", {}, reading(ReadTextFileResponse), deadline=0.01)
+        await client.write(b"no JSON\n")
+        await client.send(
+            {"jsonrpc": "2.0", "id": 1, "method": "unknown"},
+            {"jsonrpc": "2.0", "id": 2, "method": "fail", "params": {"sessionId": "s"}},
+            {"jsonrpc": "2.0", "id": 3, "method": "fail"},
+            {"jsonrpc": "1.0", "id": 4, "method": "fail"},
+        )
+        messages = [await client.read() for _ in range(8)]
+    assert [message for message in messages if not message.pop("marked", False)] == []
+    assert [message.get("id", message.get("method")) for message in messages[:3]] == [
+        "session/update", 1, "$/cancel_request",
+    ]  # fmt: skip
+    assert sum("error" in message for message in messages) == 5
