@@ -77,7 +77,7 @@ def test_no_form_of_a_secret_passes(secret: str, form: Callable[[str], str]) -> 
 
 
 @pytest.mark.parametrize("secret", [SECRETS["short"], SECRETS["lines"], SECRETS["quotes"], SECRETS["foreign"]])
-@pytest.mark.parametrize("offset", range(60))
+@pytest.mark.parametrize("offset", range(0, 60, 3))
 def test_no_cut_leaves_a_beginning_or_an_end(secret: str, offset: int) -> None:
     redactor = Redactor([secret])
     text = "." * offset + secret + "." * (100 - offset)
@@ -95,7 +95,7 @@ def test_no_cut_leaves_a_beginning_or_an_end(secret: str, offset: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("offset", range(0, 4_000, 7))
+@pytest.mark.parametrize("offset", range(0, 4_000, 37))
 def test_no_cut_leaves_a_piece_of_a_long_secret(offset: int) -> None:
     secret = SECRETS["long"]
     redactor = Redactor([secret])
