@@ -10,6 +10,7 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
+import math
 import os
 import select
 import socket
@@ -22,6 +23,7 @@ import anyio
 from ..errors import EnvironmentUnavailableError
 from ..ports import EnvironmentSpec
 from ..worker.framing import FrameBuffer, ProtocolError, frame, from_zygote
+from ..worker.memory import LOOK_SECONDS
 from ..worker.protocol import Died, Fork, Forked, Interrupt, Interrupted, Kill, ToWorker, Watch
 from .capture import Capture
 from .connection import START_SECONDS, Connection, Received
@@ -56,6 +58,8 @@ class WorkerConnection(Connection):
         self._forked = False
         self._requested_at = time.monotonic()
         self._hung_up = False
+        self._watch_at = math.inf
+        self._is_watched = False
         self.pid: int | None = None
         self._epoll = select.epoll()
         for descriptor in (*self._outgoing, *pipes):
@@ -119,8 +123,11 @@ class WorkerConnection(Connection):
             self._pipes[descriptor] = capture
 
     def watch_memory(self, on: bool) -> None:
-        if not self.dead:
-            self._post(self._control, frame(Watch(on)))
+        # A statement that is over before a first look was due costs the zygote nothing.
+        self._watch_at = time.monotonic() + LOOK_SECONDS if on else math.inf
+        if self._is_watched and not on and not self.dead:
+            self._post(self._control, frame(Watch(False)))
+        self._is_watched = False
 
     def drain(self) -> None:
         # A message that came in one piece with the one before it is ahead of the output written between the two.
@@ -160,7 +167,14 @@ class WorkerConnection(Connection):
     # --- inside ------------------------------------------------------------------------------------------------------
 
     async def _progress(self) -> None:
-        await anyio.wait_readable(self._epoll.fileno())
+        if self._watch_at < math.inf:
+            with anyio.move_on_after(self._watch_at - time.monotonic()) as limit:
+                await anyio.wait_readable(self._epoll.fileno())
+            if limit.cancelled_caught:
+                self._watch_at, self._is_watched = math.inf, True
+                self._post(self._control, frame(Watch(True)))
+        else:
+            await anyio.wait_readable(self._epoll.fileno())
         self._serve_ready()
 
     def _next_body(self) -> bytes | None:

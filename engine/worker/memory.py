@@ -53,9 +53,9 @@ class Watch:
         self._next_look = 0.0
 
     def begin(self, pid: int, limit: int) -> None:
-        """From now on the tree of `pid` is looked at."""
+        """From now on the tree of `pid` is looked at, for the first time at once."""
         if not self._limits:
-            self._next_look = time.monotonic() + LOOK_SECONDS
+            self._next_look = 0.0
         self._limits[pid] = limit
 
     def end(self, pid: int) -> None:

@@ -110,7 +110,7 @@ def test_where_sudo_is_allowed_an_ordinary_users_statement_reads_what_started_th
         agent.prompt(session, SEARCH)
         agent.prompt(session, "assert 'NoNewPrivs:\\t0' in open('/proc/self/status').read()")
         assert agent.updates("tool_call_update")[-1]["status"] == "completed"
-        assert agent.prompt(session, FOUND) == "end_turn"
+        assert agent.prompt(session, f"[pid for pid in above[:3] if pid in {FOUND}]") == "end_turn"
         assert last_value(agent) == str([agent.process.pid])
         agent.prompt(session, "[opens(pid) for pid in above[:3]]")
         assert last_value(agent) == "[False, False, True]"  # zygote, host, and the program that started it
