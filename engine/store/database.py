@@ -46,6 +46,9 @@ def explain(path: str, error: BaseException) -> str:
     """One sentence that says what is wrong with the database at `path` and what to do."""
     if isinstance(error, StoreError):
         return str(error)
+    if isinstance(error, UnicodeDecodeError):  # the sqlite3 module could not read SQLite's own message
+        said = error.object.decode("utf-8", "backslashreplace")
+        return f"{printable(path)}: it is damaged; restore it from a copy ({said})"
     reason = next((text for known, text in _REASONS if known == _code(error)), None)
     return f"{printable(path)}: {reason} ({error})" if reason else f"{printable(path)}: {error}"
 
@@ -173,7 +176,7 @@ class Database:
     def _explained(self) -> Generator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreError(explain(self.path, error)) from error
 
     def _first_connection(self) -> sqlite3.Connection:

@@ -42,6 +42,8 @@ def faults(path: Path, seconds: float) -> list[str] | None:
                 f"session {session}: its row says {said} events, {there} are there; restore the store from a copy"
                 for session, said, there in connection.execute(_MISCOUNTED)
             ]
+    except UnicodeDecodeError as error:
+        return [explain(str(path), error)]
     except sqlite3.Error as error:
         return None if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT else [explain(str(path), error)]
 

@@ -124,6 +124,10 @@ def _garbled_text(data: bytearray) -> bytearray:
     return data
 
 
+def _garbled_table(data: bytearray) -> bytearray:
+    return data.replace(b"cwd BLOB NOT NULL", b"cwd BLOB NOT N\xd1LL")
+
+
 def _with_wal(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     def make(state: Path) -> None:
         path = state / DATABASE
@@ -268,6 +272,7 @@ DAMAGES: Final = (
     Damage("a text in a page garbled", "nothing", _bytes(_garbled_text)),
     Damage("the page size zero", "store", _bytes(lambda data: data[:16] + b"\0\0" + data[18:])),
     Damage("another encoding", "store", _bytes(lambda data: data[:56] + b"\0\0\0\2" + data[60:])),
+    Damage("the text of a table garbled", "store", _bytes(_garbled_table)),
     Damage("WAL cut", "nothing", _with_wal(lambda wal: wal[: len(wal) // 2 + 7])),
     Damage("WAL cut in its header", "nothing", _with_wal(lambda wal: wal[:20])),
     Damage("WAL garbled", "nothing", _with_wal(lambda wal: wal[:100] + b"\xff" * 100 + wal[200:])),

@@ -49,6 +49,8 @@ def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted, 
     clock = SystemClock()
     minter, now = Minter(clock, SystemEntropy()), clock.now()
     found, imported = read(data, name, Writer(minter, cwd, now), wanted.format)
+    if not imported.report.imported:
+        raise InvalidRequestError(f"{name}: nothing in it belongs to a conversation")
     # As the log of a running session does with everything it takes.
     hidden = redactor()
     events = tuple(redact_event(hidden, event) for event in imported.events)

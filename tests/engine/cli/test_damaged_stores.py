@@ -11,7 +11,7 @@ import pytest
 from tests.support.commands import Home
 from tests.support.damage import DAMAGES, OTHERS, VICTIM, Damage, damaged, intact
 
-SAMPLE = {"title undecodable", "used at a text", "event missing", "id like a path", "contents garbled"}
+SAMPLE = {"title undecodable", "used at a text", "event missing", "id like a path", "the text of a table garbled"}
 
 
 @pytest.fixture(scope="module")

@@ -151,3 +151,11 @@ def test_files_run_together_on_standard_input_are_one_conversation(empty: Home) 
     done = empty.run_as_process("import", "-", stdin=b"".join(lines))
     assert done.returncode == 0
     assert "tool calls 5" in done.stdout
+
+
+@pytest.mark.parametrize("lines", [[{"kind": "X", "source": "agent"}], [{"kind": "statement_recorded", "source": "1"}]])
+def test_a_file_of_which_nothing_belongs_to_a_conversation_is_refused(lines: list[Any], empty: Home) -> None:
+    (empty.path / "it").write_text("\n".join(map(json.dumps, lines)))
+    done = empty.run("import", "it")
+    assert (done.returncode, done.stderr) == (1, "rewindow: it: nothing in it belongs to a conversation\n")
+    assert empty.run("sessions", "--json").stdout == ""
