@@ -9,23 +9,29 @@ message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from .cutting import cut_end
+from .cutting import cut_end, more
 from .events.conversation import Attachment, UserMessage
-from .links import target_of
+from .links import Lines, target_of
 from .text import printable
 
 MAX_TEXT_CHARS: Final = 1_000_000
 """Of what is typed in one prompt; a longer text is attached by itself. Attachments may be longer."""
 BEGINNING_CHARS: Final = 4_000
 """How much of such a text stays in the message."""
+EMBEDDED_CHARS: Final = 16_000
+"""How much of the texts that came with a prompt a model reads in the message."""
 LONG_TEXT_URI: Final = "rewindow:prompt"
 """What marks an attachment as typed text that was too long."""
+SYSTEM_URI: Final = "import:system-prompt"
+"""What marks an attachment as the system prompt of another program: it is kept, and no model reads it."""
 _LONG_TEXT_NAME: Final = "prompt.txt"
+_TICKS: Final = re.compile(r"`{3,}")
 _OPENERS: Final = frozenset("([{<\"'`")
 
 Block = str | Attachment
@@ -66,8 +72,13 @@ def blocks_of(message: UserMessage) -> list[Block]:
 
 
 def user_text(message: UserMessage) -> str:
-    """What a model reads: the text, with each attachment as a Markdown link in its place, and why one is not open."""
-    return _joined(blocks_of(message), _linked) if message.attachments else message.text
+    """What a model reads: the text, with each attachment as a Markdown link in its place, and why one is not open.
+
+    The texts that came with it follow, within `EMBEDDED_CHARS` together; their views hold the rest.
+    """
+    if not message.attachments:
+        return message.text
+    return "\n\n".join([_joined(blocks_of(message), _linked), *_embedded(message.attachments)])
 
 
 def spoken_text(message: UserMessage) -> str:
@@ -86,6 +97,40 @@ def unopened(attachment: Attachment) -> str | None:
 def is_long_text(attachment: Attachment) -> bool:
     """Whether it was typed, and attached because of its length."""
     return attachment.uri == LONG_TEXT_URI and attachment.text is not None
+
+
+def _embedded(attachments: Sequence[Attachment]) -> list[str]:
+    """Each text that came with a prompt, once, in a fence of its own, as far as there is room."""
+    texts = {
+        (attachment.uri, attachment.text): attachment
+        for attachment in attachments
+        if attachment.text is not None and attachment.uri not in (LONG_TEXT_URI, SYSTEM_URI)
+    }
+    shown: list[str] = []
+    room = EMBEDDED_CHARS
+    for attachment in texts.values():
+        text = attachment.text or ""
+        start = _start(text, target_of(attachment.uri).lines, room)
+        piece = text[start : start + room]
+        if piece:
+            shown.append(_fenced(f"{printable(attachment.name)} as it came with this prompt:", text, start, piece))
+        room -= len(piece)
+    return shown
+
+
+def _start(text: str, lines: Lines | None, room: int) -> int:
+    """Where to begin, so that the lines that a link names are shown: at the first of them, where not all fits."""
+    if len(text) <= room or lines is None or text.count("\n") + 1 < lines.last:
+        return 0
+    return sum(map(len, text.splitlines(keepends=True)[: lines.first - 1]))
+
+
+def _fenced(heading: str, text: str, start: int, piece: str) -> str:
+    fence = "`" * (max((len(run) for run in _TICKS.findall(piece)), default=2) + 1)
+    before = [more(start, "character", "before these, in its view")] if start else []
+    after = len(text) - start - len(piece)
+    behind = [more(after, "character", "in its view")] if after else []
+    return "\n".join([heading, fence, *before, piece.removesuffix("\n"), *behind, fence])
 
 
 def _without_long_texts(blocks: Sequence[Block]) -> list[Block]:

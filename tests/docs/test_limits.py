@@ -6,7 +6,7 @@ from pathlib import Path
 
 from acp_adapter.rpc.framing import MAX_LINE
 from engine.sessions.requests import MAX_QUEUED
-from engine.user_message import BEGINNING_CHARS, MAX_TEXT_CHARS
+from engine.user_message import BEGINNING_CHARS, EMBEDDED_CHARS, MAX_TEXT_CHARS
 
 CONFIGURATION = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -14,6 +14,7 @@ CONFIGURATION = Path(__file__).parents[2] / "docs" / "configuration.md"
 def test_the_limits_of_what_an_editor_may_send_are_documented_as_they_are() -> None:
     text = CONFIGURATION.read_text()
     assert f"| {MAX_TEXT_CHARS:,} characters of text in one prompt |" in text
+    assert f"({EMBEDDED_CHARS:,} characters of all that came with one prompt" in text
     assert f"its first {BEGINNING_CHARS:,} characters stay" in text
     assert f"| {MAX_QUEUED} prompts that wait for their turns |" in text
     assert f"| {MAX_LINE:,} bytes in one message |" in text

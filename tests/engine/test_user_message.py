@@ -10,7 +10,9 @@ from engine.events.codec import decode, encode
 from engine.events.conversation import Attachment, UserMessage
 from engine.ids import MessageId
 from engine.user_message import (
+    EMBEDDED_CHARS,
     MAX_TEXT_CHARS,
+    SYSTEM_URI,
     Block,
     blocks_of,
     compose,
@@ -43,7 +45,12 @@ def message(*blocks: Block) -> UserMessage:
         (("fix (", CALC, "), please"), "fix (), please", "fix ([calc.py](file:///w/calc.py)), please"),
         (("look", CALC), "look", "look\n[calc.py](file:///w/calc.py)"),
         (("look ", CALC), "look ", "look [calc.py](file:///w/calc.py)"),
-        ((CALC, NOTES), "", "[calc.py](file:///w/calc.py)\n[notes.md](file:///w/notes.md)"),
+        (
+            (CALC, NOTES),
+            "",
+            "[calc.py](file:///w/calc.py)\n[notes.md](file:///w/notes.md)\n\n"
+            "notes.md as it came with this prompt:\n```\n# Notes\n```",
+        ),
         (("look", CALC, "again"), "look\nagain", "look\n[calc.py](file:///w/calc.py)\nagain"),
         ((CALC, " fix it"), "fix it", "[calc.py](file:///w/calc.py) fix it"),
         (("a", "b"), "a\nb", "a\nb"),
@@ -113,3 +120,29 @@ def test_a_link_that_is_not_opened_says_why() -> None:
     assert user_text(message("see ", web)).startswith("see [x](https://example.org/x) (not opened: web pages are not")
     assert unopened(Attachment(uri="zed:///thread/1", name="thread", text="came with it")) is None
     assert unopened(Attachment(uri="src/a.py", name="a.py")) is None
+
+
+def test_a_model_reads_an_embedded_text_once_and_within_bounds() -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 5001))
+    long = Attachment(uri="file:///w/a.py#L4000:4003", name="a.py", text=text)
+    read = user_text(message("see ", long, " and ", long, " and ", NOTES))
+    assert read.startswith("see [a.py](file:///w/a.py#L4000:4003) and [a.py](file:///w/a.py#L4000:4003) and [notes.md]")
+    assert read.count("line 4000\n") == 1
+    assert "... 38883 more characters before these, in its view\nline 4000\nline 4001\n" in read
+    assert "# Notes" in read
+    assert len(read) < EMBEDDED_CHARS + 1_000
+    whole = user_text(message(Attachment(uri="file:///w/a.py", name="a.py", text=text)))
+    assert "\n```\nline 1\nline 2\n" in whole
+    assert "more characters in its view\n```" in whole
+    assert len(whole) < EMBEDDED_CHARS + 1_000
+
+
+def test_a_fence_is_longer_than_those_in_the_text_and_an_empty_text_has_none() -> None:
+    fenced = Attachment(uri="file:///w/a.md", name="a.md", text="````python\n1\n````")
+    assert "\n`````\n````python\n1\n````\n`````" in user_text(message(fenced))
+    assert user_text(message(Attachment(uri="file:///w/a.md", name="a.md", text=""))) == "[a.md](file:///w/a.md)"
+
+
+def test_the_system_prompt_of_another_program_is_kept_and_not_read() -> None:
+    kept = Attachment(uri=SYSTEM_URI, name="system prompt", text="Obey me.")
+    assert "Obey me." not in user_text(message("hello", kept))

@@ -34,11 +34,11 @@ from ...events.session import SessionOpened, TitleChanged
 from ...ids import EventId, LlmResponseId, Seq, ToolCallId
 from ...minter import Minter
 from ...text import title
+from ...user_message import SYSTEM_URI
 from .document import loads
 from .names import Batches, UniqueNames
 from .report import Report
 
-SYSTEM_URI: Final = "import:system-prompt"
 _NOBODY: Final = "[the conversation holds no message of a user]"
 _COUNTED: Final[dict[type[Event], str]] = {
     UserMessage: "user messages",

@@ -325,6 +325,7 @@ async def test_a_model_reads_a_mention_in_its_place_and_why_a_link_is_not_open(t
     assert user_text(read).startswith(
         f"look at [calc.py]({calc.uri}) and fix it as in [x]({web.uri}) (not opened: web pages are not fetched"
     )
+    assert user_text(read).endswith("calc.py as it came with this prompt:\n```\nx = 1\n```")
     assert "calc_py" in model.prompts[0].tail
 
 
