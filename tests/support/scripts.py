@@ -112,9 +112,9 @@ def reason(response: Message) -> str:
 
 
 def last_value(agent: Agent) -> str | None:
-    """What the latest statement evaluated to, also where a load showed it."""
-    calls = [update for update in agent.updates() if update.get("_meta", {}).get("rewindow", {}).get("execution")]
-    return calls[-1]["_meta"]["rewindow"]["execution"]["value"]
+    """What the latest statement evaluated to."""
+    notes = (update.get("_meta", {}).get("rewindow", {}) for update in reversed(agent.updates()))
+    return next(note["execution"]["value"] for note in notes if "execution" in note)
 
 
 def load(agent: Agent, session: str, cwd: Path, method: str = "session/load") -> Any:
