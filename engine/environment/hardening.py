@@ -13,6 +13,7 @@ import os
 from typing import Final
 
 from ..worker.privileges import become_unreadable
+from ..worker.proc import read
 
 _ENV_START: Final = 47
 """Of the fields of /proc/self/stat after the command, with the end right behind it: field 50 of proc(5)."""
@@ -35,8 +36,9 @@ def _empty_environment_block() -> None:
     The C library's table of variables points into that block, and `getenv` is what OpenSSL, the resolver and time zones
     use. So each variable is set anew first, which copies it to the heap.
     """
-    with open("/proc/self/stat", "rb") as stat:
-        fields = stat.read().rpartition(b")")[2].split()
+    fields = read("/proc/self/stat").rpartition(b")")[2].split()
+    if not fields:
+        return  # without /proc nobody can read it either
     start, end = int(fields[_ENV_START]), int(fields[_ENV_START + 1])
     for name, value in os.environb.items():
         # Python lists entries that the C library refuses to set: those without a name.

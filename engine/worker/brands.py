@@ -47,9 +47,10 @@ class Brand(NamedTuple):
 
 
 def own_brand(serial: int) -> Brand:
-    """The brand of this process's zygote number `serial`, of which it tells 32 apart."""
+    """The brand of this process's zygote number `serial`, of which it tells 32 apart. Raises OSError without /proc."""
     found = stat_of("self")
-    assert found is not None
+    if found is None:
+        raise OSError("/proc is not mounted")
     soft = _SOFT_FLAG | _placed(serial, _SERIAL) | _placed(found.start, _START) | _placed(os.getpid(), _PID)
     return Brand(soft, _own_hard())
 

@@ -37,8 +37,11 @@ def read(path: str) -> bytes:
 
 
 def pids() -> list[int]:
-    """All processes of this namespace that can be seen, zombies included."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    """All processes of this namespace that can be seen, zombies included; none where there is no /proc."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
 
 
 def stat_of(pid: int | str) -> Stat | None:
@@ -64,5 +67,6 @@ def children_of(pid: int | str) -> frozenset[int] | None:
 
 
 def latest_pid() -> int:
-    """The number that was given last: while it stays the same, no process has begun."""
-    return int(read("/proc/loadavg").split()[-1])
+    """The number that was given last: while it stays the same, no process has begun. 0 where nobody says."""
+    fields = read("/proc/loadavg").split()
+    return int(fields[-1]) if fields else 0
