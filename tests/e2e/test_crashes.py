@@ -202,6 +202,7 @@ def test_killing_the_zygote_of_an_idle_session_does_not_end_it(tmp_path: Path) -
         assert_gone(everybody)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_zygote_that_is_stopped_or_killed_before_the_first_statement_is_replaced(
     tmp_path: Path, number: signal.Signals

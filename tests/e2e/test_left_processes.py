@@ -122,7 +122,7 @@ def crash(tmp_path: Path, seed: int) -> None:
     assert_nothing_left(project)
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_what_a_killed_agent_leaves_ends_with_the_next_command(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed)
 
@@ -133,6 +133,7 @@ def test_whoever_is_killed_at_any_instant_nothing_is_left_after_the_next_command
     crash(tmp_path, seed)
 
 
+@pytest.mark.slow
 def test_a_running_agent_and_what_it_started_are_left_alone_by_the_next_command(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -144,6 +145,7 @@ def test_a_running_agent_and_what_it_started_are_left_alone_by_the_next_command(
         assert agent.updates("tool_call_update")[-1]["status"] == "completed"
 
 
+@pytest.mark.slow
 def test_doctor_lists_what_a_killed_agent_left(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -87,7 +87,7 @@ def agent_of(folder: Path, user: Sequence[str], *arguments: str) -> Agent:
     return Agent(folder / "state", *arguments, env=variables, started_by=(*user, *STAYING))
 
 
-@pytest.mark.parametrize("user", USERS, ids=" ".join)
+@pytest.mark.parametrize("user", [*(pytest.param(user, marks=pytest.mark.slow) for user in USERS[:-1]), USERS[-1]])
 def test_no_statement_and_no_program_of_one_finds_the_key_in_a_process(tmp_path: Path, user: Sequence[str]) -> None:
     with agent_of(tmp_path, user) as agent:
         session = agent.open(tmp_path)
@@ -102,6 +102,7 @@ def test_no_statement_and_no_program_of_one_finds_the_key_in_a_process(tmp_path:
         assert shown.strip(b"\0") == b""
 
 
+@pytest.mark.slow
 def test_where_sudo_is_allowed_an_ordinary_users_statement_reads_what_started_the_agent_but_not_the_agent(
     tmp_path: Path,
 ) -> None:
