@@ -8,12 +8,13 @@ the session's commands.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import xxhash
 from msgspec.structs import replace
 
+from ..cutting import more
 from ..errors import EnvironmentUnavailableError
 from ..events.execution import ExecutionFinished
 from ..events.session import EnvironmentRestored
@@ -25,6 +26,8 @@ from .cancellation import Cancellation
 from .directories import gone
 
 T = TypeVar("T")
+_KEPT_SENTENCES: Final = 100
+"""On statements that did not run again, in one report."""
 
 
 class LiveEnvironment:
@@ -72,7 +75,9 @@ class LiveEnvironment:
             again = [cell for cell in completed if not cell.statement.withheld]
             if completed:
                 restored = await environment.restore([self._past(cell) for cell in again], self._comparison(again))
-                divergences = (*restored.divergences, *self._withheld(), *self._left_out())
+                others = [*self._withheld(), *self._left_out()]
+                rest = [more(len(others) - _KEPT_SENTENCES, "sentence")] if len(others) > _KEPT_SENTENCES else []
+                divergences = (*restored.divergences, *others[:_KEPT_SENTENCES], *rest)
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
         return environment
 

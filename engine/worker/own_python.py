@@ -19,10 +19,11 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
-from operator import is_not
+from operator import itemgetter
 from types import ModuleType
-from typing import Final
+from typing import Final, NamedTuple
 
 _USED: Final[dict[ModuleType, tuple[str, ...]]] = {
     builtins: tuple(name for name in vars(builtins) if name != "_"),
@@ -32,26 +33,43 @@ _USED: Final[dict[ModuleType, tuple[str, ...]]] = {
         "path", "getpid", "stat", "lstat", "fstat", "open", "close", "read", "dup2", "listdir", "set_inheritable",
         "waitid", "_exit", "fspath", "fsdecode", "fsencode",
     ),
-    pickle: ("Pickler",),
+    pickle: ("Pickler", "dumps"),
     signal: ("signal", "setitimer"),
     sys: ("modules", "_getframe", "exc_info"),
     threading: ("get_ident", "current_thread", "main_thread", "Lock"),
     time: ("time", "perf_counter_ns"),
-    traceback: ("TracebackException",),
+    traceback: ("TracebackException", "StackSummary"),
 }  # fmt: skip
+"""At least two names of each module, because `itemgetter` gives no tuple for one."""
 _MISSING: Final = object()
 # Bound here, because by the time they are used the builtins may be a statement's.
-_list: Final = list
-_map: Final = map
 _zip: Final = zip
+_Anything: Final = BaseException
+
+
+class _Place(NamedTuple):
+    """One module's names with what they were bound to, and what looks all of them up at once."""
+
+    names: dict[str, object]
+    watched: tuple[str, ...]
+    own: tuple[object, ...]
+    look: Callable[[dict[str, object]], tuple[object, ...]]
+
+    def is_untouched(self) -> bool:
+        try:
+            # By identity where nothing was replaced; what claims to be equal to what it replaced goes unnoticed.
+            return self.look(self.names) == self.own
+        except _Anything:
+            # A name was deleted, or a replacement cannot be compared.
+            return False
 
 
 class OwnPython:
     """What is there when this is made, of the given modules; of none, nothing is watched."""
 
     def __init__(self, modules: dict[ModuleType, tuple[str, ...]]) -> None:
-        self._watched = [
-            (vars(module), names, tuple(vars(module).get(name, _MISSING) for name in names))
+        self._places = [
+            _Place(vars(module), names, tuple(vars(module)[name] for name in names), itemgetter(*names))
             for module, names in modules.items()
         ]
         self._limit = sys.getrecursionlimit()
@@ -70,16 +88,19 @@ class OwnPython:
 
     def take_over(self) -> None:
         """A statement has ended: puts back what it replaced. O(what is watched), in C where nothing was replaced."""
-        for place, names, own in self._watched:
-            if True in _list(_map(is_not, _map(place.get, names), own)):
-                for name, value in _zip(names, own):
-                    theirs = place.get(name, _MISSING)
-                    if theirs is not value:
-                        self._theirs.append((place, name, theirs))
-                        place[name] = value
-        if self._watched and sys.getrecursionlimit() < self._limit:
+        for place in self._places:
+            if not place.is_untouched():
+                self._put_back(place)
+        if self._places and sys.getrecursionlimit() < self._limit:
             self._their_limit = sys.getrecursionlimit()
             sys.setrecursionlimit(self._limit)
+
+    def _put_back(self, place: _Place) -> None:
+        for name, own in _zip(place.watched, place.own):
+            theirs = place.names.get(name, _MISSING)
+            if theirs is not own:
+                self._theirs.append((place.names, name, theirs))
+                place.names[name] = own
 
     def give_back(self) -> None:
         """The next statement begins: gives it what the last had made of it."""

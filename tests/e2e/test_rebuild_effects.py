@@ -231,3 +231,32 @@ def test_a_reload_repeats_nothing_and_names_each_thing_it_kept_from_happening(tm
         assert all(line in told for line in lines)
     kept = {f"<statement {2 * number + 2}>" for number in range(len(ways))}
     assert not [line for line in restored["divergences"] if line.startswith(tuple(kept))]
+
+
+@pytest.mark.slow
+def test_no_statement_makes_a_session_unusable(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    ending = "import os, pathlib\nif pathlib.Path('reloaded').exists(): os._exit(1)"
+    many = (
+        "for n in range(20_000):\n    try: open(f'{n}.txt', 'x').close()\n    except RuntimeError: pass\n"
+        "for name in os.listdir(): os.remove(name)"
+    )
+    replacing = "import builtins; builtins.compile = builtins.isinstance = os.open = None"
+    first = Agent(tmp_path / "state")
+    session = first.open(project)
+    for source in ("x = 1", ending, "y = 2", ending, ending, "z = 3", many, replacing, "w = x + y + z"):
+        assert run(first, session, source)["status"] == "completed", source
+    first.kill()
+    (project / "reloaded").write_text("")
+    with Agent(tmp_path / "state") as agent:
+        agent.initialize()
+        load(agent, session, project)
+        assert run(agent, session, "x, y, z, w")["status"] == "completed"
+        assert last_value(agent) == "(1, 2, 3, 6)"
+    (restored,) = (event for event in logged(tmp_path / "state", session) if event["kind"] == "environment_restored")
+    lines = restored["divergences"]
+    assert [f"<statement {number}> ended the worker and was left out" for number in (2, 4, 5)] == lines[:3]
+    assert "<statement 7> was kept from 19,995 more acts outside" in lines
+    assert sum(map(len, lines)) < 5_000
+    assert os.listdir(project) == ["reloaded"]
