@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
-from ..events import Event
+from ..events import UNSTAMPED, Event
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports import Clock, Collected, CommitListener, Place, SessionRow
 from ..text import valid_text
@@ -346,10 +346,10 @@ class SqliteStore:
     def _last(self, row: SessionRow) -> Seq:
         # Asked of the events, because a row that is damaged must not keep its session from going on; nor must a damaged
         # index of the events keep one from being opened that can be read.
-        found: object = None
+        last: object = row.events - 1
         with contextlib.suppress(StoreError), self._parts().database.reading() as connection:
-            found = connection.execute(_SELECT_LAST, (row.session_id,)).fetchone()[0]
-        return Seq(found if isinstance(found, int) else row.events - 1)
+            last = connection.execute(_SELECT_LAST, (row.session_id,)).fetchone()[0]
+        return Seq(last) if isinstance(last, int) else UNSTAMPED
 
     def _stored(self, session_id: SessionId) -> SessionRow | None:
         if valid_text(session_id) is not session_id:  # because a client may ask for anything

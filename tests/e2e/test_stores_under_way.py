@@ -19,10 +19,26 @@ from tests.support.scripts import last_value, load, logged
 HELD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
+for statement in sys.argv[2:]:
+    connection.execute(statement)
 print("held", flush=True)
 sys.stdin.read()
 """
+
+
+@contextlib.contextmanager
+def held(state: Path, *statements: str) -> Iterator[None]:
+    """Another process has executed the statements on the database, and has it open meanwhile."""
+    command = [sys.executable, "-c", HELD, str(state / "sessions.db"), *statements]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout
+        assert holder.stdin
+        assert holder.stdout.readline() == b"held\n"
+        try:
+            yield
+        finally:
+            holder.stdin.close()
+            holder.wait(20)
 
 
 def prompted(agent: Agent, session: str, text: str, seconds: float = 40.0) -> dict[str, Any]:
@@ -108,19 +124,11 @@ def test_a_store_that_somebody_keeps_locked_is_written_to_when_it_is_free(tmp_pa
     with Agent(state) as agent:
         session = agent.open(work)
         assert agent.prompt(session, "x = 1") == "end_turn"
-        holder = subprocess.Popen(
-            [sys.executable, "-c", HELD, str(state / "sessions.db")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        with holder:
-            assert holder.stdout
-            assert holder.stdin
-            assert holder.stdout.readline() == b"held\n"
+        with held(state, "BEGIN IMMEDIATE"):
             sentence = refused(agent, session, "x = 2")
             assert "another process kept it locked; end the one that hangs" in sentence
             assert "what happened is kept when it is free" in sentence
             assert "another process kept it locked" in refused(agent, session, "x = 3")
-            holder.stdin.close()
-            holder.wait(20)
         agent.until(lambda message: "x = 2" in str(message))  # shown when it is kept
         assert agent.prompt(session, "x") == "end_turn"
         assert last_value(agent) == "2"
@@ -129,6 +137,31 @@ def test_a_store_that_somebody_keeps_locked_is_written_to_when_it_is_free(tmp_pa
     assert [event["seq"] for event in log] == list(range(len(log)))
     assert [event["text"] for event in log if event["kind"] == "user_message"] == ["x = 1", "x = 2", "x"]
     assert [event["reason"] for event in log if event["kind"] == "run_stop"] == ["completed"] * 3
+
+
+@pytest.mark.slow
+def test_an_agent_that_starts_while_somebody_has_the_store_for_himself_uses_it_later(
+    tmp_path: Path, work: Path
+) -> None:
+    state = tmp_path / "state"
+    with Agent(state) as agent:
+        session = agent.open(work)
+        assert agent.prompt(session, "x = 1") == "end_turn"
+    holding = contextlib.ExitStack()
+    holding.enter_context(held(state, "PRAGMA locking_mode=EXCLUSIVE", "UPDATE sessions SET size = size"))
+    with holding, Agent(state) as agent:
+        agent.initialize()
+        response = agent.response(agent.begin("session/list", {}), 40)
+        assert "another process kept it locked; end the one that hangs" in response["error"]["message"]
+        response = agent.response(agent.begin("session/new", {"cwd": str(work), "mcpServers": []}), 40)
+        assert agent.prompt(response["result"]["sessionId"], "1") == "end_turn"
+        assert "Nothing of this session is kept" in said(agent)
+        holding.close()
+        load(agent, session, work)
+        assert agent.prompt(session, "x") == "end_turn"
+        assert last_value(agent) == "1"
+        assert "Traceback" not in agent.stderr.decode()
+    assert {row["sessionId"] for row in listed_by(state)} == {session}
 
 
 @pytest.mark.slow

@@ -254,7 +254,7 @@ DAMAGES: Final = (
     Damage("no table of contents", "nothing", _unbound("DROP TABLE blobs")),
     Damage("no table of references", "nothing", _sql("DROP TABLE refs")),
     Damage("a column missing", "store", _sql("ALTER TABLE sessions DROP COLUMN size")),
-    Damage("a trigger that deletes", "nothing", _sql(
+    Damage("a trigger that deletes", "store", _sql(
         "CREATE TRIGGER evil AFTER UPDATE ON sessions BEGIN DELETE FROM events; END")),
     Damage("a journal in the old way", "nothing", _sql("PRAGMA journal_mode=DELETE")),
     Damage("empty", "store", _bytes(lambda _: b"")),
