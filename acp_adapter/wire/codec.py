@@ -7,7 +7,7 @@ conversations and its peer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # of the session stage
@@ -46,7 +46,7 @@ class UpdateWriter(Protocol):
         """What to send for an event, and what has been shown then. `is_live`: messages were streamed already."""
         ...
 
-    def replay(self, events: Iterable[AnyEvent], facts: Facts) -> Replay:
+    def replay(self, events: Sequence[AnyEvent], facts: Facts) -> Replay:
         """What draws the state that a log ends in, for a session that is loaded."""
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from acp_adapter.wire.shown import NOTHING_SHOWN
+from engine import CycleSummary
 from engine.events import AnyEvent
 from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
@@ -104,13 +106,14 @@ def test_a_call_that_never_ends_holds_back_a_thousand_updates_and_no_more() -> N
     facts = LoggedFacts(events=log)
     taken = 0
 
-    def counted() -> Any:
-        nonlocal taken
-        for event in log:
-            taken += 1
-            yield event
+    class Counted(list[AnyEvent]):
+        def __iter__(self) -> Iterator[AnyEvent]:
+            nonlocal taken
+            for event in super().__iter__():
+                taken += 1
+                yield event
 
-    updates = iter(CODEC.updates.replay(counted(), facts))
+    updates = iter(CODEC.updates.replay(Counted(log), facts))
     assert (next(updates)["status"], taken < 3_000) == ("in_progress", True)
     assert transcript(replayed(log)) == transcript(one_by_one(log))
     assert transcript(replayed(log))["calls"]["c0"]["status"] == "completed"
@@ -142,3 +145,18 @@ def test_whatever_a_log_holds_the_end_state_is_the_same(events: list[AnyEvent]) 
         log.append(event)
     log = stamped(log)
     assert transcript(replayed(log)) == transcript(one_by_one(log))
+
+
+def test_of_request_cycles_the_latest_alone_is_summed_up() -> None:
+    log = stamped([event for number in range(50) for event in turn(number)])
+    asked: list[int] = []
+
+    class Asked(LoggedFacts):
+        def cycle_ended_by(self, seq: int) -> CycleSummary | None:
+            asked.append(seq)
+            return super().cycle_ended_by(seq)
+
+    (*_, usage) = CODEC.updates.replay(log, Asked(events=log))
+    stops = [event.seq for event in log if isinstance(event, RunStop)]
+    assert (len(stops), asked) == (50, stops[-1:])
+    assert usage["sessionUpdate"] == "usage_update"

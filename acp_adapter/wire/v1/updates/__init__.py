@@ -8,7 +8,7 @@ because clients would show both twice; when a session is loaded, both are sent, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from acp_adapter.facts import Facts
 from acp_adapter.wire.codec import Json
@@ -29,6 +29,6 @@ def event_updates(event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool)
     return shown, [to_wire(update) for update in updates]
 
 
-def replay(events: Iterable[AnyEvent], facts: Facts) -> Replay:
+def replay(events: Sequence[AnyEvent], facts: Facts) -> Replay:
     """What draws the state that a log ends in."""
     return Replay(events, facts)

@@ -14,7 +14,7 @@ one say that.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 from acp_adapter.facts import Facts
@@ -24,7 +24,10 @@ from acp_adapter.wire.shown import NOTHING_SHOWN, Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate
 from acp_adapter.wire.v1.updates.steps import step
+from engine import CycleSummary, OptionValues
 from engine.events import AnyEvent
+from engine.events.conversation import RunStop
+from engine.events.session import UsageReported
 
 M = TypeVar("M", bound=WireModel)
 
@@ -37,10 +40,11 @@ _MOST_WAITING: Final = 1_000
 class Replay:
     """Iterates over the updates once; `shown` is what has been shown after those that were taken."""
 
-    def __init__(self, events: Iterable[AnyEvent], facts: Facts) -> None:
+    def __init__(self, events: Sequence[AnyEvent], facts: Facts) -> None:
         self.shown: Shown = NOTHING_SHOWN
         self._events = events
-        self._facts = facts
+        self._facts = _LatestFacts(events, facts)
+        self._usage = next((event for event in reversed(events) if isinstance(event, UsageReported)), None)
         self._waiting: deque[WireModel] = deque()
         self._places: dict[str, ToolCall] = {}
         """The calls among what waits, by id, as they are by now."""
@@ -49,6 +53,8 @@ class Replay:
 
     def __iter__(self) -> Iterator[Json]:
         for event in self._events:
+            if isinstance(event, UsageReported) and event is not self._usage:
+                continue  # because the last one has every field, and there may be as many as messages
             self.shown, updates = step(event, self.shown, self._facts, is_live=False)
             for update in updates:
                 self._take(update)
@@ -86,6 +92,26 @@ class Replay:
                 self._open.discard(first.tool_call_id)
             self._waiting.popleft()
             yield to_wire(first)
+
+
+class _LatestFacts:
+    """The facts, of which only the latest request cycle is looked up: summing one up costs more than what is sent."""
+
+    def __init__(self, events: Sequence[AnyEvent], facts: Facts) -> None:
+        self._facts = facts
+        stops = (event.seq for event in reversed(events) if isinstance(event, RunStop))
+        found = ((seq, facts.cycle_ended_by(seq)) for seq in stops)
+        self._stop, self._cycle = next((each for each in found if each[1] is not None), (None, None))
+
+    @property
+    def cwd(self) -> str:
+        return self._facts.cwd
+
+    def options_at(self, seq: int) -> OptionValues:
+        return self._facts.options_at(seq)
+
+    def cycle_ended_by(self, seq: int) -> CycleSummary | None:
+        return self._cycle if seq == self._stop else None
 
 
 def _patched(model: M, patch: WireModel) -> M:
