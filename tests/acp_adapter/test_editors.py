@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import ASKED_CHARS, PermissionQuestion
+from engine.events.conversation import ToolCall
 from engine.events.execution import StatementRecorded
 from engine.ids import Seq, StatementId, ToolCallId
 from tests.support.editors import EDITORS, content_alone, title_alone, title_up_to_a_colon
@@ -135,3 +136,18 @@ def test_no_source_loses_a_letter_on_the_way_to_an_editor(source: str) -> None:
     assert [char for char in drawn if char in "PQ:"] == [char for char in source if char in "PQ:"]
     assert ":" not in asked["title"]
     assert all(char.isprintable() or char == "\n" for char in drawn)
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("a.py", "read a.py"),
+        ("C:/a.py", "read C\N{RATIO}/a.py"),
+        ("a.py\n\u202egnp.b", "read a.py\\n\\u202egnp.b"),
+        ("x" * 100, f"read {'x' * 75} … +25 characters"),
+    ],
+)
+def test_the_call_of_a_helper_has_its_path_in_the_title_or_counts_what_is_missing(path: str, title: str) -> None:
+    helper = ToolCall(tool_call_id=CALL, tool="read", arguments={"path": path}, parent_id=ToolCallId("p"))
+    (shown,) = updates_of(helper)
+    assert shown["title"] == title
