@@ -134,7 +134,9 @@ def run(scratch: Path) -> str:
     session = editor.call("session/new", where)["sessionId"]
     print(f"  session {session} in {ROOT}")
 
-    editor.prompt(session, 'turn = view("engine/turn.py", tokens=260)\nlen(read("engine/turn.py").splitlines())')
+    editor.prompt(
+        session, 'turn = view("engine/turn/turn.py", tokens=260)\nlen(read("engine/turn/turn.py").splitlines())'
+    )
     link = {"type": "resource_link", "uri": notes.as_uri(), "name": "notes.md"}
     editor.prompt(session, 'notes_md.Run(freq="Sync")\nturn.SetPos("60").SetTokens(120)\nls()', link)
 

@@ -36,9 +36,8 @@ _PLAIN: Final = re.compile(r"""[\w (){}\[\]'"+=,.:;/%?@-]+""")
 _MARKDOWN: Final = re.compile(r"^ |^[-+] |^\d+[.)] |_|\]\(|\]:| $")
 """What of these characters is a list, a link, emphasis, or lost."""
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
-_UNSEEN: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""What counts as printable and is blank; variation selectors are too."""
-_VARIATIONS: Final = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+_UNSEEN: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""What counts as printable and is blank, variation selectors among it."""
 
 
 def title_line(text: str) -> str:
@@ -105,12 +104,10 @@ def _broken(source: str) -> Iterator[str]:
 
 def _legible(line: str) -> str:
     """The line with an escape for every character but tab that would not be seen as what it is."""
-    if line.isascii() and line.isprintable():
+    if line.replace("\t", " ").isprintable() and _UNSEEN.search(line) is None:
         return line
     return "".join(char if _is_seen(char) else char.encode("unicode_escape").decode() for char in line)
 
 
 def _is_seen(char: str) -> bool:
-    if char in _UNSEEN or any(ord(char) in variations for variations in _VARIATIONS):
-        return False
-    return char.isprintable() or char == "\t"
+    return char == "\t" or (char.isprintable() and _UNSEEN.match(char) is None)

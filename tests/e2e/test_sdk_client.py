@@ -61,9 +61,9 @@ async def test_the_sdk_client_drives_a_whole_session(tmp_path: Path) -> None:
             assert call.raw_input["command"] == "x = 6 * 7\nprint('hello')\nx"
             done = await editor.until(schema.ToolCallProgress, status="completed")
             assert done.tool_call_id == call.tool_call_id
-            assert "hello\n42" in done.content[0].content.text
+            assert done.content[0].content.text == "```\nhello\n```"
             await editor.until(schema.UsageUpdate)
-            await editor.until(schema.AgentMessageChunk)
+            assert (await editor.until(schema.AgentMessageChunk)).content.text == "42"
             await editor.until(schema.AvailableCommandsUpdate)
 
             link = acp.resource_link_block("notes.md", (project / "notes.md").as_uri())
