@@ -139,6 +139,11 @@ def test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside(
         swapping.join()
 
 
+def test_a_hard_link_is_where_it_is(root: Path) -> None:
+    os.link(root.parent / "root-outside" / "outside", root / "hard")
+    assert first_bytes(root / "hard", (str(root),)) == b"outside"
+
+
 def test_no_descriptor_is_left_open(root: Path) -> None:
     os.mkfifo(root / "pipe")
     before = os.listdir("/proc/self/fd")

@@ -1,0 +1,148 @@
+"""Every row of what the README promises has its tests, for what holds and for where it ends; and they are there."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+HELD_BY: dict[str, tuple[str, ...]] = {
+    "What an editor is shown is on disk first.": (
+        "tests/engine/sessions/test_journal.py::test_events_wait_for_their_commit_and_signals_for_the_events_before_them",
+        "tests/e2e/test_crashes.py::test_a_crash_at_any_instant_loses_nothing_that_was_shown",
+    ),
+    "A session can be loaded again.": (
+        "tests/e2e/test_sessions.py::test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_are_there",
+        "tests/acp_adapter/test_updates_golden.py::"
+        "test_a_load_at_any_moment_shows_the_log_and_then_what_is_being_streamed",
+        "tests/engine/environment/test_worker_restore.py::"
+        "test_every_execution_that_ends_its_worker_is_left_out_however_many",
+        "tests/engine/sessions/test_omitting.py::test_a_statement_is_left_out_and_taken_in_again",
+    ),
+    "A rebuild touches nothing outside.": (
+        "tests/e2e/test_rebuild_effects.py::test_a_reload_repeats_nothing_and_names_each_thing_it_kept_from_happening",
+        "tests/engine/environment/test_contract_rebuilt_work.py::"
+        "test_what_was_started_stays_guarded_and_what_is_handed_to_it_is_free",
+        "tests/engine/environment/test_contract_rebuilt_work.py::test_the_error_names_what_to_make_anew",
+        "tests/e2e/test_sessions.py::test_plan_mode_refuses_what_changes_files_and_runs_the_rest",
+    ),
+    "A rebuild says what came out differently": (
+        "tests/engine/sessions/test_rebuilt_values.py::test_what_came_out_differently_is_said_of_each_statement",
+        "tests/engine/sessions/test_rebuilt_values.py::"
+        "test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothing",
+    ),
+    "A statement cannot take the session down.": (
+        "tests/e2e/test_hostile_statements.py::test_statements_that_end_their_worker_are_recorded_and_names_come_back",
+        "tests/engine/environment/test_worker_memory.py::"
+        "test_a_statement_whose_processes_hold_too_much_memory_is_ended",
+        "tests/e2e/test_session.py::test_a_flood_of_output_is_bounded_and_counted",
+        "tests/engine/environment/test_worker_deaths.py::test_limits_are_in_force_and_nothing_is_inherited",
+    ),
+    "Cancelling works": (
+        "tests/e2e/test_cancel_races.py::test_cancel_of_a_loop_in_c_kills_the_worker_and_names_come_back",
+        "tests/e2e/test_cancel_races.py::test_cancel_of_a_statement_that_refuses_to_be_interrupted",
+        "tests/e2e/test_hostile_statements.py::test_cancelled_statements_take_the_processes_they_wait_for_with_them",
+    ),
+    "No process is left behind": (
+        "tests/e2e/test_session.py::test_no_process_is_left_however_the_agent_ends",
+        "tests/e2e/test_left_processes.py::test_what_a_killed_agent_leaves_ends_with_the_next_command",
+        "tests/e2e/test_left_processes.py::test_doctor_lists_what_a_killed_agent_left",
+    ),
+    "Keys are out of reach of statements.": (
+        "tests/e2e/test_process_secrets.py::test_no_statement_and_no_program_of_one_finds_the_key_in_a_process",
+        "tests/e2e/test_process_secrets.py::"
+        "test_where_sudo_is_allowed_an_ordinary_users_statement_reads_what_started_the_agent_but_not_the_agent",
+    ),
+    "Keys stay out of everything that leaves": (
+        "tests/e2e/test_secrets.py::test_nothing_of_a_secret_leaves_whatever_statements_do_with_it",
+        "tests/e2e/test_secrets.py::test_a_model_that_says_a_secret_shows_it_nowhere_and_its_statement_runs_as_it_is",
+        "tests/engine/cli/test_secrets.py::test_no_command_shows_a_secret",
+        "tests/engine/config/test_secrets.py::test_values_that_are_too_short_are_named_and_not_taken_out",
+    ),
+    "What a rebuild needs and may not be kept is named.": (
+        "tests/engine/sessions/test_secrets.py::"
+        "test_an_answer_with_a_secret_is_not_kept_and_stops_the_statement_that_needs_it",
+        "tests/engine/sessions/test_secrets.py::"
+        "test_a_statement_with_a_secret_in_it_does_not_run_again_as_something_else",
+    ),
+    "A question shows every line of what would run": (
+        "tests/acp_adapter/test_editors.py::test_what_each_editor_shows_is_as_recorded",
+        "tests/acp_adapter/test_editors.py::test_a_title_is_the_whole_or_counts_what_is_missing",
+        "tests/acp_adapter/sessions/test_permissions.py::"
+        "test_a_question_closed_without_an_answer_ends_the_turn_as_cancelled_and_nothing_is_asked_again",
+        "tests/acp_adapter/sessions/test_permissions.py::"
+        "test_a_statement_that_is_too_long_to_be_shown_is_not_asked_about_and_the_model_is_told",
+    ),
+    "A model's statement asks before it runs": (
+        "tests/acp_adapter/sessions/test_permissions.py::test_whatever_is_no_clear_approval_is_none",
+        "tests/acp_adapter/sessions/test_permissions.py::test_auto_mode_asks_nothing",
+    ),
+    "The editor's text wins over the disk.": (
+        "tests/e2e/test_mentions.py::test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came",
+        "tests/acp_adapter/sessions/test_mentions.py::test_lines_in_a_link_are_where_the_view_stands",
+        "tests/acp_adapter/sessions/test_mentions.py::"
+        "test_a_sentence_with_a_mention_is_its_title_and_a_load_shows_its_blocks",
+    ),
+    "Only regular files are opened": (
+        "tests/engine/test_confinement.py::test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside",
+        "tests/engine/test_confinement.py::test_what_is_no_regular_file_is_named_and_does_not_block",
+        "tests/engine/test_confinement.py::test_a_hard_link_is_where_it_is",
+    ),
+    "A session can move": (
+        "tests/acp_adapter/sessions/test_moves.py::"
+        "test_a_session_that_is_loaded_elsewhere_goes_on_there_and_keeps_its_variables",
+        "tests/e2e/test_moves.py::test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded",
+    ),
+    "A damaged store hides no session": (
+        "tests/engine/cli/test_damaged_stores.py::test_a_damaged_store_is_said_in_sentences_and_hides_no_other_session",
+        "tests/e2e/test_hostile_sessions.py::"
+        "test_a_hostile_file_is_refused_with_a_sentence_or_becomes_a_session_that_works",
+    ),
+    "A store that is full, read-only, locked or taken away is said at once.": (
+        "tests/e2e/test_stores_under_way.py::test_a_store_that_is_taken_away_is_noticed_by_the_next_prompt",
+        "tests/e2e/test_stores_under_way.py::test_a_store_that_somebody_keeps_locked_is_written_to_when_it_is_free",
+        "tests/e2e/test_stores_under_way.py::test_a_full_disk_lets_sessions_be_read_and_new_ones_live_in_memory",
+        "tests/e2e/test_stores_under_way.py::test_a_store_that_may_not_be_written_can_be_read_and_loaded",
+    ),
+    "A conversation may outgrow its budget.": (
+        "tests/e2e/test_condensation.py::test_a_run_that_outgrows_its_budget_is_condensed_and_ends_well",
+        "tests/engine/sessions/test_condensation.py::"
+        "test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_shortened",
+    ),
+    "Without a usable model everything else works": (
+        "tests/e2e/test_model_setup.py::test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback",
+        "tests/acp_adapter/sessions/test_setup.py::test_a_model_that_there_is_not_fails_prompts_and_nothing_else",
+    ),
+    "Your project's packages are importable": (
+        "tests/engine/environment/test_worker_environment.py::"
+        "test_a_projects_own_engine_package_is_what_statements_import",
+        "tests/engine/config/test_project.py::test_another_minor_version_is_not_used_and_said_in_one_sentence",
+    ),
+}
+
+
+def promised() -> list[str]:
+    """The rows of the table, by their first words in bold."""
+    table = README.partition("## What holds, and where it ends")[2].partition("\n## ")[0]
+    return re.findall(r"^\| \*\*(.+?)\*\*", table, re.MULTILINE)
+
+
+@cache
+def source(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_the_readme_promises_what_is_listed_here_and_nothing_else() -> None:
+    assert promised() == list(HELD_BY)
+
+
+@pytest.mark.parametrize("promise", HELD_BY)
+def test_the_tests_of_a_promise_are_there(promise: str) -> None:
+    for test in HELD_BY[promise]:
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in source(path)
