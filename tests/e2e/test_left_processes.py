@@ -143,29 +143,3 @@ def test_a_running_agent_and_what_it_started_are_left_alone_by_the_next_command(
         start_a_command(tmp_path / "other", 1)
         agent.prompt(session, "assert child.poll() is None")
         assert agent.updates("tool_call_update")[-1]["status"] == "completed"
-
-
-@pytest.mark.slow
-def test_doctor_lists_what_a_killed_agent_left(tmp_path: Path) -> None:
-    # Whatever command of ours starts next ends it, also one of a test that runs beside this one.
-    assert any(doctor_lists_what_is_left(tmp_path / str(attempt)) for attempt in range(10))
-
-
-def doctor_lists_what_is_left(folder: Path) -> bool:
-    project = folder / "project"
-    project.mkdir(parents=True)
-    agent = Agent(folder / "state")
-    session = agent.open(project)
-    agent.prompt(session, "import subprocess; child = subprocess.Popen(['sleep', '600'])")
-    (child,) = (pid for pid in started_in(project) if psutil.Process(pid).name() == "sleep")
-    kill(agent, "host and zygote")
-    agent.kill()
-    done = subprocess.run(
-        (BIN / "rewindow", "doctor"),
-        env={**os.environ, "REWINDOW_STATE_DIR": str(folder / "other")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert_nothing_left(project)
-    return f"still run, and are ended now: {child} (sleep)" in done.stdout

@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 
+from engine.cli.checks import worker
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
 from engine.store.inspection import faults
 from engine.terminal.printing import size
@@ -45,6 +46,16 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert found["sandbox"][0][0] == "note"
     assert "loaded in" in found["tokens"][0][1]
     assert "ran a statement" in found["worker"][0][1]
+
+
+def test_what_a_killed_agent_left_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Not through a killed agent, because any command of any neighbour may be the one that ends what it left.
+    monkeypatch.setattr(worker, "left_behind", list)
+    assert [finding.grade for finding in worker.left()] == ["ok"]
+    monkeypatch.setattr(worker, "left_behind", lambda: [os.getpid()])
+    (finding,) = worker.left()
+    assert finding.grade == "note"
+    assert f"still run, and are ended now: {os.getpid()} (" in finding.text
 
 
 def test_what_is_amiss_is_named_with_what_to_do(home: Home) -> None:
