@@ -97,15 +97,15 @@ class Writer:
             _log.error("the end of session %s was not kept: another process kept the store locked", session_id)
 
     def _batch(self) -> list[Change | Barrier]:
-        if self._waiting:
-            with contextlib.suppress(Empty):
-                return [self._queue.get(timeout=_RETRY_SECONDS)]
-            return []
+        seconds = _RETRY_SECONDS if self._waiting else _IDLE_SECONDS if self._uncheckpointed else None
+        batch: list[Change | Barrier] = []
         try:
-            batch = [self._queue.get(timeout=_IDLE_SECONDS if self._uncheckpointed else None)]
+            batch.append(self._queue.get(timeout=seconds))
         except Empty:
+            if self._waiting:
+                return batch
             self._checkpoint()
-            batch = [self._queue.get()]
+            batch.append(self._queue.get())
         with contextlib.suppress(Empty):
             while True:
                 batch.append(self._queue.get_nowait())

@@ -16,6 +16,7 @@ from engine.errors import SessionNotFoundError, SessionReadOnlyError, StoreBusyE
 from engine.ids import SessionId
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import (
+    PATIENCE,
     PRELUDE,
     A,
     B,
@@ -226,6 +227,24 @@ def test_a_commit_to_a_file_that_nobody_finds_any_more_is_none(tmp_path: Path, g
         with pytest.raises(StoreGoneError):
             store.rows()
         assert path.exists() == (gone == "replaced")  # nothing has made a new one
+    store.close()
+
+
+def test_whoever_waits_behind_many_changes_waits_for_one_attempt(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock(), busy_seconds=1.0)
+    a, _ = begun(store, A, events=1), begun(store, B, events=1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.submit(A, message(1))
+        a.wait_for_error()
+        for seq in range(2, 400):
+            store.submit(A, message(seq))
+        done = threading.Thread(target=store.release, args=(B,))
+        done.start()
+        done.join(PATIENCE)
+        assert not done.is_alive()
+    a.wait_until(399)
     store.close()
 
 
