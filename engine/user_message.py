@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .cutting import cut_end, more
+from .cutting import cut_end, cut_line, more
 from .events.conversation import Attachment, UserMessage
 from .links import Lines, target_of
 from .text import printable
@@ -31,6 +31,7 @@ LONG_TEXT_URI: Final = "rewindow:prompt"
 SYSTEM_URI: Final = "import:system-prompt"
 """What marks an attachment as the system prompt of another program: it is kept, and no model reads it."""
 _LONG_TEXT_NAME: Final = "prompt.txt"
+_LONGEST_URI: Final = 200
 _TICKS: Final = re.compile(r"`{3,}")
 _OPENERS: Final = frozenset("([{<\"'`")
 
@@ -91,7 +92,8 @@ def unopened(attachment: Attachment) -> str | None:
     if attachment.text is not None:
         return None
     target = target_of(attachment.uri)
-    return None if target.path is not None else f"{printable(attachment.uri)} was not opened: {target.reason}."
+    shown = cut_line(printable(attachment.uri), _LONGEST_URI)
+    return None if target.path is not None else f"{shown} was not opened: {target.reason}."
 
 
 def is_long_text(attachment: Attachment) -> bool:

@@ -11,27 +11,47 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from ..events.conversation import Attachment
 from ..links import Lines, target_of
 from ..toolbox import INJECTED
+from ..user_message import unopened
+
+MOST_OPENED: Final = 200
+"""Views that one prompt opens; each is a statement that runs before the turn begins."""
+MOST_SAID: Final = 20
+"""Links of which it is said why they are not opened."""
 
 
 def openings(attachments: Sequence[Attachment], cwd: str, bound: Collection[str] = ()) -> list[str]:
     """A statement for every attachment that can be looked at: a local file, or text that came with the prompt.
 
-    What was attached more than once is opened once. Relative paths start from `cwd`. Names in `bound` are somebody's
-    already and are not taken from them.
+    What was attached more than once is opened once, and no more than `MOST_OPENED` are. Relative paths start from
+    `cwd`. Names in `bound` are somebody's already and are not taken from them.
     """
     statements: list[str] = []
     taken = set(bound)
-    for attachment in _once_each(attachments):
-        source = _source(attachment, cwd)
-        if source is not None:
-            name = _variable(attachment.name or attachment.uri, taken)
-            taken.add(name)
-            statements.append(f"{name} = view({source})")
+    for attachment in _openable(attachments)[:MOST_OPENED]:
+        name = _variable(attachment.name or attachment.uri, taken)
+        taken.add(name)
+        statements.append(f"{name} = view({_source(attachment, cwd)})")
     return statements
+
+
+def not_opened(attachments: Sequence[Attachment]) -> list[str]:
+    """One sentence for each attachment that is not opened, of the first few, and one for those that are too many."""
+    sentences = [sentence for sentence in map(unopened, dict.fromkeys(attachments)) if sentence is not None]
+    if len(sentences) > MOST_SAID:
+        sentences[MOST_SAID:] = [f"{len(sentences) - MOST_SAID:,} more links were not opened."]
+    excess = len(_openable(attachments)) - MOST_OPENED
+    if excess > 0:
+        sentences.append(f"{excess:,} more attachments were not opened; `view(path)` opens one.")
+    return sentences
+
+
+def _openable(attachments: Sequence[Attachment]) -> list[Attachment]:
+    return [attachment for attachment in _once_each(attachments) if unopened(attachment) is None]
 
 
 def _once_each(attachments: Sequence[Attachment]) -> list[Attachment]:
@@ -45,12 +65,12 @@ def _once_each(attachments: Sequence[Attachment]) -> list[Attachment]:
     return list(reversed(kept.values()))
 
 
-def _source(attachment: Attachment, cwd: str) -> str | None:
-    """The arguments of `view`; None for what cannot be looked at."""
+def _source(attachment: Attachment, cwd: str) -> str:
+    """The arguments of `view`, for one that can be looked at."""
     target = target_of(attachment.uri)
     text = attachment.text
     if target.path is None:
-        return None if text is None else f"text={text!r}, title={attachment.name!r}"
+        return f"text={text!r}, title={attachment.name!r}"
     arguments = [repr(posixpath.normpath(posixpath.join(cwd, target.path)))]
     lines = target.lines
     if lines is not None:

@@ -22,14 +22,13 @@ from ..ports import Model, Permissions
 from ..projection.feed import Feed
 from ..tools import Workspace
 from ..turn import Stop
-from ..user_message import unopened
 from .agent_loop import AgentLoop
 from .cancellation import Cancellation, WorkCancelledError
 from .commands import CommandContext, command_in
 from .condenser import Condenser
 from .effects import EffectDesk
 from .live_environment import LiveEnvironment
-from .openings import openings
+from .openings import not_opened, openings
 from .parts import SessionParts
 from .projector import Projection, Projector
 from .signals import TextStreamed
@@ -144,7 +143,7 @@ class Turns:
 
     def _openings_of(self, attachments: Sequence[Attachment]) -> Sequence[str]:
         """The statements that open what was attached; says of the others why they are not opened."""
-        self._tell([sentence for sentence in map(unopened, attachments) if sentence is not None])
+        self._tell(not_opened(attachments))
         # Names of variables are made of these names, and are no texts.
         named = [replace(each, name=self._parts.redactor.redact(each.name or each.uri)) for each in attachments]
         return openings(named, self._parts.cwd, self._parts.timeline.names)

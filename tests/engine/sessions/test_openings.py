@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events.conversation import Attachment
-from engine.sessions.openings import openings
+from engine.sessions.openings import MOST_OPENED, not_opened, openings
 
 
 def link(uri: str, name: str) -> Attachment:
@@ -77,3 +77,18 @@ def test_whatever_it_is_called_the_statement_is_one_assignment(pairs: list[tuple
     statements = [statement for source in sources for statement in ast.parse(source).body]
     names = [target.id for statement in statements if isinstance(statement, ast.Assign) for target in statement.targets]
     assert len(set(names)) == len(pairs)
+
+
+def test_a_prompt_opens_no_more_than_so_many_and_says_how_many_it_left() -> None:
+    many = [link(f"file:///w/{number}/x.py", "x.py") for number in range(20_000)]
+    web = link("https://example.org/x", "x")
+    assert len(openings([web, *many], "/w")) == MOST_OPENED
+    assert not_opened([web, *many, web]) == [
+        "https://example.org/x was not opened: web pages are not fetched; paste what matters, or save it as a file.",
+        "19,800 more attachments were not opened; `view(path)` opens one.",
+    ]
+    assert not_opened(many[:MOST_OPENED]) == []
+    webs = [link(f"https://example.org/{number}/{'x' * 10_000}", "x") for number in range(1_000)]
+    said = not_opened(webs)
+    assert (len(said), said[-1]) == (21, "980 more links were not opened.")
+    assert sum(map(len, said)) < 8_000
