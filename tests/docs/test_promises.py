@@ -51,7 +51,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
     "No process is left behind": (
         "tests/e2e/test_session.py::test_no_process_is_left_however_the_agent_ends",
         "tests/e2e/test_left_processes.py::test_what_a_killed_agent_leaves_ends_with_the_next_command",
-        "tests/e2e/test_left_processes.py::test_doctor_lists_what_a_killed_agent_left",
+        "tests/engine/cli/test_doctor.py::test_what_a_killed_agent_left_is_listed",
     ),
     "Keys are out of reach of statements.": (
         "tests/e2e/test_process_secrets.py::test_no_statement_and_no_program_of_one_finds_the_key_in_a_process",
