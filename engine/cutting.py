@@ -43,7 +43,7 @@ def more(count: int, noun: str = "", where: str = "") -> str:
     Args:
         noun: what is counted, in the singular.
     """
-    return " ".join(part for part in (DOTS, str(count), "more", _counted(count, noun), where) if part)
+    return " ".join(part for part in (DOTS, str(count), "more", plural(count, noun), where) if part)
 
 
 def between(count: int, reason: str = "") -> str:
@@ -53,8 +53,9 @@ def between(count: int, reason: str = "") -> str:
 
 def left_out(count: int, noun: str = "character") -> str:
     """The words for what is missing: `90 characters left out`."""
-    return f"{count} {_counted(count, noun)} left out"
+    return f"{count} {plural(count, noun)} left out"
 
 
-def _counted(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """The noun as so many have it; empty where it is."""
     return noun if count == 1 or not noun else f"{noun}s"

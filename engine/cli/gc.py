@@ -9,6 +9,7 @@ from typing import Final
 
 import typer
 
+from ..cutting import plural
 from ..store import DATABASE
 from ..store.locks import owners
 from ..terminal.opened import settings, store
@@ -38,11 +39,13 @@ def gc(
             old = [row for row in opened.rows() if row.updated_at < limit and row.session_id not in in_use]
             for row in old:
                 typer.echo(f"would delete {row.session_id}")
-            typer.echo(f"{len(old):,} sessions, {size(sum(row.size for row in old))}; nothing was deleted")
+            typer.echo(
+                f"{len(old):,} {plural(len(old), 'session')}, {size(sum(row.size for row in old))}; nothing was deleted"
+            )
             return
         done = opened.collect(limit)
     for session_id in done.deleted:
         typer.echo(f"deleted {session_id}")
     for session_id in done.in_use:
         typer.echo(f"left {session_id}, which is in use")
-    typer.echo(f"{len(done.deleted):,} sessions deleted, {size(done.freed)} given back")
+    typer.echo(f"{len(done.deleted):,} {plural(len(done.deleted), 'session')} deleted, {size(done.freed)} given back")

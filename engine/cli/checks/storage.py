@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from ...cutting import plural
 from ...store import DATABASE
 from ...store.inspection import faults, open_to_others
 from ...store.locks import owners
@@ -49,7 +50,12 @@ def sessions() -> Iterable[Finding]:
         rows = opened.rows()
     taken = sum(path.stat().st_size for path in settings().state_dir.rglob("*") if path.is_file())
     found = [Finding("failed", row.complaint) for row in rows if row.complaint]
-    return [*found, Finding("ok", f"{len(rows):,} sessions, {size(taken)} in {shown(str(settings().state_dir))}")]
+    return [
+        *found,
+        Finding(
+            "ok", f"{len(rows):,} {plural(len(rows), 'session')}, {size(taken)} in {shown(str(settings().state_dir))}"
+        ),
+    ]
 
 
 def integrity() -> Iterable[Finding]:

@@ -282,6 +282,7 @@ def test_gc_deletes_what_is_old_and_first_says_what(home: Home) -> None:
     assert (done.returncode, done.stdout.splitlines()[:2]) == (0, ["deleted ses_a", "deleted other"])
     assert done.stdout.splitlines()[2].startswith("2 sessions deleted, ")
     assert ids(home) == {B}
+    assert "  1 session, " in home.run("doctor").stdout
 
 
 @pytest.mark.parametrize("age", ["", "3", "d", "0d", "-1d", "1.5d", "3x", "1D", "9999999d", "\u0661d"])
