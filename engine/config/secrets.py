@@ -75,9 +75,11 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
         if any(own):
             found[name] = own
     return Secrets(
-        values=tuple(dict.fromkeys(value for own in found.values() for value in own if len(value) >= SHORTEST)),
+        values=tuple(dict.fromkeys(value for own in found.values() for value in own if len(value.strip()) >= SHORTEST)),
         names=tuple(sorted(found)),
-        short=tuple(sorted(name for name, own in found.items() if any(0 < len(value) < SHORTEST for value in own))),
+        short=tuple(
+            sorted(name for name, own in found.items() if any(0 < len(value.strip()) < SHORTEST for value in own))
+        ),
     )
 
 

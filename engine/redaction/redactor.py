@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -45,8 +46,8 @@ class Redactor:
     """Replaces known secret values, in every form, by `***`. False where there is none."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        """`values` of fewer than SHORTEST characters are left out."""
-        forms = {form for value in values if len(value) >= SHORTEST for form in forms_of(value, SHORTEST)}
+        """`values` of fewer than SHORTEST characters are left out, not counting the space around them."""
+        forms = {form for value in values if len(value.strip()) >= SHORTEST for form in forms_of(value, SHORTEST)}
         # One that holds another is found where the other is not there only if the other is not looked for.
         self._forms = sorted((form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
         self._needles = _without_longer(self._forms)
@@ -164,12 +165,18 @@ class Redactor:
         if length:
             yield start, start + length
 
+    @cached_property
+    def _shortest_pieces(self) -> frozenset[str]:
+        # A set, because a text may have thousands of dots in it; made when the first such text comes.
+        inside = self._inside
+        return frozenset(inside[at : at + SHORTEST] for at in range(len(inside) - SHORTEST + 1))
+
     def _longest_piece(self, room: int, piece: Callable[[int], str]) -> int:
         """The greatest length, SHORTEST at least, of a piece that is inside a form; 0 where there is none.
 
         Whatever is inside a piece that is inside a form is so too, therefore the lengths can be bisected.
         """
-        if room < SHORTEST or piece(SHORTEST) not in self._inside:
+        if room < SHORTEST or piece(SHORTEST) not in self._shortest_pieces:
             return 0
         lengths = range(SHORTEST, min(room, self._longest) + 1)
         return lengths[bisect_right(lengths, False, key=lambda length: piece(length) not in self._inside) - 1]

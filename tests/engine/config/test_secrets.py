@@ -55,10 +55,11 @@ def test_of_a_url_the_password_alone_is_secret_also_as_it_reads_without_escapes(
 
 
 def test_values_that_are_too_short_are_named_and_not_taken_out() -> None:
-    found = find_secrets({"A_TOKEN": "1234567", "B_TOKEN": "12345678", "C_URL": "ftp://me:word@host"})
+    values = {"A_TOKEN": "1234567\n", "B_TOKEN": "12345678", "C_URL": "ftp://me:word@host", "D_TOKEN": " " * 8}
+    found = find_secrets(values)
     assert found.values == ("12345678",)
     assert found.short == ("A_TOKEN", "C_URL")
-    assert found.names == ("A_TOKEN", "B_TOKEN", "C_URL")
+    assert found.names == ("A_TOKEN", "B_TOKEN", "C_URL", "D_TOKEN")
 
 
 def test_further_names_come_from_the_configuration() -> None:

@@ -157,7 +157,11 @@ def test_a_text_in_pieces_is_redacted_like_the_whole(secrets: set[str], pieces: 
     assert not [secret for secret in secrets if secret in shown]
 
 
-@given(st.text("aä'\"\\\n\t…", min_size=8, max_size=20), st.text("xy'\"\\\n", max_size=9), st.text("xy'\"", max_size=9))
+@given(
+    st.text("aä'\"\\\n\t…", min_size=8, max_size=20).filter(lambda text: len(text.strip()) >= SHORTEST),
+    st.text("xy'\"\\\n", max_size=9),
+    st.text("xy'\"", max_size=9),
+)
 def test_any_value_is_found_in_any_spelling(secret: str, before: str, after: str) -> None:
     redactor = Redactor([secret])
     text = before + secret + after
@@ -167,3 +171,21 @@ def test_any_value_is_found_in_any_spelling(secret: str, before: str, after: str
 
 def test_html_is_no_form() -> None:
     assert Redactor([SECRETS["quotes"]]).redact(html.escape(SECRETS["quotes"])) == html.escape(SECRETS["quotes"])
+
+
+def test_a_value_that_is_no_unicode_is_found_as_the_text_that_it_becomes_and_as_its_bytes() -> None:
+    data = b"p\xe4ssword-in-latin"
+    redactor = Redactor([data.decode("utf-8", "surrogateescape")])
+    assert redactor.redact(data.decode("utf-8", "replace")) == "***"
+    assert redactor.redact(repr(data)) == "b'***'"
+    assert redactor.redact(base64.b64encode(data).decode()).startswith("***")
+
+
+def test_space_is_no_secret() -> None:
+    assert not Redactor([" " * 12])
+    assert not Redactor(["  short  \n"])
+
+
+def test_a_text_full_of_dots_costs_what_its_length_does() -> None:
+    redactor = Redactor([SECRETS["long"]])
+    assert redactor.redact("a piece ... of it\n" * 20_000).count("...") == 20_000
