@@ -58,8 +58,8 @@ AT_ONCE = {
 LATER = {
     "thread": "import os, threading, time\ndef act(path):\n    time.sleep(0.3); os.mkdir(path)\n"
     "thread = threading.Thread(target=act, args=(PATH,)); thread.start()",
-    "thread_of_a_thread": "def begin():\n    global inner\n    time.sleep(0.1)\n"
-    "    inner = threading.Thread(target=act, args=(PATH,)); inner.start()\n"
+    "thread_of_a_thread": "inner = []\ndef begin():\n    time.sleep(0.1)\n"
+    "    inner.append(threading.Thread(target=act, args=(PATH,))); inner[0].start()\n"
     "outer = threading.Thread(target=begin); outer.start()",
     "timer": "timer = threading.Timer(0.3, os.mkdir, (PATH,)); timer.start()",
     "executor": "from concurrent.futures import ThreadPoolExecutor\nexecutor = ThreadPoolExecutor(1)\n"
@@ -79,7 +79,7 @@ LATER = {
 
 COURSE = (
     "busy.result(10); future.exception(10); result.wait(10); called.wait(10)\n"
-    "[t.join(10) for t in (thread, outer, timer, scheduling)]; 'inner' in globals() and inner.join(10)\n"
+    "[t.join(10) for t in (thread, outer, timer, scheduling)]; [t.join(10) for t in inner]\n"
     "[t.is_alive() for t in (thread, outer, timer, scheduling)], "
     "[signal.getitimer(signal.ITIMER_REAL)]"
 )
