@@ -11,7 +11,9 @@ What adapters and embedding programs begin with. Owns what is shared by all sess
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
@@ -163,8 +165,7 @@ class Host:
 
         for step in loading_steps(model):
             await self.sessions.idle()
-            # Abandoned where the host is closed meanwhile, because nobody should wait for what nobody needs any more.
-            await anyio.to_thread.run_sync(step, abandon_on_cancel=True)
+            await _on_daemon_thread(step)
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -200,3 +201,16 @@ class Host:
         from .models import make_model  # of the prompt stage
 
         return make_model(self._settings.model)
+
+
+async def _on_daemon_thread(step: Callable[[], None]) -> None:
+    """Performs the step on a thread that keeps no process alive: at its end nobody waits for what nobody needs."""
+    loop, done = asyncio.get_running_loop(), anyio.Event()
+
+    def perform() -> None:
+        step()
+        with suppress(RuntimeError):  # because the loop may be closed by now
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=perform, name="rewindow-loading", daemon=True).start()
+    await done.wait()
