@@ -244,6 +244,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """One execution to run. `label` is what tracebacks call the source; `round_id` is what nodes note as touched.
 
     With `plan` whatever would change something outside raises PermissionError; bookkeeping, not a boundary.
+    `after_reading`: of one that runs again, a model had read the handles since the execution before it.
     """
 
     execution_id: ExecutionId
@@ -252,6 +253,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     round_id: int = 0
     time_limit: float | None = None
     plan: bool = False
+    after_reading: bool = False
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):

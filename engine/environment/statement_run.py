@@ -114,6 +114,7 @@ class StatementRun:
             round_id=self._request.round_id,
             recorded=recorded,
             plan=self._request.plan,
+            after_reading=self._request.after_reading,
         )
 
     async def _wait_until_idle(self) -> None:

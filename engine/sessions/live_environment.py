@@ -7,7 +7,7 @@ the session's commands.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -74,7 +74,7 @@ class LiveEnvironment:
             completed = self._timeline.completed
             again = [cell for cell in completed if not cell.statement.withheld]
             if completed:
-                restored = await environment.restore([self._past(cell) for cell in again], self._comparison(again))
+                restored = await environment.restore(list(self._past(again)), self._comparison(again))
                 others = [*self._withheld(), *self._left_out()]
                 rest = [more(len(others) - _KEPT_SENTENCES, "sentence")] if len(others) > _KEPT_SENTENCES else []
                 divergences = (*restored.divergences, *others[:_KEPT_SENTENCES], *rest)
@@ -148,18 +148,19 @@ class LiveEnvironment:
             if cell.finished is not None and cell.finished.status in ("cancelled", "timeout") and cell.finished.diff
         ]
 
-    def _past(self, cell: Cell) -> PastExecution:
-        assert cell.finished is not None
-        return PastExecution(
-            request=RunRequest(
+    def _past(self, cells: Sequence[Cell]) -> Iterator[PastExecution]:
+        calls = 0
+        for cell in cells:
+            assert cell.finished is not None
+            request = RunRequest(
                 execution_id=cell.finished.execution_id,
                 label=cell.statement.label,
                 source=cell.statement.source,
                 time_limit=self._spec.limits.statement_seconds,
-            ),
-            status=cell.finished.status,
-            answers=tuple(self._answers(cell)),
-        )
+                after_reading=cell.calls > calls,
+            )
+            calls = cell.calls
+            yield PastExecution(request=request, status=cell.finished.status, answers=tuple(self._answers(cell)))
 
 
 def _recorded(outcome: RunOutcome, before: ExecutionFinished) -> ExecutionFinished:

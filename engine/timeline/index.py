@@ -19,7 +19,7 @@ from ..ids import ExecutionId, StatementId
 class Cell(Struct):
     """A statement with its latest execution: started, perhaps finished, and what the host answered it.
 
-    `omitted` says that the user left it out of the namespace.
+    `omitted` says that the user left it out of the namespace. `calls` are the model calls before its execution.
     """
 
     statement: StatementRecorded
@@ -27,6 +27,7 @@ class Cell(Struct):
     finished: ExecutionFinished | None = None
     answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
     omitted: bool = False
+    calls: int = 0
 
 
 class Timeline:
@@ -47,6 +48,7 @@ class Timeline:
                 cell = self._cells.get(event.statement_id)
                 if cell is not None:
                     cell.started, cell.finished, cell.answers = event, None, []
+                    cell.calls = self._rounds
                     self._by_execution[event.execution_id] = cell
                     self._last_execution = event.execution_id
             case ExecutionFinished():

@@ -167,15 +167,18 @@ class Board:
         return self._documents.at(absolute, title, outside=outside)
 
     def ls(self) -> Listing:
-        """The handles there are. Names are those of the namespace that the last `tail` was given."""
+        """The handles there are, by the names that they have in the namespace of this execution."""
         return Listing(self._rows(self._namespace))
 
     # --- one execution -----------------------------------------------------------------------------------------------
 
-    def begin(self, round_id: int) -> None:
-        """An execution starts, in Round `round_id`."""
+    def begin(self, round_id: int, namespace: Mapping[str, object], *, after_reading: bool = False) -> None:
+        """An execution starts in `namespace`, in Round `round_id`; `after_reading` all handles count as read."""
+        self._namespace = namespace
         self._shown.clear()
         self._events.clear()
+        if after_reading:
+            self._mark_read()
 
     def finish(self) -> BoardReport:
         """The execution ended, however it did. A second call reports nothing."""
@@ -211,9 +214,12 @@ class Board:
         self._namespace = namespace
         rows = self._rows(namespace)
         text, tokens = assemble(rows, self._feed.drain(), budget, self._count)
+        self._mark_read()
+        return text, tokens, rows
+
+    def _mark_read(self) -> None:
         for node in self._alive():
             node.mark_projected()
-        return text, tokens, rows
 
     def _alive(self) -> list[ViewHandle]:
         """All nodes, in the order of their creation."""

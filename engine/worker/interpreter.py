@@ -100,7 +100,7 @@ class Interpreter:
     def _run(self, request: Run) -> Ran:
         self._interrupts.install()
         self._effects.open(request.recorded)
-        self._board.begin(request.round_id)
+        self._board.begin(request.round_id, self._namespace, after_reading=request.after_reading)
         self._arm(request)
         try:
             result = self._executor.run(request.source, request.label)

@@ -77,7 +77,8 @@ class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Execute a statement. `recorded` answers its effects in a replay, during which nothing outside is touched.
 
-    With `plan` nothing outside is changed either, and what would is refused with PermissionError.
+    With `plan` nothing outside is changed either, and what would is refused with PermissionError. `after_reading`: the
+    handles count as read since the execution before, which in a replay nobody does.
     """
 
     execution_id: str
@@ -86,6 +87,7 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     round_id: int
     recorded: tuple[Answer, ...] | None = None
     plan: bool = False
+    after_reading: bool = False
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):

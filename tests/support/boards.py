@@ -34,7 +34,7 @@ class Desk:
 
     def run(self, source: str) -> BoardReport:
         """One statement; what it raises comes through, after `finish`."""
-        self.board.begin(self.round)
+        self.board.begin(self.round, self.namespace)
         try:
             exec(source, self.namespace)
         finally:

@@ -202,6 +202,19 @@ async def test_nothing_is_said_of_ordinary_statements(tmp_path: Path) -> None:
     assert restored.divergences == ()
 
 
+@pytest.mark.parametrize("in_turns", [True, False], ids=["in turns", "as cells"])
+async def test_nothing_is_said_of_handles_that_are_listed_and_used(tmp_path: Path, in_turns: bool) -> None:
+    (tmp_path / "a.py").write_text("".join(f"line {number}\n" for number in range(200)))
+    statements = ["a = view('a.py', tokens=60); ls()", "ls()", "a.SetPos('90'); b = view('a.py'); ls()", "ls()", "b"]
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for statement in statements:
+            await (session.accept(statement).end() if in_turns else session.cell(statement))
+        restored = await rebuilt(session)
+    assert restored.executions == len(statements)
+    assert restored.divergences == ()
+
+
 async def test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothing(tmp_path: Path) -> None:
     model = AnsweringModel(runs("import random", "r = random.random()"))
     async with sessions_of(tmp_path, model=model) as sessions:

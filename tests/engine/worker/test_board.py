@@ -48,7 +48,7 @@ def test_displays_stand_in_the_order_of_making_and_showing(desk: Desk) -> None:
 
 
 def test_what_a_failing_statement_made_is_reported_too(desk: Desk) -> None:
-    desk.board.begin(1)
+    desk.board.begin(1, desk.namespace)
     with pytest.raises(ZeroDivisionError):
         exec("a = view(text='a').SetTokens(9); 1 / 0", desk.namespace)
     report = desk.board.finish()
@@ -56,9 +56,9 @@ def test_what_a_failing_statement_made_is_reported_too(desk: Desk) -> None:
 
 
 def test_what_the_last_execution_did_is_not_reported_with_the_next(desk: Desk) -> None:
-    desk.board.begin(1)
+    desk.board.begin(1, desk.namespace)
     exec("a = view(text='a').SetTokens(9)", desk.namespace)
-    desk.board.begin(2)
+    desk.board.begin(2, desk.namespace)
     assert desk.board.finish().displays == desk.board.finish().events == ()
 
 
@@ -152,7 +152,6 @@ def test_a_namespace_full_of_odd_keys_and_objects_does_no_harm(desk: Desk) -> No
 def test_the_listing_is_a_few_lines_with_names(desk: Desk) -> None:
     assert repr(desk.board.ls()) == "no handles; view(path) makes one"
     desk.run("many = [view(text='x') for _ in range(30)]; one = many[0]")
-    desk.tail()
     lines = repr(desk.board.ls()).splitlines()
     assert lines[0].startswith("one: view text, paused, lod 0, 3/2000")
     assert len(lines) == 21
