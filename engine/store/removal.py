@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from ..ids import SessionId
-from ..ports import SessionRow
+from ..ports import Collected, SessionRow
 from .database import Database, retry_while_busy
 from .rows import TIME_OF_USE
 
@@ -29,6 +30,35 @@ _NAMED: Final = "SELECT CAST(digest AS BLOB) FROM refs WHERE session = ?"
 _DELETE_SESSION: Final = "DELETE FROM sessions WHERE session = ?1"
 _OLD_ENOUGH: Final = f"(?2 IS NULL OR {TIME_OF_USE} < ?2)"
 _DELETE_UNNAMED: Final = "DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM refs WHERE refs.digest = blobs.digest)"
+
+
+def collect(
+    database: Database,
+    old: Sequence[SessionRow],
+    older_than: float,
+    locked_free: Callable[[Collection[SessionId]], AbstractContextManager[Collection[SessionId]]],
+    alone: Callable[[], bool],
+) -> Collected:
+    """Deletes the sessions of `old` that nobody has, and what nothing names any more, and gives the space back.
+
+    Args:
+        older_than: one that was updated at this time (seconds since the epoch) or later meanwhile stays.
+        locked_free: holds the locks of those sessions that nobody has, meanwhile, and says which.
+        alone: whether no session is in use.
+    """
+    deleted, in_use = list[SessionId](), list[SessionId]()
+    with database.reading() as connection:
+        before = _pages(connection)
+    for batch in batches(old):
+        with locked_free(batch) as locked, database.writing() as connection:
+            deleted += [each for each in locked if delete_session(connection, each, older_than)]
+        in_use += [each for each in batch if each not in locked]
+    with database.writing() as connection:
+        _delete_unnamed(connection)
+    _give_back(database, alone())
+    with database.reading() as connection:
+        after = _pages(connection)
+    return Collected(deleted=tuple(deleted), in_use=tuple(in_use), freed=max(before - after, 0))
 
 
 def batches(rows: Iterable[SessionRow]) -> Iterator[list[SessionId]]:
@@ -62,7 +92,7 @@ def delete_session(connection: sqlite3.Connection, session_id: SessionId, older_
     return True
 
 
-def delete_unnamed(connection: sqlite3.Connection) -> None:
+def _delete_unnamed(connection: sqlite3.Connection) -> None:
     """Inside a transaction: contents that no session names, as the first version of the schema left them.
 
     No commit relies on them: one that names content brings it along.
@@ -70,12 +100,12 @@ def delete_unnamed(connection: sqlite3.Connection) -> None:
     connection.execute(_DELETE_UNNAMED)
 
 
-def pages(connection: sqlite3.Connection) -> int:
+def _pages(connection: sqlite3.Connection) -> int:
     """Bytes of the database without its WAL."""
     return _number(connection, "page_count") * _number(connection, "page_size")
 
 
-def give_back(database: Database, alone: bool) -> None:
+def _give_back(database: Database, alone: bool) -> None:
     """Cuts free pages off the database; `alone` says that no session is in use.
 
     Raises StoreError; what was given back by then stays given back.

@@ -1,8 +1,8 @@
-"""`ports.Store` on one SQLite file: which sessions this process writes to, and all reading.
+"""`ports.Store` on one SQLite file: which sessions this process writes to, and what of them is not stored yet.
 
-Writing is the writer thread's; this module only checks, encodes and queues. Nothing of SQLite is imported, and no file
-touched, before the first call that needs it. Must not know what events mean. Over 300 lines, because the port has
-fifteen methods and their documentation stands with them.
+Writing is the writer thread's, reading is `stored`; this module only checks, encodes and queues. Nothing of SQLite is
+imported, and no file touched, before the first call that needs it. Must not know what events mean. A little over 300
+lines, because the port has seventeen methods and their documentation stands with them.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ import threading
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
-from ..events import UNSTAMPED, Event
-from ..ids import BlobDigest, Seq, SessionId
+from ..events import Event
+from ..ids import BlobDigest, SessionId
 from ..ports import Clock, Collected, CommitListener, Place, SessionRow
-from ..text import valid_text
-from .blobs import digest_of, names_in, unpack
-from .listing import page, page_query
+from .blobs import digest_of, names_in
+from .listing import page
 from .queued import Append, Content, Create, Listen, Move, Retitle
-from .rows import SELECT_DIRECTORIES, SELECT_ROWS, decoded, path_of, row_of
 from .schema import MIGRATIONS, Migration
+from .stored import Stored
 from .writable import WritableSession, bounded_row, check_directories, check_title, stamped_row
 
 if TYPE_CHECKING:  # for start-up, as in `_open`
@@ -34,15 +33,11 @@ if TYPE_CHECKING:  # for start-up, as in `_open`
     from .locks import SessionLocks
     from .writer import Writer
 
-_SELECT_EVENTS: Final = "SELECT CAST(json AS BLOB) FROM events WHERE session = ? AND seq >= ? ORDER BY seq LIMIT ?"
-_SELECT_LAST: Final = "SELECT max(seq) FROM events WHERE session = ?"
-_SELECT_NAMED: Final = "SELECT CAST(digest AS BLOB) FROM refs WHERE session = ?"
-_SELECT_BLOB: Final = "SELECT CAST(data AS BLOB) FROM blobs WHERE digest = ?"
-
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
     database: Database
+    stored: Stored
     writer: Writer
     locks: SessionLocks
 
@@ -76,7 +71,7 @@ class SqliteStore:
         unstored = stamped_row(row, self._clock)
         with self._mutex:
             parts = self._parts()
-            if row.session_id in self._acquired or self._stored(row.session_id) is not None:
+            if row.session_id in self._acquired or self._parts().stored.row(row.session_id) is not None:
                 raise _taken(row.session_id)
             with self._locked(parts, row.session_id) as found:
                 if found is not None:
@@ -97,12 +92,12 @@ class SqliteStore:
                 session.attach(committed)
                 parts.writer.put(Listen(session))
                 return
-            if self._stored(session_id) is None:
+            if self._parts().stored.row(session_id) is None:
                 raise SessionNotFoundError(session_id)
             with self._locked(parts, session_id) as row:
                 if row is None:
                     raise SessionNotFoundError(session_id)
-                last = self._last(row)
+                last = parts.stored.last(row)
             self._acquired[session_id] = WritableSession(session_id, last + 1, last, last, committed)
 
     def release(self, session_id: SessionId) -> None:
@@ -163,18 +158,16 @@ class SqliteStore:
         session = self._acquired.get(session_id)
         if session is not None and session.failure is None and session.committed < session.next_seq - 1:
             parts.writer.drain()
-        with parts.database.reading() as connection:
-            values = (session_id, since, -1 if limit is None else limit)
-            found: list[tuple[bytes]] = connection.execute(_SELECT_EVENTS, values).fetchall()
+        found = parts.stored.events(session_id, since, limit)
         if not found:
             self.row(session_id)
-        return decoded(session_id, since, found)
+        return found
 
     def row(self, session_id: SessionId) -> SessionRow:
         """As in the port: what is committed, or what `create` was given. Raises SessionNotFoundError."""
         session = self._acquired.get(session_id)
         unstored = session.unstored if session is not None else None
-        row = self._stored(session_id) or unstored
+        row = self._parts().stored.row(session_id) or unstored
         if row is None:
             raise SessionNotFoundError(session_id)
         return row
@@ -189,22 +182,16 @@ class SqliteStore:
     ) -> Sequence[SessionRow]:
         # Unstored ones first, because one that is stored meanwhile must not be missing from both.
         rows = {row.session_id: row for row in self._unstored()}
-        query, values = page_query(cwds, titled, after, limit)
-        with self._parts().database.reading() as connection:
-            found = connection.execute(query, values).fetchall()
-        rows.update((row.session_id, row) for row in map(row_of, found))
+        found = self._parts().stored.rows(cwds, titled, after, limit)
+        rows.update((row.session_id, row) for row in found)
         return page(rows.values(), cwds, titled, after, limit)
 
     def directories(self) -> Collection[str]:
         unstored = {row.cwd for row in self._unstored()}
-        with self._parts().database.reading() as connection:
-            stored = [path_of(cwd) for (cwd,) in connection.execute(SELECT_DIRECTORIES).fetchall()]
-        return unstored.union(filter(None, stored))
+        return unstored | self._parts().stored.directories()
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
-        with self._parts().database.reading() as connection:
-            found = connection.execute(_SELECT_NAMED, (session_id,)).fetchall()
-        return frozenset(BlobDigest(name.decode("ascii", "replace")) for (name,) in found)
+        return self._parts().stored.contents(session_id)
 
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
         """As in the port. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
@@ -225,7 +212,7 @@ class SqliteStore:
             parts = self._parts()
             if session_id in self._acquired:
                 raise SessionInUseError(session_id, os.getpid())
-            if self._stored(session_id) is None:
+            if self._parts().stored.row(session_id) is None:
                 raise SessionNotFoundError(session_id)
             parts.locks.acquire(session_id)
         try:
@@ -237,23 +224,12 @@ class SqliteStore:
 
     def collect(self, older_than: float) -> Collected:
         """As in the port. `freed` is by how much the database has become smaller."""
-        from . import removal  # here, as in `_open`
-        from .locks import owners
+        from .locks import owners  # here, as in `_open`
+        from .removal import collect
 
-        deleted, in_use = list[SessionId](), list[SessionId]()
         database = self._parts().database
-        with database.reading() as connection:
-            before = removal.pages(connection)
-        for batch in removal.batches(row for row in self.rows() if row.updated_at < older_than):
-            with self._locked_free(batch) as locked, database.writing() as connection:
-                deleted += [each for each in locked if removal.delete_session(connection, each, older_than)]
-            in_use += [each for each in batch if each not in locked]
-        with database.writing() as connection:
-            removal.delete_unnamed(connection)
-        removal.give_back(database, alone=not owners(database.path))
-        with database.reading() as connection:
-            after = removal.pages(connection)
-        return Collected(deleted=tuple(deleted), in_use=tuple(in_use), freed=max(before - after, 0))
+        old = [row for row in self.rows() if row.updated_at < older_than]
+        return collect(database, old, older_than, self._locked_free, lambda: not owners(database.path))
 
     def blob_put(self, data: bytes) -> BlobDigest:
         """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
@@ -267,11 +243,7 @@ class SqliteStore:
         content = parts.writer.unsaved(digest)
         if content is not None:
             return content.data
-        with parts.database.reading() as connection:
-            found: tuple[bytes] | None = connection.execute(_SELECT_BLOB, (digest,)).fetchone()
-        if found is None:
-            raise KeyError(digest)
-        return unpack(digest, found[0])
+        return parts.stored.content(digest)
 
     def close(self) -> None:
         """Commits what was submitted and gives all sessions back. Not to be called by a commit listener."""
@@ -322,7 +294,7 @@ class SqliteStore:
 
         path = os.path.realpath(self._path)
         database = Database(path, self._busy_seconds, self._migrations)
-        return _Parts(database, Writer(database), SessionLocks(path))
+        return _Parts(database, Stored(database), Writer(database), SessionLocks(path))
 
     def _writable(self, session_id: SessionId) -> WritableSession:
         session = self._acquired.get(session_id)
@@ -338,25 +310,10 @@ class SqliteStore:
         """
         parts.locks.acquire(session_id)
         try:
-            yield self._stored(session_id)
+            yield self._parts().stored.row(session_id)
         except BaseException:
             parts.locks.release(session_id)
             raise
-
-    def _last(self, row: SessionRow) -> Seq:
-        # Asked of the events, because a row that is damaged must not keep its session from going on; nor must a damaged
-        # index of the events keep one from being opened that can be read.
-        last: object = row.events - 1
-        with contextlib.suppress(StoreError), self._parts().database.reading() as connection:
-            last = connection.execute(_SELECT_LAST, (row.session_id,)).fetchone()[0]
-        return Seq(last) if isinstance(last, int) else UNSTAMPED
-
-    def _stored(self, session_id: SessionId) -> SessionRow | None:
-        if valid_text(session_id) is not session_id:  # because a client may ask for anything
-            return None
-        with self._parts().database.reading() as connection:
-            found = connection.execute(f"{SELECT_ROWS} WHERE session = ?", (session_id,)).fetchone()
-        return None if found is None else row_of(found)
 
 
 def _taken(session_id: SessionId) -> InvalidRequestError:

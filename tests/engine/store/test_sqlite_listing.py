@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.ids import SessionId
-from engine.store import sqlite
+from engine.store import stored
 from engine.store.rows import row_of
 from engine.store.sqlite import SqliteStore
 from tests.support.stores import CountingClock, begun
@@ -18,7 +18,7 @@ def test_a_page_decodes_the_rows_of_the_page_alone(tmp_path: Path, monkeypatch: 
     for number in range(20):
         begun(store, SessionId(f"ses_{number}"), events=1)
     decoded: list[str] = []
-    monkeypatch.setattr(sqlite, "row_of", lambda values: decoded.append(values[0]) or row_of(values))
+    monkeypatch.setattr(stored, "row_of", lambda values: decoded.append(values[0]) or row_of(values))
     page = store.rows(limit=3)
     assert decoded == [row.session_id for row in page] == ["ses_19", "ses_18", "ses_17"]
     decoded.clear()
