@@ -18,7 +18,8 @@ STAGES: Final[dict[Stage, tuple[str, ...]]] = {
     "prompt": ("sessions.turns", "sessions.reopening", "environment.worker_environment", "models.direct"),
 }
 """By stage, in the order of a process's life: what is loaded before a first request is read, while its answer is on
-its way, and while a new session is being shown. A provider's library comes last, with its first reply (`models`)."""
+its way, and while a new session is being shown. A provider's library comes last, on a thread:
+`Host.warm_up`."""
 
 
 def load(stage: Stage) -> None:

@@ -2,7 +2,7 @@
 
 Owns how exchanges become requests and responses: roles alternate, the first and the last message are the user's,
 nothing is blank, every call is answered in the next message, and thinking goes back to who signed it or not at all.
-Imports pydantic-ai, so it is imported with the first reply only.
+Imports pydantic-ai, so it is imported as `library` says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What went wrong at a provider: in words for the user, and whether asking again may help.
 
 Owns the reading of pydantic-ai's errors, which classify those of every provider. Must not know how a retry is done.
-Imports pydantic-ai, so it is imported with the first reply only. Called by `provider_stream`.
+Imports pydantic-ai, so it is imported as `library` says. Called by `provider_stream`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One request to a provider through pydantic-ai, and its answer as signals. Makes one attempt; must not retry.
 
-Imports pydantic-ai, so it is imported with the first reply only. Called by `provider`.
+Imports pydantic-ai, so it is imported as `library` says. Called by `provider`.
 """
 
 from __future__ import annotations
