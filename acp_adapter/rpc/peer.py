@@ -50,8 +50,7 @@ _log = logging.getLogger(__name__)
 async def _nothing() -> None: ...
 
 
-def _always(_: Method[Any, Any, Any]) -> None:
-    pass
+def _always(_: Method[Any, Any, Any]) -> None: ...
 
 
 class Peer(Generic[C]):
@@ -73,8 +72,7 @@ class Peer(Generic[C]):
         """Serves `methods`, rows by name.
 
         `admit` is asked before a row's `accept` is run. `on_eof` is awaited once no more can come in; then what is in
-        flight has `grace` seconds to be answered. `encode` makes the line of every message that leaves; it raises
-        TypeError for one that JSON cannot hold.
+        flight has `grace` seconds to be answered. `encode` makes every line that leaves.
         """
         self._transport = transport
         self._methods = methods
@@ -240,8 +238,7 @@ class Peer(Generic[C]):
             line = self._encode(response)
         except TypeError as error:
             self._dispatcher.error_of(error, incoming.method.name)
-            response = unanswerable(incoming)
-            line = self._encode(response)
+            line = self._encode(response := unanswerable(incoming))
         if incoming.context.followups and "result" in response:
             self._outbox.put(line, lambda is_sent: self._follow_up(incoming, is_sent))
         else:
