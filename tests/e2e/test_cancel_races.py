@@ -166,6 +166,7 @@ def test_cancel_while_the_namespace_is_rebuilt_after_a_statement_that_ended_its_
 # --- cancels that come twice, late or for nothing ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_cancel_changes_nothing(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     line = agent.line("session/cancel", cancel(session))
@@ -200,6 +201,7 @@ def test_a_stale_cancel_after_a_killed_worker_never_hits_the_next_turn(agent: Ag
 # --- close and the end of input ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_close_answers_the_running_prompt_first_and_twice_is_once(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "kept = 1")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.agents import Agent
 from tests.support.scripts import load
 
 
+@pytest.mark.slow
 def test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came(tmp_path: Path) -> None:
     (tmp_path / "calc.py").write_text("saved\n" * 5000)
     unsaved = "".join(f"unsaved {number}\n" for number in range(1, 5001))

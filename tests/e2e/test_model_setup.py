@@ -20,6 +20,7 @@ def refused(agent: Agent, session: str) -> str:
     return response["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_model_that_there_is_not_is_told_to_who_asks_it(tmp_path: Path) -> None:
     with Agent(tmp_path / "state", "--model", "nosuch") as agent:
         (method,) = agent.initialize()["authMethods"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.agents import Agent
 from tests.support.scripts import last_value
 
 
+@pytest.mark.slow
 def test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()

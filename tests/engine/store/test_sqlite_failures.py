@@ -183,6 +183,7 @@ def test_another_writer_that_hangs_delays_a_commit_which_is_told_and_made_when_i
     store.close()
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_lock_is_given_up_with_its_session(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
@@ -230,6 +231,7 @@ def test_a_commit_to_a_file_that_nobody_finds_any_more_is_none(tmp_path: Path, g
     store.close()
 
 
+@pytest.mark.slow
 def test_whoever_waits_behind_many_changes_waits_for_one_attempt(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=1.0)
