@@ -118,6 +118,16 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_model_setup.py::test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback",
         "tests/acp_adapter/sessions/test_setup.py::test_a_model_that_there_is_not_fails_prompts_and_nothing_else",
     ),
+    "The first reply of a provider's model does not wait for its library": (
+        "tests/e2e/test_provider.py::"
+        "test_the_library_is_loaded_after_the_first_session_and_the_first_reply_loads_nothing_of_it",
+        "tests/engine/models/test_library.py::test_no_step_begins_while_a_session_works",
+    ),
+    "A turn costs the same however long the session is.": (
+        "tests/engine/view/test_enforcement.py::"
+        "test_an_orderly_view_is_read_without_enforcing_and_each_entry_is_watched_once",
+        "tests/engine/sessions/test_projector.py::test_a_projection_of_a_grown_view_looks_at_what_is_new_alone",
+    ),
     "Your project's packages are importable": (
         "tests/engine/environment/test_worker_environment.py::"
         "test_a_projects_own_engine_package_is_what_statements_import",
