@@ -28,6 +28,8 @@ ARRAY_LIMIT: Final = 256 << 20
 _ITEMS: Final = 6
 _DEPTH: Final = 3
 _INTEGER_BITS: Final = 256
+_WHOLE: Final = 1_000
+"""Elements of a buffer or another container whose own repr is asked for; it would be made whole, only to be cut."""
 _ADDRESS: Final = re.compile(r"\bat 0x[0-9A-Fa-f]+")
 
 ATOMS: Final = frozenset((int, float, complex, bool, str, bytes, type(None), range))
@@ -71,11 +73,22 @@ def _bounded(value: object, depth: int) -> str:
         return _container(cast("Iterable[object]", value), kind, depth)
     if kind is dict:
         return _mapping(cast("dict[object, object]", value), depth)
+    if (kind.__module__, kind.__name__) in _ENDLESS and len(cast("list[object]", value)) > _WHOLE:
+        return f"<{kind.__name__} of {len(cast('list[object]', value))} elements>"
     shape = getattr(value, "shape", None) if kind.__module__ not in ("builtins", "__main__") else None
     return f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else repr(value)
 
 
 _BRACKETS: Final[dict[type, str]] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}
+
+
+_ENDLESS: Final = frozenset((
+    ("builtins", "bytearray"), ("builtins", "dict_keys"), ("builtins", "dict_values"), ("builtins", "dict_items"),
+    ("array", "array"), ("collections", "deque"), ("collections", "Counter"), ("collections", "OrderedDict"),
+    ("collections", "defaultdict"), ("collections", "ChainMap"), ("collections", "UserDict"),
+    ("collections", "UserList"), ("collections", "UserString"), ("builtins", "mappingproxy"),
+))  # fmt: skip
+"""Module and name, because most of them are not imported: types whose repr is as long as what they hold."""
 
 
 def _container(value: Iterable[object], kind: type, depth: int) -> str:

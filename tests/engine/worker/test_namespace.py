@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import ast
 import gc
+import tracemalloc
 import weakref
+from array import array
+from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
 import pytest
@@ -131,6 +134,8 @@ def test_reprs_are_short_bounded_and_without_addresses() -> None:
     assert short_repr({"a": [1, (2,)], "b": set()}) == "{'a': [1, (2,)], 'b': set()}"
     assert short_repr([1]) == "[1]"
     assert short_repr(frozenset({1})) == "frozenset({1})"
+    assert short_repr(bytearray(b"ab")) == "bytearray(b'ab')"
+    assert short_repr(Counter("aab")) == "Counter({'a': 2, 'b': 1})"
     for value in ("x" * 10**6, list(range(10**6)), 10**10000, {i: i for i in range(10**5)}, [[[[[["deep"]]]]]] * 50):
         assert len(short_repr(value)) <= REPR_LIMIT
     assert short_repr("\ud800") == repr("\ud800")
@@ -138,6 +143,30 @@ def test_reprs_are_short_bounded_and_without_addresses() -> None:
     recursive.append(recursive)
     assert short_repr(recursive) == "[[[[…]]]]"
     assert describe([1, 2]).size == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        bytearray(10**7),
+        array("d", bytes(8 * 10**5)),
+        deque(range(10**5)),
+        Counter(range(10**5)),
+        OrderedDict.fromkeys(range(10**5)),
+        defaultdict(int, dict.fromkeys(range(10**5))),
+        dict.fromkeys(range(10**5)).keys(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_holds_much_is_described_without_a_repr_of_all_of_it(value: Any) -> None:
+    tracemalloc.start()
+    try:
+        text = short_repr([value])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
+    assert text == f"[<{type(value).__name__} of {len(value)} elements>]"
 
 
 def test_digests_tell_content_apart_and_say_unknown() -> None:
