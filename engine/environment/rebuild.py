@@ -22,6 +22,7 @@ from ..cutting import cut_line, more
 from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
 from ..ports import Comparison, EffectAnswer, EffectRequest, Limits, PastExecution, Restored, RunOutcome, RunRequest
+from ..worker.guard import replaying
 from ..worker.protocol import Settle, Settled
 from .connection import Connection
 from .statement_run import StatementRun
@@ -89,7 +90,7 @@ class Rebuild:
             outcome, stops = await self._run(worker, past.request, past.answers)
             if worker.dead:
                 raise _Culprit(position, "ended the worker")
-            phrases = (*stops, *self._compare(past, outcome))
+            phrases = _told(stops, self._compare(past, outcome))
             sentences += [cut_line(f"{past.request.label} {phrase}", _SENTENCE_CHARS) for phrase in phrases]
             if self._checks and not await self._is_sound(worker):
                 raise _Culprit(position)
@@ -141,6 +142,15 @@ class Rebuild:
     def _take_in_again(self, position: int, past: PastExecution) -> None:
         self._history.insert(position, past)
         self._left_out = [(each, fault) for each, fault in self._left_out if each is not past]
+
+
+def _told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
+    """All phrases on a statement; one alone where it ended by what it was kept from, as most that act outside do."""
+    for stop in stops:
+        reason = f": {replaying(stop)}"
+        if differences and reason in differences[0]:
+            return ("; ".join((*stops, differences[0].replace(reason, "", 1), *differences[1:])),)
+    return (*stops, *differences)
 
 
 def _bounded(sentences: list[str]) -> tuple[str, ...]:

@@ -229,3 +229,15 @@ async def test_a_report_is_bounded_however_much_came_out_differently(tmp_path: P
         restored = await restore(b, *history)
         assert len(restored.divergences) == rebuild.KEPT_SENTENCES + 1
         assert restored.divergences[-1] == "... 100 more sentences"
+
+
+async def test_a_statement_that_ended_by_what_it_was_kept_from_is_told_in_one_sentence(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        history = [past(f"open('{n}', 'w')", label=f"<statement {n}>") for n in range(150)]
+        history += [past("x = 1\n1 / 0", label="<statement 150>")]
+        restored = await restore(b, *history)
+    assert len(restored.divergences) == 151
+    assert (
+        restored.divergences[0] == "<statement 0> was kept from open 0; ended with error (ReplayEffect) instead of ok"
+    )
+    assert restored.divergences[-1].startswith("<statement 150> ended with error (ZeroDivisionError")
