@@ -37,7 +37,7 @@ def forms_of(value: str, shortest: int) -> set[str]:
 
 def _quoted(value: str) -> set[str]:
     """As it is, quoted once by Python or JSON, and what one of these is when it is quoted again."""
-    valid = _bytes(value).decode("utf-8", "replace")
+    valid = bytes_of(value).decode("utf-8", "replace")
     once = {value, valid, *_spelled(value), *_spelled_bytes(value)}
     return once | {twice for form in once for twice in _spelled(form)}
 
@@ -54,12 +54,12 @@ def _spelled(value: str) -> Iterator[str]:
 
 
 def _spelled_bytes(value: str) -> Iterator[str]:
-    escaped = repr(_bytes(value) + b'"')[2:-2]
+    escaped = repr(bytes_of(value) + b'"')[2:-2]
     yield from (escaped, escaped.replace("\\'", "'"))
 
 
 def _in_urls(value: str) -> Iterator[str]:
-    data = _bytes(value)
+    data = bytes_of(value)
     if not _UNRESERVED.issuperset(data):
         for spelling in _url_spellings():
             quoted = "".join(map(spelling.__getitem__, data))
@@ -77,7 +77,7 @@ def _url_spellings() -> tuple[tuple[str, ...], ...]:
 
 
 def _in_base64(value: str) -> Iterator[str]:
-    data = _bytes(value)
+    data = bytes_of(value)
     for before in range(_GROUP):
         encoded = b2a_base64(bytes(before) + data, newline=False).decode()
         first = -(-8 * before // _BITS)
@@ -86,7 +86,8 @@ def _in_base64(value: str) -> Iterator[str]:
         yield from (form, form.replace("+", "-").replace("/", "_"))
 
 
-def _bytes(value: str) -> bytes:
+def bytes_of(value: str) -> bytes:
+    """A value as it stands in a file or in the environment."""
     # A variable of the environment may hold bytes that are no UTF-8.
     return value.encode("utf-8", "surrogateescape" if _is_from_bytes(value) else "replace")
 

@@ -95,6 +95,7 @@ STATEMENTS: Final = (
     "import subprocess; subprocess.run(['cat', FILE]); None",
     "class Shown:\n    def __repr__(self): return 'Shown ' + key\nshown = Shown(); shown",
     "text = view(text=key, title=key)",
+    "open('key.bin', 'wb').write(bytes(5) + key.encode() + bytes(9)); rows = view('key.bin'); rows",
     "/views",
     "/context",
     "/timeline",
