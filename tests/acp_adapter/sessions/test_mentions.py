@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,18 @@ async def test_embedded_text_is_shown_where_the_disk_has_another(agent: Client, 
     assert "saved = 1" not in shown(agent)[0].replace("unsaved", "")
     assert await agent.prompt(session, "print(calc_py.Refresh().Render().text)") == "end_turn"
     assert "saved = 1" in shown(agent)[-1]
+
+
+async def test_an_attached_text_is_shown_as_what_was_opened_and_not_in_the_statement_that_opens_it(
+    agent: Client, tmp_path: Path
+) -> None:
+    session = await agent.open(tmp_path)
+    text = "".join(f"line {number}\n" for number in range(5_000))
+    assert await prompted(agent, session, said("look"), resource((tmp_path / "new.py").as_uri(), text)) == "end_turn"
+    (call, *_) = agent.updates("tool_call")
+    assert call["title"].startswith("new_py = view(")
+    assert len(json.dumps(call)) < 1_200
+    assert "line 1" in shown(agent)[0]
 
 
 async def test_embedded_text_of_a_file_that_was_never_saved_has_its_name(agent: Client, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from engine.events.execution import (
 )
 
 _REASON_CHARS: Final = 200
+_OPENING_CHARS: Final = 400
+"""Of a statement that opens what was attached, and may hold the whole text of it."""
 
 
 def step(event: ExecutionEvent, shown: Shown) -> Step:
@@ -46,8 +48,10 @@ def step(event: ExecutionEvent, shown: Shown) -> Step:
 def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     asked = shown.unannounced.get(event.tool_call_id)
     is_typed = asked is not None and asked.typed
-    # What the user typed stands above, and what the session opens by itself may hold a whole document.
-    source = None if is_typed or event.statement_kind == "meta" else event.source
+    is_opening = event.statement_kind == "meta"
+    # What the user typed or attached stands above.
+    source = None if is_typed or is_opening else event.source
+    given_input = source_input(event.source, _OPENING_CHARS) if is_opening else source_input(event.source)
     call = ToolCall(
         tool_call_id=event.tool_call_id,
         title=source_title(event.source),
@@ -55,7 +59,7 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
         kind="execute",
         status="pending",
         content=[] if source is None else [source_block(source)],
-        raw_input={**source_input(event.source), "statement": event.index},
+        raw_input={**given_input, "statement": event.index},
     )
     begun = BegunStatement(event.tool_call_id, source, is_typed)
     shown = replace(

@@ -39,9 +39,9 @@ def source_block(source: str, limit: int = ASKED_CHARS) -> Content:
     return Content(content=TextContent(text=fenced(source_text(source, limit), "python")))
 
 
-def source_input(source: str) -> dict[str, Any]:
-    """What would run, as the raw input of its call; some clients show it."""
-    return {"command": source_command(source, ASKED_CHARS)}
+def source_input(source: str, limit: int = ASKED_CHARS) -> dict[str, Any]:
+    """What would run, up to `limit` characters, as the raw input of its call; some clients show it."""
+    return {"command": source_command(source, limit)}
 
 
 def beside_source(begun: BegunStatement, text: str) -> list[ToolCallContent]:
