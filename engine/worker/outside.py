@@ -29,6 +29,7 @@ _PROCESSES: Final = (
     "os.kill", "os.killpg", "signal.pidfd_send_signal", "multiprocessing", "cpython.PyInterpreterState_New",
 )  # fmt: skip
 _NETWORK: Final = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "syslog.syslog")
+_MACHINE: Final = ("socket.sethostname", "time.clock_settime", "time.clock_settime_ns")
 
 
 def _opens_for_writing(args: Arguments) -> bool:
@@ -49,8 +50,13 @@ def _names_database(args: Arguments) -> bool:
     return _text(args[0]) not in _IN_MEMORY
 
 
-def _limits_another(args: Arguments) -> bool:
+def _changes_another(args: Arguments) -> bool:
     return args[0] not in (0, os.getpid())
+
+
+def _ranks_another(args: Arguments) -> bool:
+    which, who, *_ = args
+    return which != os.PRIO_PROCESS or _changes_another((who,))
 
 
 def _always(_args: Arguments) -> bool:
@@ -65,12 +71,14 @@ def _text(path: Any) -> str:
 
 
 STOPPED: Final[dict[str, Callable[[Arguments], bool]]] = {
-    **dict.fromkeys((*_FILES, *_PROCESSES, *_NETWORK), _always),
+    **dict.fromkeys((*_FILES, *_PROCESSES, *_NETWORK, *_MACHINE), _always),
+    **dict.fromkeys(("os.sched_setaffinity", "os.sched_setscheduler", "os.sched_setparam"), _changes_another),
     "open": _opens_for_writing,
     "os.mkdir": _makes_directory,
     "sqlite3.connect": _names_database,
     "sqlite3 ATTACH": _names_database,
-    "resource.prlimit": _limits_another,
+    "os.setpriority": _ranks_another,
+    "resource.prlimit": _changes_another,
 }
 """By event: whether it touches something outside, given its arguments."""
 

@@ -1,9 +1,10 @@
 """Calls that touch something outside and of which Python raises no audit event: each is replaced by one that does.
 
 What is found out here: `multiprocessing` starts its servers and children by `_posixsubprocess.fork_exec` alone; pipes
-and devices are made, shared memory is opened and signals are sent to pidfds by functions without an event; and SQL
-itself opens files (`ATTACH`, and `VACUUM INTO`, which is an ATTACH within), which a connection's authorizer is asked
-about. C code that opens files by itself stays outside, and so does a connection that is given another authorizer.
+and devices are made, shared memory is opened, signals are sent to pidfds, and ranks and processors of processes and the
+clock are set by functions without an event; and SQL itself opens files (`ATTACH`, and `VACUUM INTO`, which is an ATTACH
+within), which a connection's authorizer is asked about. C code that opens files by itself stays outside, and so does a
+connection that is given another authorizer.
 Nothing is replaced before `install`. Must not know who acts. Used by `guard`.
 """
 
@@ -23,11 +24,15 @@ from typing import Any, Final
 Audit = Callable[[str, tuple[Any, ...]], None]
 """Is told of an event before it happens; what it raises keeps it from happening."""
 
+_OF_PROCESSES: Final = ("setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
 _CALLS: Final = (
     ("os", "mkfifo", "os.mkfifo"),
     ("posix", "mkfifo", "os.mkfifo"),
     ("os", "mknod", "os.mknod"),
     ("posix", "mknod", "os.mknod"),
+    *((module, name, f"os.{name}") for module in ("os", "posix") for name in _OF_PROCESSES),
+    ("time", "clock_settime", "time.clock_settime"),
+    ("time", "clock_settime_ns", "time.clock_settime_ns"),
     ("signal", "pidfd_send_signal", "signal.pidfd_send_signal"),
     ("_signal", "pidfd_send_signal", "signal.pidfd_send_signal"),
     ("_posixsubprocess", "fork_exec", "multiprocessing"),

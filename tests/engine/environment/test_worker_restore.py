@@ -57,6 +57,12 @@ UNAUDITED = {
     "p = multiprocessing.get_context('spawn').Process(target=os.mkdir, args=('made',))\np.start(); p.join()",
     "forkserver": "import multiprocessing, os\n"
     "p = multiprocessing.get_context('forkserver').Process(target=os.mkdir, args=('made',))\np.start(); p.join()",
+    "rank": "import os; h = os.getppid(); os.setpriority(os.PRIO_PROCESS, h, os.getpriority(os.PRIO_PROCESS, h))",
+    "group's rank": "import os; os.setpriority(os.PRIO_PGRP, 0, os.getpriority(os.PRIO_PGRP, 0))",
+    "processors": "import os; os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid()))",
+    "clock": "import time; time.clock_settime(time.CLOCK_MONOTONIC, 0)",
+    "clock in nanoseconds": "import time; time.clock_settime_ns(time.CLOCK_MONOTONIC, 0)",
+    "host name": "import socket; socket.sethostname(socket.gethostname())",
     "interpreter": "import _xxsubinterpreters as i; i.run_string(i.create(), \"import os; os.mkdir('made')\")",
 }
 """Ways to act of which Python raises no audit event, or one that is raised for another interpreter."""
@@ -241,3 +247,12 @@ async def test_a_statement_that_ended_by_what_it_was_kept_from_is_told_in_one_se
         restored.divergences[0] == "<statement 0> was kept from open 0; ended with error (ReplayEffect) instead of ok"
     )
     assert restored.divergences[-1].startswith("<statement 150> ended with error (ZeroDivisionError")
+
+
+async def test_a_replay_may_rank_and_place_its_own_process(tmp_path: Path) -> None:
+    own = "import os; os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)); "
+    own += (
+        "os.sched_setaffinity(0, os.sched_getaffinity(0)); os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))"
+    )
+    async with bench(tmp_path) as b:
+        assert (await restore(b, past(own))).divergences == ()
