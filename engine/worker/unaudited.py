@@ -38,6 +38,7 @@ _CALLS: Final = (
     ("_posixsubprocess", "fork_exec", "multiprocessing"),
     ("_posixshmem", "shm_open", "shared memory"),
     ("_posixshmem", "shm_unlink", "shared memory"),
+    ("_interpreters", "create", "cpython.PyInterpreterState_New"),  # 3.13 and later raise none
 )
 """Module, function, and the event that it is to raise with its arguments."""
 _DIRECTORY_SETS: Final = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)

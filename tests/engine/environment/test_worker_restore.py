@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ async def test_an_execution_that_ends_its_worker_is_left_out(tmp_path: Path) -> 
         assert await b.value("x") == "2"
 
 
+INTERPRETERS = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
 UNAUDITED = {
     "mkfifo": "import os; os.mkfifo('made')",
     "mknod": "import os; os.mknod('made')",
@@ -63,7 +65,7 @@ UNAUDITED = {
     "clock": "import time; time.clock_settime(time.CLOCK_MONOTONIC, 0)",
     "clock in nanoseconds": "import time; time.clock_settime_ns(time.CLOCK_MONOTONIC, 0)",
     "host name": "import socket; socket.sethostname(socket.gethostname())",
-    "interpreter": "import _xxsubinterpreters as i; i.run_string(i.create(), \"import os; os.mkdir('made')\")",
+    "interpreter": f"import {INTERPRETERS} as i; i.run_string(i.create(), \"import os; os.mkdir('made')\")",
 }
 """Ways to act of which Python raises no audit event, or one that is raised for another interpreter."""
 
