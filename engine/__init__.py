@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .cutting import between as between
     from .cutting import cut_line as cut_line
     from .cutting import cut_middle as cut_middle
+    from .cutting import plural as plural
     from .cycles import CycleSummary as CycleSummary
     from .environment.hardening import harden_process as harden_process
     from .environment.zygote import Zygote as Zygote
@@ -187,6 +188,7 @@ __all__ = [
     "load_settings",
     "open_store",
     "output_text",
+    "plural",
     "printed_text",
     "redact_json",
     "redactor_of",
@@ -197,7 +199,7 @@ __all__ = [
 _MODULES: Final = {
     "config.secrets": "redactor_of",
     "config.settings": "SETTINGS Settings load_settings",
-    "cutting": "between cut_line cut_middle",
+    "cutting": "between cut_line cut_middle plural",
     "cycles": "CycleSummary",
     "environment.hardening": "harden_process",
     "environment.zygote": "Zygote",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
+from ..cutting import plural
 from ..cycles import cycles_of, to_json
 from ..events import Event
 from ..events.codec import encode
@@ -81,7 +82,7 @@ def _block(event: Event, timeline: Timeline) -> str | None:
         case FileChanged(delta=delta):
             return _indented("file> ", delta)
         case EnvironmentRestored(executions=executions, divergences=divergences):
-            lines = [f"{executions} executions ran again in a new worker", *divergences]
+            lines = [f"{executions} {plural(executions, 'execution')} ran again in a new worker", *divergences]
             return _indented("restored> ", "\n".join(lines))
         case RunStop(cause=cause, detail=detail) if cause != "end_turn":
             return f"[{cause}{': ' + detail if detail else ''}]"

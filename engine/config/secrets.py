@@ -32,6 +32,9 @@ SECRET_NAMES: Final = (
 """Patterns of names whose values are secret, whatever the case of their letters; `*` stands for any characters."""
 NEVER_SECRET: Final = ("PWD", "OLDPWD", "*ASKPASS")
 """Names that look like one of these and hold paths."""
+_NOT: Final = "!"
+"""Before a pattern of the configuration: names that are not secret."""
+_WORD: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+")
 _CREDENTIALS_IN_URL: Final = re.compile(r"://[^/\s@]*@")
 _PASSWORD_IN_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@")
 
@@ -39,18 +42,19 @@ _PASSWORD_IN_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*:([^/\
 class Secrets(Struct, frozen=True):
     """What is secret in an environment.
 
-    `values` are to be taken out of texts. `names` are the variables they come from, and `short` those whose values are
-    too short for that; both sorted.
+    `values` are to be taken out of texts. `names` are the variables they come from, `short` those whose values are too
+    short for that, and `words` those whose values read like a word, which is then taken out of all texts. All sorted.
     """
 
     values: tuple[str, ...]
     names: tuple[str, ...]
     short: tuple[str, ...]
+    words: tuple[str, ...]
 
 
 def allowed_variables(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> dict[str, str]:
     """The variables that statements may see: an allow-list, and never one whose name or value looks like a secret."""
-    is_secret = _matcher((*SECRET_NAMES, *more_names))
+    is_secret = _matcher((*SECRET_NAMES, *_configured(more_names)[0]))
     return {
         name: value
         for name, value in environ.items()
@@ -65,9 +69,10 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
 
     Args:
         environ: the process's environment.
-        more_names: patterns beside SECRET_NAMES, from the configuration.
+        more_names: patterns beside SECRET_NAMES, from the configuration; after a `!`, beside NEVER_SECRET.
     """
-    is_secret, is_none = _matcher((*SECRET_NAMES, *more_names)), _matcher(NEVER_SECRET)
+    more, fewer = _configured(more_names)
+    is_secret, is_none = _matcher((*SECRET_NAMES, *more)), _matcher((*NEVER_SECRET, *fewer))
     found: dict[str, list[str]] = {}
     for name, value in environ.items():
         own = [value] if is_secret.match(name) and not is_none.match(name) and not _is_path(value) else []
@@ -80,12 +85,26 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
         short=tuple(
             sorted(name for name, own in found.items() if any(0 < len(value.strip()) < SHORTEST for value in own))
         ),
+        words=tuple(sorted(name for name, own in found.items() if any(map(_is_word, own)))),
     )
 
 
 def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Redactor:
     """What takes the secrets of `environ` out of texts; see `find_secrets`."""
     return Redactor(find_secrets(environ, more_names).values)
+
+
+def _configured(patterns: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The patterns of names that are secret, and of those that are not."""
+    patterns = list(patterns)
+    return (
+        [pattern for pattern in patterns if not pattern.startswith(_NOT)],
+        [pattern.removeprefix(_NOT).strip() for pattern in patterns if pattern.startswith(_NOT)],
+    )
+
+
+def _is_word(value: str) -> bool:
+    return len(value) >= SHORTEST and _WORD.fullmatch(value) is not None
 
 
 def _matcher(patterns: Iterable[str]) -> re.Pattern[str]:

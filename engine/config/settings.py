@@ -73,7 +73,11 @@ SETTINGS: Final = (
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(float), "how long one statement may run"),
     Setting("allow_sudo", _yes_or_no, "`yes`: statements may use sudo, and can read your other processes"),
-    Setting("hidden_names", _names, "further variables whose values are secret, by patterns: `COMPANY_*, *_PIN`"),
+    Setting(
+        "hidden_names",
+        _names,
+        "further variables whose values are secret, or not: `COMPANY_*, !SORT_KEY`",
+    ),
 )
 """Everything that can be configured, in the order of the documentation."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..cutting import plural
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall
 from ..events.session import EnvironmentRestored
@@ -26,7 +27,9 @@ class Feed:
             case EnvironmentRestored():
                 self._news += event.divergences
                 # Last, because where there is no room for all, the first are left out.
-                self._news.append(f"rebuilt in a new worker: {event.executions} statements ran again")
+                self._news.append(
+                    f"rebuilt in a new worker: {event.executions} {plural(event.executions, 'statement')} ran again"
+                )
             case AgentText(aside=False) | AgentReasoning() | ToolCall(parent_id=None):
                 self._news.clear()
             case _:

@@ -227,6 +227,7 @@ PUBLIC = [
     "load_settings",
     "open_store",
     "output_text",
+    "plural",
     "printed_text",
     "redact_json",
     "redactor_of",

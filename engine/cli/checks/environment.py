@@ -56,3 +56,10 @@ def secrets() -> Iterator[Finding]:
     if found.short:
         names = ", ".join(map(shown, found.short))
         yield Finding("note", f"shown where they occur, as they are shorter than {SHORTEST} characters: {names}")
+    if found.words:
+        names = ", ".join(map(shown, found.words))
+        yield Finding(
+            "note",
+            f"read like words, which are taken out of all texts, also of files that a model reads: {names}; "
+            "give those that are no secret to the option hidden_names, each after a `!`",
+        )

@@ -30,15 +30,20 @@ def report(home: Home, **variables: str) -> tuple[int, dict[str, list[tuple[str,
 
 
 def test_where_all_is_well_nothing_fails(home: Home) -> None:
-    code, found = report(home, REWINDOW_MAX_ROUNDS="7", MY_API_KEY="a value nobody may see", DB_PASSWORD="x")
+    code, found = report(
+        home, REWINDOW_MAX_ROUNDS="7", MY_API_KEY="a value nobody may see", DB_PASSWORD="x", SORT_KEY="created_at"
+    )
     assert code == 0
     grades = {grade for findings in found.values() for grade, _ in findings}
     assert grades == {"ok", "note"}
     options = {text for _, text in found["configuration"]}
     assert "max_rounds = 7  (from REWINDOW_MAX_ROUNDS)" in options
     assert "statement_seconds = 120.0  (by default)" in options
-    assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY")
+    assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY, SORT_KEY")
     assert found["secrets"][1] == ("note", "shown where they occur, as they are shorter than 8 characters: DB_PASSWORD")
+    assert found["secrets"][2][1].endswith(
+        "SORT_KEY; give those that are no secret to the option hidden_names, each after a `!`"
+    )
     assert "a value nobody" not in str(found)
     assert found["store"][0][1].startswith("3 sessions, ")
     assert found["integrity"] == [("ok", "the database is intact")]

@@ -69,6 +69,24 @@ def test_further_names_come_from_the_configuration() -> None:
     assert allowed_variables(environ, ("*_PIN",)) == {}
 
 
+def test_the_configuration_takes_names_out_of_those_that_look_secret() -> None:
+    environ = {"SORT_KEY": "created_at", "API_KEY": VALUE}
+    assert find_secrets(environ).words == ("SORT_KEY",)
+    assert find_secrets(environ).names == ("API_KEY", "SORT_KEY")
+    exempt = find_secrets(environ, ("!sort_*", "ACME_*"))
+    assert (exempt.names, exempt.words, exempt.values) == (("API_KEY",), (), (VALUE,))
+
+
+@pytest.mark.parametrize("value", ["created_at", "password", "POSTGRES", "Statement", "correct-horse-battery"])
+def test_a_value_that_reads_like_a_word_is_named(value: str) -> None:
+    assert find_secrets({"A_TOKEN": value}).words == ("A_TOKEN",)
+
+
+@pytest.mark.parametrize("value", ["short", "sk-12345678", "aB3dE6gH9", "created at", "createdAt"])
+def test_a_value_that_does_not_is_not(value: str) -> None:
+    assert find_secrets({"A_TOKEN": value}).words == ()
+
+
 def test_every_pattern_is_documented() -> None:
     text = CONFIGURATION.read_text(encoding="utf-8")
     assert not [pattern for pattern in (*SECRET_NAMES, *NEVER_SECRET) if f"`{pattern}`" not in text]

@@ -22,7 +22,7 @@ from acp_adapter.wire.v1.shapes.updates import (
 )
 from acp_adapter.wire.v1.times import timestamp
 from acp_adapter.wire.v1.updates.parts import Step, count, text_block
-from engine import COMMANDS, Seq
+from engine import COMMANDS, Seq, plural
 from engine.events import SessionEvent
 from engine.events.session import (
     ConfigChanged,
@@ -72,7 +72,9 @@ def _options(seq: Seq, facts: Facts) -> ConfigOptionUpdate:
 
 
 def _restored(event: EnvironmentRestored) -> ToolCall:
-    text = "\n".join([f"{event.executions} statements ran again in a new worker.", *event.divergences])
+    text = "\n".join(
+        [f"{event.executions} {plural(event.executions, 'statement')} ran again in a new worker.", *event.divergences]
+    )
     return ToolCall(
         tool_call_id=f"restored_{event.event_id}",
         title="Rebuilt the namespace",
