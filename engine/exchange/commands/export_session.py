@@ -27,7 +27,7 @@ def export_session(
             on_screen = map(_visible, lines) if sys.stdout.isatty() else lines
             _write(sys.stdout.fileno(), on_screen, "standard output")
         else:
-            _write_file(Path(os.path.realpath(output)), lines)
+            _write_file(Path(output), lines)
 
 
 def _write_file(path: Path, lines: Iterable[bytes]) -> None:
@@ -41,6 +41,7 @@ def _write_file(path: Path, lines: Iterable[bytes]) -> None:
             finally:
                 os.close(descriptor)
             return
+        path = Path(os.path.realpath(path))  # only now, because what /dev/stdout leads to is no path where it is a pipe
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

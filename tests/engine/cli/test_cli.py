@@ -96,6 +96,12 @@ def test_an_export_to_a_file_is_private_and_whole(home: Home) -> None:
     assert sorted(os.listdir(home.path)) == ["out.jsonl", "state"]
 
 
+def test_an_export_to_the_device_of_standard_output_goes_into_its_pipe(home: Home) -> None:
+    done = home.run_as_process("export", "ses_a", "--output", "/dev/stdout")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.encode() == home.run_bytes("export", "ses_a").stdout
+
+
 FULL = {"sessions": "", "show ses_a": "", "export ses_a": "cannot write standard output: "}
 
 
