@@ -27,7 +27,7 @@ def export_session(
             on_screen = map(_visible, lines) if sys.stdout.isatty() else lines
             _write(sys.stdout.fileno(), on_screen, "standard output")
         else:
-            _write_file(Path(output), lines)
+            _write_file(Path(os.path.abspath(output)), lines)
 
 
 def _write_file(path: Path, lines: Iterable[bytes]) -> None:
