@@ -94,6 +94,7 @@ def test_a_session_is_found_by_later_processes_listed_read_exported_and_closed(a
     assert session in archive.read_text()
 
 
+@pytest.mark.slow
 def test_a_cancel_from_another_process_is_shown_as_cancelled_and_the_session_goes_on(acpx: Acpx) -> None:
     acpx.run("sessions", "new")
     acpx.run("prompt", "kept = 42")

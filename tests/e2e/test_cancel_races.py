@@ -219,6 +219,7 @@ def test_close_answers_the_running_prompt_first_and_twice_is_once(agent: Agent, 
     assert_works(agent, session, "kept", "1")
 
 
+@pytest.mark.slow
 def test_a_prompt_that_comes_while_the_session_closes_does_not_keep_it_open(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     prompt = agent.begin_prompt(session, UNINTERRUPTIBLE)

@@ -295,6 +295,7 @@ def test_a_failure_before_anybody_listens_is_told_to_the_first_who_does(tmp_path
     store.close()
 
 
+@pytest.mark.slow
 def test_a_retitling_that_had_to_wait_ends_the_delay(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
