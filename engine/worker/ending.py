@@ -11,6 +11,10 @@ never rests; there, several passes without a new member have to do.
 After the kill the same is done again, until there was nobody new: a member whose parent ended before it was seen became
 a child of somebody else's in the meantime.
 
+What has ended is a zombie until its parent reaps it. It forks no more and is no member; but what forks on leaves
+thousands of them to the nearest ancestor that asked for orphans, and each makes every later pass longer. So that one
+reaps them as they are met (`reap`), or the passes would soon take longer than the processes live.
+
 Ids are reused. So a signal is sent through a descriptor that pins the process, after its start was compared.
 
 Used by the zygote and by the workers (trees), by the host and at the start of each command (brands).
@@ -33,6 +37,7 @@ _PASSES: Final = 50
 _AT_REST: Final = b"TtZXxD"
 """States in which a process that was told to stop forks no more: stopped, ended, or in the middle of a system call
 that no signal interrupts."""
+_ENDED: Final = b"ZXx"
 _SECONDS: Final = 5.0
 """How long one ending may go on: longer than any fork bomb resisted, short for whoever waits."""
 
@@ -40,15 +45,22 @@ Belongs = Callable[[int, int, Collection[int]], bool | None]
 """Whether a process (its id, its parent, those found so far) is to be ended; None where that cannot be told yet."""
 
 
-def end_tree(root: int) -> None:
+Reap = Callable[[int], None]
+"""Is given the id of each process that was found to have ended, whoever its parent is."""
+
+
+def _leave(_: int) -> None: ...
+
+
+def end_tree(root: int, reap: Reap = _leave) -> None:
     """Ends `root` and everything below it."""
-    _end(lambda pid, parent, found: pid == root or parent in found)
+    _end(lambda pid, parent, found: pid == root or parent in found, reap)
 
 
-def end_below(ancestor: int, spared: Collection[int] = ()) -> None:
+def end_below(ancestor: int, spared: Collection[int] = (), reap: Reap = _leave) -> None:
     """Ends everything below `ancestor` but for its children in `spared`, with what is below them."""
     # Orphans become children of the nearest ancestor that asked for them, which is the one that calls this.
-    _end(lambda pid, parent, found: (parent == ancestor and pid not in spared) or parent in found)
+    _end(lambda pid, parent, found: (parent == ancestor and pid not in spared) or parent in found, reap)
 
 
 def end_branded(brand: Brand) -> None:
@@ -69,11 +81,11 @@ def end_left_behind() -> None:
 
 
 def _is_left_behind(pid: int) -> bool:
-    brand = brand_of(pid)
-    if brand is None or not host_is_dead(brand):
-        return False
     found = stat_of(pid)
-    return found is not None and found.state != b"Z"
+    if found is None or found.state in _ENDED:
+        return False
+    brand = brand_of(pid)
+    return brand is not None and host_is_dead(brand)
 
 
 def _ancestors() -> set[int]:
@@ -86,8 +98,8 @@ def _ancestors() -> set[int]:
     return found
 
 
-def _end(belongs: Belongs) -> None:
-    round_up = _RoundUp(belongs)
+def _end(belongs: Belongs, reap: Reap = _leave) -> None:
+    round_up = _RoundUp(belongs, reap)
     while round_up.stop():
         round_up.kill()
 
@@ -95,8 +107,9 @@ def _end(belongs: Belongs) -> None:
 class _RoundUp:
     """The members found so far, by when they began, and how much time is left to find more."""
 
-    def __init__(self, belongs: Belongs) -> None:
+    def __init__(self, belongs: Belongs, reap: Reap) -> None:
         self._belongs = belongs
+        self._reap = reap
         self._deadline = time.monotonic() + _SECONDS
         self._members: dict[int, int] = {}
         self._others: set[int] = set()
@@ -125,7 +138,11 @@ class _RoundUp:
         present = set(pids())
         self._others &= present
         self._members = {pid: start for pid, start in self._members.items() if pid in present}
-        unknown = {pid: stat for pid in present - self._others - self._members.keys() if (stat := stat_of(pid))}
+        found = {pid: stat for pid in present - self._others - self._members.keys() if (stat := stat_of(pid))}
+        unknown = {pid: stat for pid, stat in found.items() if stat.state not in _ENDED}
+        for pid in found.keys() - unknown.keys():
+            self._others.add(pid)
+            self._reap(pid)
         fresh: list[int] = []
         while more := [pid for pid in unknown if self._belongs(pid, unknown[pid].parent, self._members)]:
             for pid in more:

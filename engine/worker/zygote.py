@@ -119,11 +119,10 @@ class ZygoteLoop:
 
     def _look_at_memory(self) -> None:
         for pid, reason in self._memory.look():
-            for keeper in self._keepers.values():
-                if keeper.pid == pid:
-                    keeper.reason = reason
+            if keeper := self._keeper_of(pid):
+                keeper.reason = reason
             self._memory.end(pid)
-            end_tree(pid)
+            end_tree(pid, self._reap_orphan)
 
     def _sweep(self) -> None:
         """Once in a zygote's life: ends what hosts left that were killed with their zygotes."""
@@ -142,7 +141,7 @@ class ZygoteLoop:
 
     def leave(self, *_: object) -> None:
         """Ends every descendant, then this process; also the handler of SIGTERM."""
-        end_below(os.getpid())
+        end_below(os.getpid(), reap=self._reap_orphan)
         if not self._is_swept:
             self._sweep()
         os._exit(0)
@@ -186,7 +185,7 @@ class ZygoteLoop:
         del self._keepers[keeper.control.fileno()]
         keeper.forget()
         if keeper.pid is not None:
-            end_tree(keeper.pid)
+            end_tree(keeper.pid, self._reap_orphan)
         keeper.control.close()
 
     def _handle(self, keeper: _Keeper, message: ToZygote) -> None:
@@ -199,7 +198,7 @@ class ZygoteLoop:
                 keeper.say(Interrupted())
             case Kill():
                 if keeper.pid is not None:
-                    end_tree(keeper.pid)
+                    end_tree(keeper.pid, self._reap_orphan)
             case Watch(on=on):
                 if keeper.pid is not None and on:
                     self._memory.begin(keeper.pid, keeper.limit)
@@ -232,20 +231,27 @@ class ZygoteLoop:
         keeper.say(Forked(pid))
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            keeper = next((keeper for keeper in self._keepers.values() if keeper.pid == pid), None)
-            self._memory.end(pid)
-            if keeper is not None:
-                keeper.pid = None
-            self._end_orphans()
-            if keeper is not None:
-                keeper.say(Died(status, keeper.reason))
+        """Reaps all that has ended, ends what dead workers left, and reports the workers among them."""
+        died: list[tuple[_Keeper, int]] = []
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                self._memory.end(pid)
+                if keeper := self._keeper_of(pid):
+                    keeper.pid = None
+                    died.append((keeper, status))
+        self._end_orphans()
+        for keeper, status in died:
+            keeper.say(Died(status, keeper.reason))
+
+    def _keeper_of(self, pid: int) -> _Keeper | None:
+        return next((keeper for keeper in self._keepers.values() if keeper.pid == pid), None)
+
+    def _reap_orphan(self, pid: int) -> None:
+        """Reaps what a dead worker left and has ended; a worker is left to `_reap`, which reports its end."""
+        if self._keeper_of(pid) is None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
     def _end_orphans(self) -> None:
         """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
@@ -253,7 +259,7 @@ class ZygoteLoop:
         # Again until there are none, because one that was missed may never end by itself and so never be noticed.
         self._has_orphans = bool((children_of("self") or frozenset()) - workers)
         if self._has_orphans:
-            end_below(os.getpid(), spared=workers)
+            end_below(os.getpid(), spared=workers, reap=self._reap_orphan)
 
 
 def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> None:
