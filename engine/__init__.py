@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from .cycles import CycleSummary as CycleSummary
     from .environment.hardening import harden_process as harden_process
     from .environment.zygote import Zygote as Zygote
+    from .execution import Artifact as Artifact
     from .execution import Captured as Captured
     from .execution import Display as Display
     from .execution import ExceptionInfo as ExceptionInfo
     from .execution import ExecutionStatus as ExecutionStatus
     from .execution import Location as Location
     from .execution import NamespaceDiff as NamespaceDiff
+    from .execution import TextChange as TextChange
     from .host import Host as Host
     from .ids import EventId as EventId
     from .ids import ExecutionId as ExecutionId
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from .models.setup import ModelSetup as ModelSetup
     from .ports import ASKED_CHARS as ASKED_CHARS
     from .ports import Clock as Clock
+    from .ports import CommandSubject as CommandSubject
     from .ports import Comparison as Comparison
     from .ports import EffectAnswer as EffectAnswer
     from .ports import EffectHandler as EffectHandler
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from .ports import Entropy as Entropy
     from .ports import Environment as Environment
     from .ports import EnvironmentSpec as EnvironmentSpec
+    from .ports import FileSubject as FileSubject
     from .ports import HandleRow as HandleRow
     from .ports import Limits as Limits
     from .ports import Model as Model
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from .ports import PermissionAnswer as PermissionAnswer
     from .ports import PermissionQuestion as PermissionQuestion
     from .ports import Permissions as Permissions
+    from .ports import PermissionSubject as PermissionSubject
     from .ports import ProjectionPart as ProjectionPart
     from .ports import Prompt as Prompt
     from .ports import ReasoningDelta as ReasoningDelta
@@ -68,6 +73,7 @@ if TYPE_CHECKING:
     from .ports import RunRequest as RunRequest
     from .ports import SessionRow as SessionRow
     from .ports import StatementAsked as StatementAsked
+    from .ports import StatementSubject as StatementSubject
     from .ports import Store as Store
     from .ports import TextDelta as TextDelta
     from .ports import TickOutcome as TickOutcome
@@ -111,9 +117,11 @@ __all__ = [
     "OPTIONS",
     "SETTINGS",
     "TOOLS",
+    "Artifact",
     "Captured",
     "Cell",
     "Clock",
+    "CommandSubject",
     "Comparison",
     "CycleSummary",
     "Display",
@@ -127,6 +135,7 @@ __all__ = [
     "ExceptionInfo",
     "ExecutionId",
     "ExecutionStatus",
+    "FileSubject",
     "HandleRow",
     "Host",
     "Item",
@@ -146,6 +155,7 @@ __all__ = [
     "PastExecution",
     "PermissionAnswer",
     "PermissionQuestion",
+    "PermissionSubject",
     "Permissions",
     "Projection",
     "ProjectionPart",
@@ -166,8 +176,10 @@ __all__ = [
     "Signal",
     "StatementAsked",
     "StatementId",
+    "StatementSubject",
     "Store",
     "Subscription",
+    "TextChange",
     "TextDelta",
     "TextStreamed",
     "TickOutcome",
@@ -203,15 +215,16 @@ _MODULES: Final = {
     "cycles": "CycleSummary",
     "environment.hardening": "harden_process",
     "environment.zygote": "Zygote",
-    "execution": "Captured Display ExceptionInfo ExecutionStatus Location NamespaceDiff",
+    "execution": "Artifact Captured Display ExceptionInfo ExecutionStatus Location NamespaceDiff TextChange",
     "host": "Host",
     "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
     "models.setup": "ModelSetup",
     "ports": (
-        "ASKED_CHARS Clock Comparison EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec "
-        "HandleRow Limits Model ModelError ModelSignal ModelUnusableError OutputSink PastExecution PermissionAnswer "
-        "PermissionQuestion Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
-        "SessionRow StatementAsked Store TextDelta TickOutcome TokensUsed"
+        "ASKED_CHARS Clock CommandSubject Comparison EffectAnswer EffectHandler EffectRequest Entropy Environment "
+        "EnvironmentSpec FileSubject HandleRow Limits Model ModelError ModelSignal ModelUnusableError OutputSink "
+        "PastExecution PermissionAnswer PermissionQuestion PermissionSubject Permissions ProjectionPart Prompt "
+        "ReasoningDelta ReplyEnded Restored RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store "
+        "TextDelta TickOutcome TokensUsed"
     ),
     "projection.results": "given_text output_text printed_text result_text",
     "redaction": "Redactor redact_json without_secrets",

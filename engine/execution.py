@@ -95,6 +95,25 @@ class Display(Struct, frozen=True, kw_only=True):
     tokens: int
 
 
+class TextChange(Struct, frozen=True, kw_only=True):
+    """One region of a file that changes, with lines around it: its first line before, counted from 1, and both texts.
+
+    `old` is None where there was no file.
+    """
+
+    line: int
+    old: str | None
+    new: str
+
+
+class Artifact(Struct, frozen=True, kw_only=True):
+    """A file that an execution left otherwise than it found it. Digests are xxh3 hex, empty where there was no file."""
+
+    path: str
+    before_digest: Exact = ""
+    after_digest: Exact = ""
+
+
 class Location(Struct, frozen=True, kw_only=True):
     """A place in a document: absolute path and 1-based line."""
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from .cutting import cut_line
 from .events import Event
 from .events.session import PermissionOutcome
-from .execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
+from .execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff, TextChange
 from .ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 
 # --- time and chance -------------------------------------------------------------------------------------------------
@@ -272,11 +272,15 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
 
 
 class EffectRequest(Struct, frozen=True, kw_only=True):
-    """What a statement asks of the host: `operation` with plain-data arguments; `ordinal` counts within the run."""
+    """What a statement asks of the host: `operation` with plain-data arguments; `ordinal` counts within the run.
+
+    `basis` is the xxh3 hex of what a view last showed of the file that it is about, None where no view did.
+    """
 
     ordinal: int
     operation: str
     arguments: dict[str, object]
+    basis: str | None = None
 
 
 class EffectAnswer(Struct, frozen=True, kw_only=True):
@@ -408,18 +412,45 @@ class Environment(Protocol):
 
 
 ASKED_CHARS: Final = 1_000_000
-"""The longest statement that a user is asked about; one of that length can be shown whole in one message."""
+"""The longest text that a user is asked about; one of that length can be shown whole in one message."""
+
+
+class StatementSubject(Struct, frozen=True):
+    """A statement that would run."""
+
+    source: str
+
+
+class FileSubject(Struct, frozen=True, kw_only=True):
+    """A file that would be written: where it really is, and its changes, or a note where its content is no text."""
+
+    path: str
+    changes: tuple[TextChange, ...] = ()
+    note: str = ""
+
+
+class CommandSubject(Struct, frozen=True, kw_only=True):
+    """A shell command that would run in the directory `cwd`."""
+
+    command: str
+    cwd: str
+
+
+PermissionSubject = StatementSubject | FileSubject | CommandSubject
+"""What a user may be asked about."""
 
 
 class PermissionQuestion(Struct, frozen=True, kw_only=True):
-    """May this statement run? Whoever asks shows all of `source`, which has at most `ASKED_CHARS` characters.
+    """May this be done? Whoever asks shows all of `subject`, whose texts have at most `ASKED_CHARS` characters.
 
-    `seq` is the event that announced the call; whoever asks shows everything up to it first.
+    `seq` is the event that announced the call; whoever asks shows everything up to it first. `always` says in a few
+    words what a remembered answer would cover; where it is empty, none may be offered.
     """
 
     tool_call_id: ToolCallId
-    source: str
+    subject: PermissionSubject
     seq: Seq
+    always: str = ""
 
 
 class PermissionAnswer(Struct, frozen=True, kw_only=True):

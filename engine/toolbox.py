@@ -77,6 +77,9 @@ _ROWS: Final = (
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROWS}
 """The tools by name, in the order in which the instructions show them."""
 
+CHANGING: Final = frozenset(tool.name for tool in _ROWS if tool.kind in ("edit", "execute"))
+"""The tools that change something, which are asked about, and refused where nothing may be changed."""
+
 VIEWS: Final[dict[str, tuple[Example, ...]]] = {
     "view": (
         Example('readme = view("README.md", tokens=400)', "a window on a file; its text is in this statement's result"),

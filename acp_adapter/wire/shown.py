@@ -32,12 +32,14 @@ class Shown(Struct, frozen=True, kw_only=True):
     """`Shown()` is right for a new session and for one that is resumed: nothing is under way in either.
 
     `statements` are those that have not ended; `unannounced` are calls that nothing was said of,
-    because a statement or a result is still to come; `condensing` is the call that shows the condensation under way;
+    because a statement or a result is still to come; `changing` are calls that show what they made of a file, which
+    their results say once more; `condensing` is the call that shows the condensation under way;
     `changed` is the change of a file that is shown with the event after it.
     """
 
     statements: Mapping[StatementId, BegunStatement] = field(default_factory=dict[StatementId, BegunStatement])
     unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
+    changing: frozenset[ToolCallId] = frozenset()
     changed: FileChanged | None = None
     condensing: str | None = None
 

@@ -166,7 +166,7 @@ class StatementRun:
             self._worker.send(Answer(ordinal=ask.ordinal, error=failure))
 
     async def _ask_handler(self, ask: Ask) -> EffectAnswer:
-        request = EffectRequest(ordinal=ask.ordinal, operation=ask.operation, arguments=ask.arguments)
+        request = EffectRequest(ordinal=ask.ordinal, operation=ask.operation, arguments=ask.arguments, basis=ask.basis)
         try:
             return await self._effects(request)
         except Exception as error:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from msgspec import field
 
 from ..execution import (
+    Artifact,
     Captured,
     Display,
     ExceptionInfo,
@@ -14,6 +15,7 @@ from ..execution import (
     Location,
     NamespaceDiff,
     StatementKind,
+    TextChange,
 )
 from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
 from ..text import Exact
@@ -71,6 +73,7 @@ class ExecutionFinished(Event, frozen=True, kw_only=True):
     exception: ExceptionInfo | None = None
     displays: tuple[Display, ...] = ()
     locations: tuple[Location, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
 
 
@@ -102,6 +105,28 @@ class EffectAnswered(Event, frozen=True, kw_only=True):
     withheld: Exact = ""
 
 
+class FileWritten(Event, frozen=True, kw_only=True):
+    """The host wrote a file for a statement. `path` is where it really is; digests are xxh3 hex, empty for no file.
+
+    `before` and `after` are the digests of the contents as blobs: None where there was no file, where the content is
+    too large to be kept, and where it holds a secret, which `withheld` then stands for. `changes` are what a person is
+    shown; for contents that are no text they are empty and `note` says so.
+    """
+
+    kind: ClassVar[str] = "file_written"
+
+    execution_id: ExecutionId
+    tool_call_id: ToolCallId
+    path: str
+    before: BlobDigest | None = None
+    after: BlobDigest | None = None
+    before_digest: Exact = ""
+    after_digest: Exact = ""
+    changes: tuple[TextChange, ...] = ()
+    note: str = ""
+    withheld: Exact = ""
+
+
 class StatementOmitted(Event, frozen=True, kw_only=True):
     """The user left a statement out of the namespace, or took it in again: the next rebuild goes by that."""
 
@@ -127,6 +152,7 @@ ExecutionEvent = (
     | ExecutionFinished
     | EffectRequested
     | EffectAnswered
+    | FileWritten
     | StatementOmitted
     | NamesRebound
 )

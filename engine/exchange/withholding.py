@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..events import Event
-from ..events.execution import EffectAnswered
+from ..events.execution import EffectAnswered, FileWritten
 from ..ids import BlobDigest
 from ..redaction import Redactor, redact_event, withheld
 from ..store.blobs import digest_of
@@ -33,6 +33,12 @@ def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator
 
 
 def _without(event: Event, left_out: dict[BlobDigest, str]) -> Event:
-    if isinstance(event, EffectAnswered) and event.result is not None and event.result in left_out:
-        return replace(event, result=None, withheld=left_out[event.result])
-    return event
+    match event:
+        case EffectAnswered(result=result) if result is not None and result in left_out:
+            return replace(event, result=None, withheld=left_out[result])
+        case FileWritten(before=before, after=after) if lost := [each for each in (before, after) if each in left_out]:
+            kept = {name: each for name, each in (("before", before), ("after", after)) if each not in left_out}
+            marks = " ".join(left_out[each] for each in lost if each is not None)
+            return replace(event, **{"before": None, "after": None, **kept}, withheld=marks)
+        case _:
+            return event

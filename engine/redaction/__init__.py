@@ -6,17 +6,20 @@ the log and the journal, the store's contents, imports and exports, the commands
 
 from __future__ import annotations
 
+from .marks import marked_line
 from .redactor import HIDDEN, SHORTEST, Redactor
 from .streams import RedactedStream, without_secrets, write_json
-from .structures import redact_event, redact_json, withheld
+from .structures import redact_event, redact_json, redact_struct, withheld
 
 __all__ = [
     "HIDDEN",
     "SHORTEST",
     "RedactedStream",
     "Redactor",
+    "marked_line",
     "redact_event",
     "redact_json",
+    "redact_struct",
     "withheld",
     "without_secrets",
     "write_json",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Collection
 from functools import cache
-from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +28,7 @@ from ..events.execution import EffectAnswered, ExecutionFinished, StatementRecor
 from ..execution import Captured
 from .redactor import Redactor
 
+T = TypeVar("T", bound=Struct)
 Walk = Callable[[Redactor, Any], Any]
 """From a value to the same without secrets: the value itself where it holds none."""
 _NOTHING: Final[Collection[str]] = ()
@@ -38,6 +39,11 @@ def redact_event(redactor: Redactor, event: Event) -> Event:
     if not redactor or not (redactor.may_change(encode(event)) or _is_cut(event)):
         return event
     return cast("Event", _struct(redactor, event))
+
+
+def redact_struct(redactor: Redactor, value: T) -> T:
+    """The structure with every known value replaced in all its texts; the structure itself where there is none."""
+    return cast("T", _struct(redactor, value)) if redactor else value
 
 
 def redact_json(redactor: Redactor, value: Any, exact: Collection[str] = _NOTHING) -> Any:

@@ -42,24 +42,18 @@ from ..events.conversation import (
     UserMessage,
 )
 from ..events.session import (
-    PermissionAnswered,
-    PermissionAsked,
-    PermissionOutcome,
     PromptWithdrawn,
     UsageReported,
 )
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import (
-    ASKED_CHARS,
     Clock,
     ContextTooLongError,
     Model,
     ModelError,
     ModelUnusableError,
-    PermissionAnswer,
-    PermissionQuestion,
-    Permissions,
+    StatementSubject,
 )
 from ..timeline.index import Timeline
 from ..view.cuts import Cut
@@ -67,8 +61,9 @@ from .cancellation import Cancellation, WorkCancelledError
 from .condenser import Condenser
 from .journal import Journal
 from .live_environment import LiveEnvironment
-from .policy import STATEMENTS, Policy
+from .policy import Policy
 from .projector import Projector
+from .questions import Questions
 from .replies import ReplyRecorder
 from .statements import StatementRunner
 
@@ -89,6 +84,7 @@ class AgentLoop:
         statements: StatementRunner,
         projector: Projector,
         condenser: Condenser,
+        questions: Questions,
         model: Model,
         minter: Minter,
         clock: Clock,
@@ -103,14 +99,13 @@ class AgentLoop:
         self._projector = projector
         self._condenser = condenser
         self._statements = statements
+        self._questions = questions
         self._model = model
         self._minter = minter
         self._clock = clock
         self._max_rounds = max_rounds
         self._openings_of = openings_of
         """The statements that open what came with a steer, before a model reads it."""
-        self.permissions: Permissions | None = None
-        """Whom to ask; set by the adapter. Where there is nobody, the answer is no."""
         self._steers: list[UserMessage] = []
         self._typed = ""
         self._turn: t.Turn | None = None
@@ -180,7 +175,12 @@ class AgentLoop:
                 case t.RunStatement():
                     kind = "meta" if effect.tool_call_id is None else "python"
                     await self._statements.run(
-                        effect.source, effect.round_id, effect.tool_call_id, cancellation, kind=kind
+                        effect.source,
+                        effect.round_id,
+                        effect.tool_call_id,
+                        cancellation,
+                        kind=kind,
+                        approved=effect.approved,
                     )
                     return t.Ran()
                 case t.Abort() | t.Stop():
@@ -248,51 +248,22 @@ class AgentLoop:
         return self._with_decision(replied)
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:
-        """The reply, with `ask` only where neither mode nor a remembered answer has decided."""
+        """The reply, with `ask` only where the user decides about statements and has not done so for all."""
         wanted = replied.wanted
-        if wanted is None or not wanted.ask or self._policy.decided(STATEMENTS) is not True:
+        if wanted is None:
             return replied
-        return replace(replied, wanted=replace(wanted, ask=False))
+        if not wanted.ask:
+            return replace(replied, wanted=replace(wanted, approved=True))
+        is_asked = self._policy.asks_about == "statements"
+        approved = is_asked and self._policy.remembered(StatementSubject(wanted.source)) is True
+        return replace(replied, wanted=replace(wanted, ask=is_asked and not approved, approved=approved))
 
     async def _ask(self, effect: t.AskPermission) -> t.Answered | t.Dismissed:
         call = effect.tool_call_id
-        announced = self._statements.announce(effect.source, call)
-        allowed = self._policy.decided(STATEMENTS)
-        reason = "The user rejected this statement."
-        if allowed is None and len(effect.source) > ASKED_CHARS:
-            # What cannot be shown whole cannot be decided about.
-            allowed, reason = False, _too_long(effect.source)
-        if allowed is None:
-            seq = self._log.append(PermissionAsked(tool_call_id=call, scope=STATEMENTS))
-            # As it is on the log: a question is shown, and what runs is the effect's own source.
-            outcome = await self._outcome(PermissionQuestion(tool_call_id=call, source=announced.source, seq=seq))
-            if outcome == "cancelled":
-                return t.Dismissed()
-            allowed = outcome == "allowed"
-        if not allowed:
-            self._log.append(ToolResult(tool_call_id=call, status="rejected", text=reason))
-        return t.Answered(allowed)
-
-    async def _outcome(self, question: PermissionQuestion) -> PermissionOutcome:
-        # A wait that is torn is cancelled too.
-        answer = PermissionAnswer(outcome="rejected" if self.permissions is None else "cancelled")
-        try:
-            if self.permissions is not None:
-                answer = await self.permissions.ask(question)
-        finally:
-            self._log.append(
-                PermissionAnswered(
-                    tool_call_id=question.tool_call_id,
-                    scope=STATEMENTS,
-                    outcome=answer.outcome,
-                    remembered=answer.remember,
-                )
-            )
-        return answer.outcome
-
-
-def _too_long(source: str) -> str:
-    return (
-        f"This statement was not run: it has {len(source):,} characters, and the user, who decides about it, "
-        f"can be shown at most {ASKED_CHARS:,}. Split it up."
-    )
+        self._statements.announce(effect.source, call)
+        verdict = await self._questions.decide(call, StatementSubject(effect.source))
+        if verdict.outcome == "cancelled":
+            return t.Dismissed()
+        if verdict.outcome == "rejected":
+            self._log.append(ToolResult(tool_call_id=call, status="rejected", text=verdict.reason))
+        return t.Answered(verdict.outcome == "allowed")

@@ -7,16 +7,18 @@ show it, who may be behind the log and ask how it was at the event that they sho
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
 from ..errors import InvalidRequestError
 from ..events import Event
 from ..events.session import ConfigChanged, Mode, ModeChanged, PermissionAnswered, TitleChanged
+from ..ports import PermissionSubject
+from .scopes import covers
 
 MODES: Final[dict[Mode, tuple[str, str]]] = {
-    "ask": ("Ask", "Every statement that a model wrote asks before it runs"),
+    "ask": ("Ask", "What a model wants to do asks before it is done"),
     "auto": ("Auto", "Statements run without asking"),
     "plan": ("Plan", "Statements run without asking, but whatever would change something outside is refused"),
 }
@@ -28,11 +30,14 @@ OPTIONS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
         "What a prompt does that comes while a turn is running",
         {"queue": "Wait for its own turn", "steer": "Join the turn that is running"},
     ),
+    "ask_about": (
+        "Ask about",
+        "What the mode Ask asks about: each statement that a model wrote, with all that it does, or each file that it"
+        " writes and each command that it runs through the tools. What its own code does is not held back then",
+        {"statements": "Each statement, once", "acts": "Each write and command of the tools"},
+    ),
 }
 """Name, description and values of each further option, the default value first."""
-
-STATEMENTS: Final = "statements"
-"""The scope of a remembered permission for model-written statements."""
 
 
 class OptionValues(Struct, frozen=True, kw_only=True):
@@ -58,6 +63,7 @@ class Policy:
             case ConfigChanged(option=option, value=value):
                 self._change(event, OptionValues(mode=self.mode, values={**self.options.values, option: value}))
             case PermissionAnswered(scope=scope, outcome=outcome, remembered=True):
+                self._remembered.pop(scope, None)
                 self._remembered[scope] = outcome == "allowed"
             case TitleChanged(title=title):
                 self.title = title
@@ -85,11 +91,16 @@ class Policy:
         """The value of an option."""
         return self.options.values[name]
 
-    def decided(self, scope: str) -> bool | None:
-        """What a remembered answer says; None where the user has to be asked."""
+    @property
+    def asks_about(self) -> Literal["statements", "acts"] | None:
+        """What the user is asked about before a model does it; None in modes that do not ask."""
         if self.mode != "ask":
-            return True
-        return self._remembered.get(scope)
+            return None
+        return "acts" if self.option("ask_about") == "acts" else "statements"
+
+    def remembered(self, subject: PermissionSubject) -> bool | None:
+        """What the latest remembered answer that covers it says; None where there is none."""
+        return next((allowed for scope, allowed in reversed(self._remembered.items()) if covers(scope, subject)), None)
 
 
 def known_mode(mode: str) -> Mode:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from ..events.conversation import ResultStatus, ToolResult
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from ..execution import NOT_RUN, ExceptionInfo, ExecutionStatus, StatementKind
+from ..execution import NOT_RUN, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
 from ..ids import ExecutionId, Seq, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import Clock, Environment, RunOutcome, RunRequest
 from ..projection.results import result_text
 from ..timeline.index import Timeline
+from .acts import Acts, Desk
 from .cancellation import Cancellation, WorkCancelledError
-from .effects import EffectDesk
 from .journal import Journal
 from .live_environment import LiveEnvironment
 from .policy import Policy
@@ -36,7 +36,7 @@ class StatementRunner:
         timeline: Timeline,
         policy: Policy,
         environment: LiveEnvironment,
-        effects: EffectDesk,
+        desk: Desk,
         minter: Minter,
         clock: Clock,
         seconds: float,
@@ -46,7 +46,7 @@ class StatementRunner:
         self._timeline = timeline
         self._policy = policy
         self._environment = environment
-        self._effects = effects
+        self._desk = desk
         self._minter = minter
         self._clock = clock
         self._seconds = seconds
@@ -71,6 +71,7 @@ class StatementRunner:
         *,
         kind: StatementKind = "python",
         seconds: float | None = None,
+        approved: bool = True,
     ) -> ExecutionFinished:
         """Runs a statement to its end, whatever that is.
 
@@ -84,6 +85,7 @@ class StatementRunner:
             cancellation: of the work that it belongs to.
             kind: `meta` for what the session runs by itself, to open what a prompt had attached.
             seconds: how long it may run; None for as long as the settings allow.
+            approved: the user stands behind it with all that it does, so nobody is asked about its acts.
 
         Raises:
             EnvironmentUnavailableError: there is no worker to run it in; that is recorded too.
@@ -91,7 +93,8 @@ class StatementRunner:
         statement, self._announced = self._announced, None
         if statement is None or statement.tool_call_id != call:
             statement = self._record_statement(source, call or self._minter.tool_call(), kind)
-        finished = await self._execute(statement, round_id, self._seconds if seconds is None else seconds, cancellation)
+        limit = self._seconds if seconds is None else seconds
+        finished = await self._execute(statement, round_id, limit, cancellation, approved)
         if call is not None:
             status = _RESULTS.get(finished.status, "error")
             self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
@@ -111,7 +114,7 @@ class StatementRunner:
         return statement
 
     async def _execute(
-        self, statement: StatementRecorded, round_id: int, seconds: float, cancellation: Cancellation
+        self, statement: StatementRecorded, round_id: int, seconds: float, cancellation: Cancellation, approved: bool
     ) -> ExecutionFinished:
         execution_id = self._minter.execution()
         self._log.append(
@@ -122,6 +125,7 @@ class StatementRunner:
             )
         )
         started_at = self._clock.now()
+        acts = Acts(self._desk, execution_id, statement.tool_call_id, approved)
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
             environment = await cancellation.guard(self._environment.ready)
@@ -134,23 +138,28 @@ class StatementRunner:
                 plan=self._policy.mode == "plan",
             )
             outcome = await cancellation.stoppable(
-                lambda: self._run_in(environment, request, statement.tool_call_id), environment.interrupt
+                lambda: self._run_in(environment, request, acts), environment.interrupt
             )
         except WorkCancelledError:
             outcome = RunOutcome(status="cancelled")
         finally:
-            finished = self._record(statement, execution_id, started_at, outcome)
+            finished = self._record(statement, execution_id, started_at, outcome, acts.artifacts)
         return finished
 
-    async def _run_in(self, environment: Environment, request: RunRequest, call: ToolCallId) -> RunOutcome:
+    async def _run_in(self, environment: Environment, request: RunRequest, acts: Acts) -> RunOutcome:
         return await environment.run(
             request,
-            self._effects.handler(request.execution_id, call),
-            lambda stream, text: self._journal.signal(OutputStreamed(call, stream, text)),
+            lambda effect: acts.perform(effect, environment),
+            lambda stream, text: self._journal.signal(OutputStreamed(acts.parent, stream, text)),
         )
 
     def _record(
-        self, statement: StatementRecorded, execution_id: ExecutionId, started_at: float, outcome: RunOutcome
+        self,
+        statement: StatementRecorded,
+        execution_id: ExecutionId,
+        started_at: float,
+        outcome: RunOutcome,
+        artifacts: tuple[Artifact, ...],
     ) -> ExecutionFinished:
         for event in outcome.events:
             self._log.append(event)
@@ -167,6 +176,7 @@ class StatementRunner:
             exception=outcome.exception,
             displays=outcome.displays,
             locations=outcome.locations,
+            artifacts=artifacts,
             diff=outcome.diff,
         )
         taken = self._log.at(self._log.append(finished))

@@ -7,6 +7,7 @@ and a cell are carried out between their UserMessage and the end of their run. C
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -20,17 +21,19 @@ from ..ids import MessageId, StatementId
 from ..models import close_model
 from ..ports import Model, Permissions
 from ..projection.feed import Feed
-from ..tools import Workspace
+from ..tools import Seen, Workspace
 from ..turn import Stop
+from .acts import Desk
 from .agent_loop import AgentLoop
+from .answers import recorded_answers
 from .cancellation import Cancellation, WorkCancelledError
 from .commands import CommandContext, command_in
 from .condenser import Condenser
-from .effects import EffectDesk
 from .live_environment import LiveEnvironment
 from .openings import not_opened, openings
 from .parts import SessionParts
 from .projector import Projection, Projector
+from .questions import Questions
 from .signals import TextStreamed
 from .statements import StatementRunner
 from .tickets import Ticket, TurnEnd, end_at
@@ -42,9 +45,23 @@ class Turns:
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         log, journal, timeline = parts.log, parts.journal, parts.timeline
-        effects = EffectDesk(log, parts.store, parts.minter, Workspace(parts.cwd, parts.directories), parts.redactor)
-
-        self._environment = LiveEnvironment(parts.environments, parts.spec, log, timeline, effects.answers)
+        workspace = Workspace(parts.cwd, parts.directories)
+        self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
+        seen = Seen()
+        log.follow(seen.apply)
+        desk = Desk(
+            log=log,
+            store=parts.store,
+            minter=parts.minter,
+            workspace=workspace,
+            redactor=parts.redactor,
+            policy=parts.policy,
+            questions=self._questions,
+            seen=seen,
+            dismissed=self.cancel,
+        )
+        answers = partial(recorded_answers, parts.store)
+        self._environment = LiveEnvironment(parts.environments, parts.spec, log, timeline, answers)
         feed = Feed()
         log.follow(feed.apply)
         self._projector = Projector(parts.view.view, parts.cwd, parts.settings.context_budget, parts.redactor, feed)
@@ -66,7 +83,7 @@ class Turns:
             timeline=timeline,
             policy=parts.policy,
             environment=self._environment,
-            effects=effects,
+            desk=desk,
             minter=parts.minter,
             clock=parts.clock,
             seconds=parts.settings.statement_seconds,
@@ -80,6 +97,7 @@ class Turns:
             statements=self._statements,
             projector=self._projector,
             condenser=condenser,
+            questions=self._questions,
             model=model,
             minter=parts.minter,
             clock=parts.clock,
@@ -100,7 +118,7 @@ class Turns:
 
     def attach(self, permissions: Permissions | None) -> None:
         """Says whom to ask from now on."""
-        self._loop.permissions = permissions
+        self._questions.permissions = permissions
 
     # --- one request --------------------------------------------------------------------------------------------------
 

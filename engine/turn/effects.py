@@ -29,11 +29,15 @@ class AskPermission(Struct, frozen=True):
 
 
 class RunStatement(Struct, frozen=True):
-    """Run one cell. `tool_call_id` is None for an opening, which no model asked for."""
+    """Run one cell. `tool_call_id` is None for an opening, which no model asked for.
+
+    `approved`: the user stands behind it with all that it does, so nobody is asked about its acts.
+    """
 
     source: str
     round_id: int
     tool_call_id: ToolCallId | None = None
+    approved: bool = False
 
 
 class RunTick(Struct, frozen=True):

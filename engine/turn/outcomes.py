@@ -18,11 +18,12 @@ class Ticked(Struct, frozen=True):
 
 
 class WantedStatement(Struct, frozen=True):
-    """The cell that a reply wants run; `ask`: the user decides first."""
+    """The cell that a reply wants run; `ask`: the user decides first; `approved`: it is the user's own, or allowed."""
 
     source: str
     tool_call_id: ToolCallId
     ask: bool = False
+    approved: bool = False
 
 
 class Replied(Struct, frozen=True):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from .effects import Abort, AskPermission, CallModel, Condense, Effect, RunStatement, RunTick, Stop
 from .machine import TRANSITIONS, Action, Input, State
 from .outcomes import (
@@ -86,7 +88,7 @@ class Turn:
                 return _SAME_IN_ALL_TURNS[type(outcome)]
 
     def _run_opening(self, _: Outcome) -> Effect:
-        return RunStatement(self._openings.pop(0), self._round_id)
+        return RunStatement(self._openings.pop(0), self._round_id, approved=True)
 
     def _tick(self, _: Outcome) -> Effect:
         self._round_id = self._first_round + self._calls
@@ -114,10 +116,12 @@ class Turn:
     def _run(self, outcome: Outcome) -> RunStatement:
         assert isinstance(outcome, Replied)
         assert outcome.wanted is not None
-        return RunStatement(outcome.wanted.source, self._round_id, outcome.wanted.tool_call_id)
+        wanted = outcome.wanted
+        return RunStatement(wanted.source, self._round_id, wanted.tool_call_id, wanted.approved)
 
-    def _run_asked(self, _: Outcome) -> Effect | None:
-        return self._asked
+    def _run_asked(self, _: Outcome) -> Effect:
+        assert self._asked is not None
+        return replace(self._asked, approved=True)
 
     def _note_steer(self, _: Outcome) -> None:
         self._is_steered = True

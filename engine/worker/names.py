@@ -12,6 +12,7 @@ from inspect import Parameter as Argument
 from inspect import Signature
 from typing import Final, cast
 
+from ..tool_values import value_of
 from ..toolbox import REQUIRED, RESTORE, TOOLS, Tool
 from .board import Board
 
@@ -73,7 +74,8 @@ def proxy(tool: Tool, ask: Ask) -> Callable[..., object]:
         except TypeError as error:
             raise TypeError(f"{tool.name}(): {error}") from None
         bound.apply_defaults()
-        return ask(tool.name, {name: _plain(value) for name, value in bound.arguments.items()})
+        answer = ask(tool.name, {name: _plain(value) for name, value in bound.arguments.items()})
+        return value_of(tool.name, answer)
 
     call.__name__ = call.__qualname__ = tool.name
     call.__doc__ = tool.doc

@@ -121,11 +121,12 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A statement wants an effect of the host, and waits for its `Answer`."""
+    """A statement wants an effect of the host, and waits for its `Answer`. `basis` as in `EffectRequest`."""
 
     ordinal: int
     operation: str
     arguments: dict[str, object]
+    basis: str | None = None
 
 
 class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):

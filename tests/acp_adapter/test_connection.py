@@ -95,7 +95,10 @@ async def test_no_update_comes_before_the_response_that_names_its_session(tmp_pa
         opened = await client.call("session/new", {"cwd": str(tmp_path), "mcpServers": []})
         assert client.updates() == []
         values = {option["id"]: option["currentValue"] for option in opened["configOptions"]}
-        assert (opened["modes"]["currentModeId"], values) == ("ask", {"mode": "ask", "_while_running": "queue"})
+        assert (opened["modes"]["currentModeId"], values) == (
+            "ask",
+            {"mode": "ask", "_while_running": "queue", "_ask_about": "statements"},
+        )
         session = opened["sessionId"]
         update = await client.until(lambda message: True)
         assert (update_in(update), update["params"]["sessionId"]) == ("available_commands_update", session)

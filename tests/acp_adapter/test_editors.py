@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import ASKED_CHARS, PermissionQuestion
+from engine import ASKED_CHARS, PermissionQuestion, StatementSubject
 from engine.events.conversation import ToolCall
 from engine.events.execution import StatementRecorded
 from engine.ids import Seq, StatementId, ToolCallId
@@ -46,7 +46,7 @@ HIDING: Final = {
 
 
 def question(source: str) -> dict[str, Any]:
-    asked = PermissionQuestion(tool_call_id=CALL, source=source, seq=Seq(0))
+    asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject(source), seq=Seq(0))
     return CODEC.permissions.write_question("session", asked)["toolCall"]
 
 

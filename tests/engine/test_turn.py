@@ -106,7 +106,12 @@ def test_a_cancel_while_condensing_ends_the_turn_as_cancelled() -> None:
 def test_openings_run_before_the_first_tick_and_belong_to_no_call() -> None:
     turn = Turn(3, 9, OPENINGS)
     effects = drive(turn, Begin(), Ran(), Ran(), Ticked())
-    assert effects == [RunStatement("a = view('a')", 3), RunStatement("b = view('b')", 3), RunTick(3), CallModel(3)]
+    assert effects == [
+        RunStatement("a = view('a')", 3, approved=True),
+        RunStatement("b = view('b')", 3, approved=True),
+        RunTick(3),
+        CallModel(3),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ def test_a_reply_without_a_statement_ends_the_turn_for_its_own_reason(reply: Out
 def test_a_statement_that_has_to_be_asked_runs_when_it_is_allowed() -> None:
     turn = Turn(0, 9)
     effects = drive(turn, Begin(), Ticked(), ASKS, Answered(True), Ran())
-    assert effects[2:] == [AskPermission("y = 2", C), RunStatement("y = 2", 0, C), RunTick(1)]
+    assert effects[2:] == [AskPermission("y = 2", C), RunStatement("y = 2", 0, C, approved=True), RunTick(1)]
 
 
 def test_a_statement_that_is_rejected_does_not_run_and_the_model_is_told() -> None:

@@ -26,6 +26,7 @@ from engine.events.execution import (
     EffectRequested,
     ExecutionFinished,
     ExecutionStarted,
+    FileWritten,
     NamesRebound,
     StatementOmitted,
     StatementRecorded,
@@ -45,7 +46,7 @@ from engine.events.session import (
     UsageReported,
     ViewEnforced,
 )
-from engine.execution import Captured, ChangeInfo, Display, ExceptionInfo, Location, NamespaceDiff, TypeInfo
+from engine.execution import Captured, ChangeInfo, Display, ExceptionInfo, Location, NamespaceDiff, TextChange, TypeInfo
 from engine.ids import EventId, ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 
@@ -120,6 +121,16 @@ _FIRST_RUN: tuple[Item, ...] = (
     EffectRequested(execution_id=ExecutionId("execution-1"), ordinal=0, operation="read", argument_digest="a"),
     EffectAnswered(execution_id=ExecutionId("execution-1"), ordinal=0, operation="read"),
     ToolResult(tool_call_id=_call(101), status="ok", text="x = 1", parent_id=_call(1)),
+    ToolCall(tool_call_id=_call(104), tool="edit", arguments={"path": "b.py", "new": "t"}, parent_id=_call(1)),
+    FileWritten(
+        execution_id=ExecutionId("execution-1"),
+        tool_call_id=_call(104),
+        path="/work/b.py",
+        before_digest="a",
+        after_digest="b",
+        changes=(TextChange(line=3, old="r\ns\n", new="r\nt\n"),),
+    ),
+    ToolResult(tool_call_id=_call(104), status="ok", text="wrote b.py", parent_id=_call(1)),
     ToolCall(tool_call_id=_call(102), tool="edit", arguments={"path": "/abs/b.py", "new": "t"}, parent_id=_call(1)),
     ToolResult(tool_call_id=_call(102), status="rejected", text="not `allowed`", parent_id=_call(1)),
     ToolCall(tool_call_id=_call(103), tool="nothing_known", arguments={"n": 1}, parent_id=_call(1)),

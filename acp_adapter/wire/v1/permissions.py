@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from acp_adapter.wire.codec import Json
-from acp_adapter.wire.legible import source_title
+from acp_adapter.wire.legible import source_title, title_line
 from acp_adapter.wire.model import from_wire, to_wire
 from acp_adapter.wire.v1.shapes.client import (
     PermissionKind,
@@ -15,36 +15,73 @@ from acp_adapter.wire.v1.shapes.client import (
     SelectedOutcome,
 )
 from acp_adapter.wire.v1.shapes.tools import ToolCallPatch
-from acp_adapter.wire.v1.updates.parts import source_block, source_input
-from engine import PermissionAnswer, PermissionQuestion
+from acp_adapter.wire.v1.updates.parts import (
+    change_content,
+    change_locations,
+    change_title,
+    command_block,
+    source_block,
+    source_input,
+)
+from engine import CommandSubject, FileSubject, PermissionAnswer, PermissionQuestion, StatementSubject
 
-_ANSWERS: Final[dict[PermissionKind, tuple[str, PermissionAnswer]]] = {
-    "allow_once": ("Run it", PermissionAnswer(outcome="allowed")),
-    "allow_always": (
-        "Run this and all later statements of this session",
-        PermissionAnswer(outcome="allowed", remember=True),
-    ),
-    "reject_once": ("Do not run it", PermissionAnswer(outcome="rejected")),
-    "reject_always": ("Reject all statements of this session", PermissionAnswer(outcome="rejected", remember=True)),
+_ANSWERS: Final[dict[PermissionKind, PermissionAnswer]] = {
+    "allow_once": PermissionAnswer(outcome="allowed"),
+    "allow_always": PermissionAnswer(outcome="allowed", remember=True),
+    "reject_once": PermissionAnswer(outcome="rejected"),
+    "reject_always": PermissionAnswer(outcome="rejected", remember=True),
 }
-"""Option id, which is also its kind, to its label and what it means."""
+"""Option id, which is also its kind, to what it means."""
 
 
 def write_question(session_id: str, question: PermissionQuestion) -> Json:
     """The params of the request."""
     request = RequestPermissionRequest(
-        session_id=session_id,
-        tool_call=ToolCallPatch(
-            tool_call_id=question.tool_call_id,
-            title=source_title(question.source),
-            kind="execute",
-            status="pending",
-            content=[source_block(question.source)],
-            raw_input=source_input(question.source),
-        ),
-        options=[PermissionOption(option_id=kind, name=label, kind=kind) for kind, (label, _) in _ANSWERS.items()],
+        session_id=session_id, tool_call=_asked(question), options=_options(question.always)
     )
     return to_wire(request)
+
+
+def _asked(question: PermissionQuestion) -> ToolCallPatch:
+    match question.subject:
+        case StatementSubject(source=source):
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=source_title(source),
+                kind="execute",
+                status="pending",
+                content=[source_block(source)],
+                raw_input=source_input(source),
+            )
+        case FileSubject(path=path, changes=changes, note=note):
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=change_title(path, changes),
+                kind="edit",
+                status="pending",
+                content=change_content(path, changes, note),
+                locations=change_locations(path, changes),
+                raw_input={"path": path},
+            )
+        case CommandSubject(command=command, cwd=cwd):
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=source_title(command),
+                kind="execute",
+                status="pending",
+                content=[command_block(command, cwd)],
+                raw_input={**source_input(command), "cwd": cwd},
+            )
+
+
+def _options(always: str) -> list[PermissionOption]:
+    labels: dict[PermissionKind, str] = {"allow_once": "Allow"}
+    if always:
+        labels["allow_always"] = title_line(f"Always allow {always}")
+    labels["reject_once"] = "Reject"
+    if always:
+        labels["reject_always"] = title_line(f"Always reject {always}")
+    return [PermissionOption(option_id=kind, name=label, kind=kind) for kind, label in labels.items()]
 
 
 def read_answer(result: object) -> PermissionAnswer:
@@ -52,5 +89,5 @@ def read_answer(result: object) -> PermissionAnswer:
     outcome = from_wire(RequestPermissionResponse, result).outcome
     if not isinstance(outcome, SelectedOutcome):
         return PermissionAnswer(outcome="cancelled")
-    chosen = [answer for kind, (_, answer) in _ANSWERS.items() if kind == outcome.option_id]
+    chosen = [answer for kind, answer in _ANSWERS.items() if kind == outcome.option_id]
     return chosen[0] if chosen else PermissionAnswer(outcome="rejected")

@@ -19,6 +19,7 @@ from tests.support.scripts import (
     runs,
     says,
     scripted,
+    update_in,
 )
 
 pytestmark = pytest.mark.anyio
@@ -342,8 +343,8 @@ async def test_a_runaway_statement_is_cancelled_with_nothing_after_it_and_names_
 ) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "kept = [1, 2, 3]")
-    prompt = await agent.begin_prompt(session, "also = 4\nwhile True:\n    pass")
-    await agent.until(runs)
+    prompt = await agent.begin_prompt(session, "also = 4\nprint('also is set', flush=True)\nwhile True:\n    pass")
+    await agent.until(lambda message: "also is set" in str(update_in(message).get("content")))
     await agent.notify("session/cancel", {"sessionId": session})
     assert (await agent.response(prompt))["result"]["stopReason"] == "cancelled"
     await agent.quiet()

@@ -80,7 +80,10 @@ async def test_what_a_load_shows_is_what_was_shown_at_first(store: MemoryStore, 
         assert len(shown["calls"]) >= 6
         assert [update["content"]["text"] for update in second.updates("user_message_chunk")] == prompts
         values = {option["id"]: option["currentValue"] for option in answer["configOptions"]}
-        assert (answer["modes"]["currentModeId"], values) == ("ask", {"mode": "ask", "_while_running": "steer"})
+        assert (answer["modes"]["currentModeId"], values) == (
+            "ask",
+            {"mode": "ask", "_while_running": "steer", "_ask_about": "statements"},
+        )
         following = await second.until(lambda message: True)
         assert update_in(following)["sessionUpdate"] == "available_commands_update"
         await second.quiet()

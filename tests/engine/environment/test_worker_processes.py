@@ -331,6 +331,7 @@ LOADED = [
     "tokens.pieces",
     "tokens.ranks",
     "tokens.ruler",
+    "tool_values",
     "toolbox",
     "worker",
     "worker.alarms",

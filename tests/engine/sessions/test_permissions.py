@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import PermissionAnswer
+from engine import PermissionAnswer, StatementSubject
 from engine.environment.in_process import InProcessEnvironment
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of
@@ -37,5 +37,7 @@ async def test_a_model_s_statement_runs_where_the_user_allows_it(
         session.attach(user)
         for _ in ran:
             assert (await session.accept("go").end()).cause == "end_turn"
-        assert [question.source for question in user.questions] == ["x = 0", "x = 1"][:asked]
+        assert [question.subject for question in user.questions] == list(
+            map(StatementSubject, ["x = 0", "x = 1"][:asked])
+        )
         assert [cell.finished is not None for cell in session.cells] == ran

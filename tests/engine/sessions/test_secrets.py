@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import PermissionAnswer, Session
+from engine import PermissionAnswer, Session, StatementSubject
 from engine.config.system import SystemClock
 from engine.events import Event
 from engine.events.codec import encode
@@ -104,7 +104,7 @@ async def test_a_question_shows_no_secret_and_what_is_allowed_runs_as_it_was_ask
         session.attach(user)
         assert await run(session, "go") == "end_turn"
     (question,) = user.questions
-    assert question.source == "# ***\nlen('***')"
+    assert question.subject == StatementSubject("# ***\nlen('***')")
     assert values(session) == [str(len(SECRET))]
 
 

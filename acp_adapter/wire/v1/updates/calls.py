@@ -14,7 +14,7 @@ from acp_adapter.facts import Facts
 from acp_adapter.wire.legible import title_line
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall as ShownCall
-from acp_adapter.wire.v1.shapes.tools import ToolCallLocation, ToolCallStatus
+from acp_adapter.wire.v1.shapes.tools import ToolCallLocation, ToolCallStatus, ToolCallUpdate
 from acp_adapter.wire.v1.updates.parts import Step, ended_call, ended_statement, text_block
 from engine import TOOLS, ToolCallId
 from engine.events.conversation import ToolCall, ToolResult
@@ -34,6 +34,9 @@ def answered(event: ToolResult, shown: Shown, facts: Facts) -> Step:
     if call is not None:
         shown = replace(shown, unannounced=_without(shown, event.tool_call_id))
         return shown, [_shown_call(call, facts, status, event.text)]
+    if event.tool_call_id in shown.changing:
+        shown = replace(shown, changing=shown.changing - {event.tool_call_id})
+        return shown, [ToolCallUpdate(tool_call_id=event.tool_call_id, status=status)]
     if event.parent_id is not None:
         return shown, [ended_call(event.tool_call_id, status, event.text)]
     for statement, begun in shown.statements.items():

@@ -12,7 +12,17 @@ from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk
-from acp_adapter.wire.v1.updates.parts import Step, beside_source, content_text, location, source_block, source_input
+from acp_adapter.wire.v1.updates.parts import (
+    Step,
+    beside_source,
+    change_content,
+    change_locations,
+    change_title,
+    content_text,
+    location,
+    source_block,
+    source_input,
+)
 from engine import cut_line, given_text, output_text, result_text
 from engine.events import ExecutionEvent
 from engine.events.execution import (
@@ -20,6 +30,7 @@ from engine.events.execution import (
     EffectRequested,
     ExecutionFinished,
     ExecutionStarted,
+    FileWritten,
     NamesRebound,
     StatementOmitted,
     StatementRecorded,
@@ -39,6 +50,8 @@ def step(event: ExecutionEvent, shown: Shown) -> Step:
             return _started(event, shown)
         case ExecutionFinished():
             return _finished(event, shown)
+        case FileWritten():
+            return _written(event, shown)
         case EffectRequested() | EffectAnswered() | StatementOmitted() | NamesRebound():
             return shown, []
         case _:
@@ -75,6 +88,16 @@ def _started(event: ExecutionStarted, shown: Shown) -> Step:
     if begun is None:
         return shown, []
     return shown, [ToolCallUpdate(tool_call_id=begun.call, status="in_progress")]
+
+
+def _written(event: FileWritten, shown: Shown) -> Step:
+    update = ToolCallUpdate(
+        tool_call_id=event.tool_call_id,
+        title=change_title(event.path, event.changes),
+        content=change_content(event.path, event.changes, event.note),
+        locations=change_locations(event.path, event.changes),
+    )
+    return replace(shown, changing=shown.changing | {event.tool_call_id}), [update]
 
 
 def _finished(event: ExecutionFinished, shown: Shown) -> Step:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
-from acp_adapter.wire.legible import source_command, source_text
+from acp_adapter.wire.legible import source_command, source_text, title_line
 from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import (
     Content,
+    Diff,
     ToolCallContent,
     ToolCallLocation,
     ToolCallStatus,
     ToolCallUpdate,
 )
-from engine import ASKED_CHARS, as_printed, fenced
+from engine import ASKED_CHARS, TextChange, as_printed, fenced
 
 NO_OUTPUT: Final = "(no output)"
 SOURCE_CHARS: Final = 20_000
@@ -54,6 +56,28 @@ def content_text(content: Sequence[ToolCallContent]) -> str:
     """A content as the raw output of its call; clients that show both notice that they say the same."""
     blocks = [block.content for block in content if isinstance(block, Content)]
     return "\n\n".join(block.text for block in blocks if isinstance(block, TextContent))
+
+
+def command_block(command: str, cwd: str) -> Content:
+    """What a shell would run: every line of it, and where."""
+    return Content(content=TextContent(text=f"{fenced(source_text(command, ASKED_CHARS), 'sh')}\nin {title_line(cwd)}"))
+
+
+def change_title(path: str, changes: Sequence[TextChange]) -> str:
+    """What is done to a file, by its name."""
+    is_new = any(change.old is None for change in changes)
+    return title_line(f"{'Create' if is_new else 'Edit'} {os.path.basename(path)}")
+
+
+def change_content(path: str, changes: Sequence[TextChange], note: str) -> list[ToolCallContent]:
+    """Each changed region as a diff, and in words what cannot be shown as one."""
+    diffs = [Diff(path=path, old_text=change.old, new_text=change.new) for change in changes]
+    return [*diffs, text_block(note)] if note else [*diffs]
+
+
+def change_locations(path: str, changes: Sequence[TextChange]) -> list[ToolCallLocation]:
+    """Where a followed editor jumps to: the first change, after which the others come."""
+    return [location(path, change.line) for change in changes[:1]] or [location(path)]
 
 
 def count(number: int) -> int:

@@ -7,15 +7,18 @@ from pathlib import Path
 import anyio
 import pytest
 
+from engine.environment.in_process import InProcessEnvironment
 from engine.events.conversation import ToolResult
 from engine.ids import ExecutionId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
 from engine.ports import EffectAnswer, EffectRequest
 from engine.redaction import Redactor
-from engine.sessions.effects import SHOWN_CHARS, EffectDesk
+from engine.sessions.acts import SHOWN_CHARS, Acts, Desk
+from engine.sessions.policy import Policy
+from engine.sessions.questions import Questions
 from engine.store.memory import MemoryStore
-from engine.tools import Workspace
+from engine.tools import Seen, Workspace
 from tests.support.fixed import CountingEntropy, FixedClock
 
 pytestmark = pytest.mark.anyio
@@ -27,10 +30,22 @@ async def performed(root: Path, operation: str, **arguments: object) -> tuple[Ef
     """The answer to one effect, and the result that the log has of it."""
     clock = FixedClock()
     log = EventLog(clock, lambda event: None)
-    desk = EffectDesk(log, MemoryStore(clock), Minter(clock, CountingEntropy()), Workspace(str(root)), Redactor(()))
+    redactor, policy, roots = Redactor(()), Policy(), (str(root),)
+    desk = Desk(
+        log=log,
+        store=MemoryStore(clock),
+        minter=Minter(clock, CountingEntropy()),
+        workspace=Workspace(str(root)),
+        redactor=redactor,
+        policy=policy,
+        questions=Questions(log, policy, redactor, roots),
+        seen=Seen(),
+        dismissed=lambda: None,
+    )
+    acts = Acts(desk, ExecutionId("ex"), PARENT, approved=True)
     with anyio.fail_after(SECONDS):
-        answer = await desk.handler(ExecutionId("ex"), PARENT)(
-            EffectRequest(ordinal=0, operation=operation, arguments=arguments)
+        answer = await acts.perform(
+            EffectRequest(ordinal=0, operation=operation, arguments=arguments), InProcessEnvironment(len)
         )
     (result,) = [event for event in log.events if isinstance(event, ToolResult)]
     return answer, result

@@ -1,0 +1,101 @@
+"""Asks the user about what a model wants to do, and records question and answer.
+
+Owns that nobody is asked about what a remembered answer covers or what cannot be shown whole, that what holds a secret
+is shown without it and never remembered, and that a wait which is torn is an answer, too. Must not know when there is
+something to ask. Used by the agent loop for statements and by the desk for their acts.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..events.session import PermissionAnswered, PermissionAsked, PermissionOutcome
+from ..ids import ToolCallId
+from ..log import EventLog
+from ..ports import (
+    ASKED_CHARS,
+    CommandSubject,
+    FileSubject,
+    PermissionAnswer,
+    PermissionQuestion,
+    Permissions,
+    PermissionSubject,
+    StatementSubject,
+)
+from ..redaction import Redactor, redact_struct
+from .policy import Policy
+from .scopes import phrase, scope_of
+
+_NAMES: dict[type[PermissionSubject], str] = {
+    StatementSubject: "statement",
+    FileSubject: "change",
+    CommandSubject: "command",
+}
+
+
+class Verdict(Struct, frozen=True):
+    """How it was decided. `reason` is a sentence on what was not allowed, for the model."""
+
+    outcome: PermissionOutcome
+    reason: str = ""
+
+
+class Questions:
+    """The questions of one session. `permissions` is whom to ask; where there is nobody, the answer is no."""
+
+    def __init__(self, log: EventLog, policy: Policy, redactor: Redactor, roots: tuple[str, ...]) -> None:
+        self._log = log
+        self._policy = policy
+        self._redactor = redactor
+        self._roots = roots
+        self.permissions: Permissions | None = None
+
+    async def decide(self, call: ToolCallId, subject: PermissionSubject) -> Verdict:
+        """Whether what the call wants may be done."""
+        allowed = self._policy.remembered(subject)
+        name = _NAMES[type(subject)]
+        if allowed is None:
+            if (size := _size(subject)) > ASKED_CHARS:
+                return Verdict("rejected", _too_long(name, size))
+            outcome = await self._ask(call, subject)
+        else:
+            outcome = "allowed" if allowed else "rejected"
+        return Verdict(outcome, "" if outcome == "allowed" else f"The user rejected this {name}.")
+
+    async def _ask(self, call: ToolCallId, subject: PermissionSubject) -> PermissionOutcome:
+        shown = redact_struct(self._redactor, subject)
+        scope = scope_of(subject, self._roots)
+        if shown != subject and scope != scope_of(shown, self._roots):
+            scope = ""
+        seq = self._log.append(PermissionAsked(tool_call_id=call, scope=scope))
+        always = phrase(scope, self._roots[0])
+        # A wait that is torn is cancelled too.
+        answer = PermissionAnswer(outcome="rejected" if self.permissions is None else "cancelled")
+        try:
+            if self.permissions is not None:
+                question = PermissionQuestion(tool_call_id=call, subject=shown, seq=seq, always=always)
+                answer = await self.permissions.ask(question)
+        finally:
+            remembered = answer.remember and bool(scope)
+            self._log.append(
+                PermissionAnswered(tool_call_id=call, scope=scope, outcome=answer.outcome, remembered=remembered)
+            )
+        return answer.outcome
+
+
+def _size(subject: PermissionSubject) -> int:
+    match subject:
+        case StatementSubject(source=source):
+            return len(source)
+        case CommandSubject(command=command):
+            return len(command)
+        case FileSubject(changes=changes):
+            return sum(len(change.old or "") + len(change.new) for change in changes)
+
+
+def _too_long(name: str, size: int) -> str:
+    # What cannot be shown whole cannot be decided about.
+    return (
+        f"The user was not asked about this {name}: it has {size:,} characters, and whoever decides about it "
+        f"can be shown at most {ASKED_CHARS:,}. Split it up."
+    )

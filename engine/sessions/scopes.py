@@ -1,0 +1,85 @@
+"""What a remembered answer covers: all statements, the files below a path, or commands that begin with some words.
+
+A scope is a text on the log. Pure. Must not know who asks or what was answered. Used by `policy` and `questions`.
+
+A command is a text for a shell, so a prefix of it as text covers nothing: `git status` begins `git status; rm -rf .`.
+It is covered by its words, and only where the shell makes of them what is written: no operator, no expansion, no
+substitution, no comment, no assignment. Whatever is not certain to be such has no words, and is asked about each time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import Final
+
+import msgspec
+
+from ..cutting import cut_line
+from ..ports import CommandSubject, FileSubject, PermissionSubject, StatementSubject
+
+STATEMENTS: Final = "statements"
+_FILES: Final = "files:"
+_COMMANDS: Final = "commands:"
+_PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
+"""A command of these characters means what its words say; quotation marks need no expansion to be harmless."""
+_ASSIGNMENT: Final = re.compile(r"\w+\+?=")
+_PHRASE_CHARS: Final = 60
+
+
+def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
+    """What an answer that is remembered would cover; empty where nothing but this could be meant.
+
+    For a file that is its directory, or the file alone where that is a whole root of the workspace.
+    """
+    match subject:
+        case StatementSubject():
+            return STATEMENTS
+        case FileSubject(path=path):
+            directory = os.path.dirname(path)
+            return _FILES + (path if directory in map(os.path.realpath, roots) else directory)
+        case CommandSubject(command=command):
+            words = words_of(command)
+            return _COMMANDS + msgspec.json.encode(words).decode() if words else ""
+
+
+def covers(scope: str, subject: PermissionSubject) -> bool:
+    """Whether an answer with this scope is one to this, too."""
+    match subject:
+        case StatementSubject():
+            return scope == STATEMENTS
+        case FileSubject(path=path):
+            prefix = scope.removeprefix(_FILES)
+            return scope.startswith(_FILES) and (path == prefix or path.startswith(f"{prefix}/"))
+        case CommandSubject(command=command):
+            if not scope.startswith(_COMMANDS) or (words := words_of(command)) is None:
+                return False
+            prefix = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
+            return words[: len(prefix)] == prefix
+
+
+def phrase(scope: str, cwd: str) -> str:
+    """The scope in a few words, as the object of "allow": paths below `cwd` are relative to it."""
+    if scope == STATEMENTS:
+        return "all statements of this session"
+    if scope.startswith(_FILES):
+        path = scope.removeprefix(_FILES)
+        inside = path.startswith(f"{os.path.realpath(cwd)}/")
+        shown = os.path.relpath(path, os.path.realpath(cwd)) if inside else path
+        return f"changes of {cut_line(shown, _PHRASE_CHARS)}" + ("/" if os.path.isdir(path) else "")
+    if scope.startswith(_COMMANDS):
+        words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
+        return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}"
+    return ""
+
+
+def words_of(command: str) -> list[str] | None:
+    """The words of a command that is nothing but a program and its arguments; None for any other."""
+    if not _PLAIN.fullmatch(command):
+        return None
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    return None if not words or not words[0] or _ASSIGNMENT.match(words[0]) else words

@@ -1,0 +1,27 @@
+"""What statements get from tools: plain data in small classes whose repr is what a person wants to read.
+
+The plain data is what crosses processes, what the log keeps and what a replay answers with; a class adds its reading.
+Pure. One file for each class. Used by the worker's functions, and by the host for what it shows of an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+VALUES: Final[dict[str, Callable[[Any], object]]] = {}
+"""By the names of their tools, what makes the value of plain data; the others' answers are plain."""
+
+
+def value_of(tool: str, answer: object) -> object:
+    """What a statement gets for an answer."""
+    make = VALUES.get(tool)
+    return answer if make is None else make(answer)
+
+
+def shown_value(tool: str, answer: object) -> str:
+    """The answer as a person reads it: texts as they are, lists line by line."""
+    value = value_of(tool, answer)
+    if isinstance(value, str):
+        return value
+    return "\n".join(map(str, cast("list[object]", value))) if type(value) is list else repr(value)

@@ -1,0 +1,98 @@
+"""What a remembered answer covers: never more than its words say."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import CommandSubject, FileSubject, PermissionSubject, StatementSubject
+from engine.sessions.scopes import covers, phrase, scope_of, words_of
+
+ROOTS = ("/work", "/else")
+
+
+def command(text: str) -> CommandSubject:
+    return CommandSubject(command=text, cwd="/work")
+
+
+def file(path: str) -> FileSubject:
+    return FileSubject(path=path)
+
+
+@pytest.mark.parametrize(
+    ("remembered", "other", "covered"),
+    [
+        (StatementSubject("x = 1"), StatementSubject("y = 2"), True),
+        (StatementSubject("x = 1"), command("ls"), False),
+        (file("/work/src/a.py"), file("/work/src/b.py"), True),
+        (file("/work/src/a.py"), file("/work/src/deep/c.py"), True),
+        (file("/work/src/a.py"), file("/work/source.py"), False),
+        (file("/work/src/a.py"), file("/work/src2/a.py"), False),
+        (file("/work/src/a.py"), file("/work/README.md"), False),
+        (file("/work/README.md"), file("/work/README.md"), True),
+        (file("/work/README.md"), file("/work/src/a.py"), False),
+        (file("/else/a"), file("/else/b"), False),
+        (file("/work/src/a.py"), command("/work/src/a.py"), False),
+        (command("git status"), command("git status"), True),
+        (command("git status"), command("git  'status'"), True),
+        (command("git status"), command("git status -s docs"), True),
+        (command("git status"), command("git stash"), False),
+        (command("git status"), command("git"), False),
+        (command("git status"), command("git statusx"), False),
+        (command("git status"), file("git status"), False),
+        (command("pytest -q tests/a.py"), command("pytest -q"), False),
+    ],
+)
+def test_an_answer_covers_what_it_names_and_no_more(
+    remembered: PermissionSubject, other: PermissionSubject, covered: bool
+) -> None:
+    assert covers(scope_of(remembered, ROOTS), other) is covered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git status; rm -rf .",
+        "git status && rm x",
+        "git status | sh",
+        "git status & rm x",
+        "git status\nrm x",
+        "git status\rrm x",
+        "git status $(rm x)",
+        "git status `rm x`",
+        "git status > x",
+        "git status < x",
+        "git status $HOME",
+        'git status "$(rm x)"',
+        "git status {a,b}",
+        "git status *",
+        "git status ~",
+        "git status #",
+        "git status \\; rm",
+        "git status 'open",
+        "PATH=. git status",
+        "! git status",
+        "git status\0",
+        "",
+        "''",
+        " ",
+    ],
+)
+def test_what_a_shell_would_read_otherwise_than_word_by_word_is_never_covered_nor_remembered(text: str) -> None:
+    assert words_of(text) is None
+    assert scope_of(command(text), ROOTS) == ""
+    assert not covers(scope_of(command("git status"), ROOTS), command(text))
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [
+        (StatementSubject("x"), "all statements of this session"),
+        (file("/work/src/a.py"), "changes of src"),
+        (file("/work/README.md"), "changes of README.md"),
+        (file("/else/lib/a.py"), "changes of /else/lib"),
+        (command("git commit -m 'two words'"), "commands that begin with git commit -m 'two words'"),
+        (command("a | b"), ""),
+    ],
+)
+def test_a_scope_is_said_in_words(subject: PermissionSubject, words: str) -> None:
+    assert phrase(scope_of(subject, ROOTS), "/work") == words
