@@ -1,7 +1,7 @@
 """One state of a document: its decoded lines, or the reason why there are none.
 
-Immutable. Owns decoding (UTF-8, UTF-16 with a byte order mark, Latin-1 as the last resort, hex for binary) and the
-sentences that stand in for content. Must not read anything itself; documents pass in the bytes or the error.
+Immutable. Owns what is shown of binary content (hex) and the sentences that stand in for content; `encodings` says
+what is text. Must not read anything itself; documents pass in the bytes or the error.
 """
 
 from __future__ import annotations
@@ -12,18 +12,15 @@ from typing import Final, Literal
 
 import xxhash
 
+from ..encodings import decode, line_ends
 from ..text import valid_text
 from ..tokens import Ruler
 
 RevisionState = Literal["text", "binary", "missing", "unreadable", "directory", "too large"]
 LARGEST: Final = 16 << 20
 """Bytes of the largest file that is read."""
-_SNIFFED: Final = 8192
 _HEX_SHOWN: Final = 4096
 _HEX_ROW: Final = 16
-_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")
-_MOST_CONTROL: Final = 0.05
-"""Share of control characters above which bytes that are not UTF-8 are taken for binary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,20 +74,8 @@ def digest_of(data: bytes) -> str:
 
 def decoded(data: bytes) -> Revision:
     """The revision that a file with these bytes is at."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _try(data, "utf-16", "UTF-16") or _binary(data)
-    if b"\0" in data[:_SNIFFED]:
-        return _binary(data)
-    if data.startswith(b"\xef\xbb\xbf"):
-        known = _try(data, "utf-8-sig", "UTF-8 with byte order mark")
-    else:
-        known = _try(data, "utf-8", "UTF-8")
-    if known is not None:
-        return known
-    sample = data[:_SNIFFED]
-    if sum(byte in _CONTROL for byte in sample) > _MOST_CONTROL * len(sample):
-        return _binary(data)
-    return _text(data.decode("latin-1"), "Latin-1 (not valid UTF-8)", data)
+    found = decode(data)
+    return _binary(data) if found is None else _text(found.text, found.encoding.name, data)
 
 
 def from_text(text: str, first_line: int = 1) -> Revision:
@@ -106,13 +91,6 @@ def from_text(text: str, first_line: int = 1) -> Revision:
     return replace(revision, first_line=first_line, notice=notice)
 
 
-def _try(data: bytes, codec: str, name: str) -> Revision | None:
-    try:
-        return _text(data.decode(codec), name, data)
-    except UnicodeDecodeError:
-        return None
-
-
 def _text(text: str, encoding: str, data: bytes) -> Revision:
     lines = text.split("\n")
     final_newline = not lines[-1]
@@ -124,17 +102,10 @@ def _text(text: str, encoding: str, data: bytes) -> Revision:
         digest=digest_of(data),
         size=len(data),
         encoding=encoding,
-        line_ends=_line_ends(text, len(lines) - (not final_newline)),
+        line_ends=line_ends(text),
         final_newline=final_newline,
         notice="" if lines else "(empty file)",
     )
-
-
-def _line_ends(text: str, newlines: int) -> str:
-    pairs = text.count("\r\n") if "\r" in text else 0
-    if not newlines:
-        return ""
-    return "LF" if not pairs else "CRLF" if pairs == newlines else "mixed LF and CRLF"
 
 
 def _binary(data: bytes) -> Revision:
