@@ -1,18 +1,62 @@
-"""What a tool would make of one file; nothing is done yet. Made by `write` and `edit`, done by `landing`."""
+"""What a tool that changes a file wants done: computed before anybody is asked, and done by `landing` afterwards."""
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
+from typing import Final
+
+from ..confinement import place_to_write
+from .changes import extent_of
+from .workspace import Workspace
+
+LARGEST: Final = 64 << 20
+"""Bytes of the largest file that is changed: what it held is kept, so that it can be given back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One file before and after. `before` is None where there is no file yet.
+    """One file as it is to be.
 
-    `path` is where the file really is: absolute, links resolved. `value` is what the statement gets when it is done.
+    Args:
+        path: absolute, the real place of the file, links resolved.
+        before: what it holds; None for a new file.
+        after: what it is to hold.
+        value: plain data that the statement gets when that is done.
     """
 
     path: str
     before: bytes | None
     after: bytes
     value: object
+
+
+def file_to_change(workspace: Workspace, path: str) -> tuple[str, bytes | None]:
+    """The real place of the file at `path`, and what it holds; None where there is none yet.
+
+    Raises:
+        OSError: it lies outside the workspace, is no regular file, may not be written, or has more than `LARGEST`
+            bytes (EFBIG).
+    """
+    with place_to_write(workspace.absolute(path), workspace.roots) as place:
+        place.check_writable()
+        with place.opened() as file:
+            data = None if file is None else file.read(LARGEST + 1)
+        if data is not None and len(data) > LARGEST:
+            most = f"files of more than {LARGEST >> 20} MiB are not changed by tools, because what they held is kept"
+            raise OSError(errno.EFBIG, most, path)
+        return place.path, data
+
+
+def change_to(workspace: Workspace, place: str, before: bytes | None, after: bytes) -> Change:
+    """The change of the file at that real place, with what a statement is told of it (`tool_values.written`)."""
+    added, removed, line = extent_of(before, after)
+    value = {
+        "path": workspace.shown(place),
+        "created": before is None,
+        "added": added,
+        "removed": removed,
+        "line": line,
+        "size": len(after),
+    }
+    return Change(path=place, before=before, after=after, value=value)
