@@ -23,6 +23,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from . import temporary_files
 from .config import stages
 from .config.secrets import redactor_of
 from .config.settings import DEFAULT_MODEL, Settings
@@ -117,11 +118,11 @@ class Host:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Begins to open the store, on a thread, because that waits for the disk."""
+        """Begins to open the store and removes what killed writers left, on a thread, because the disk takes time."""
         if self._zygote is not None:
             self._stack.callback(self._zygote.close)
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._tasks.start_soon(anyio.to_thread.run_sync, self._open_store)
+        self._tasks.start_soon(anyio.to_thread.run_sync, self._look_at_disk)
         return self
 
     async def __aexit__(
@@ -192,10 +193,11 @@ class Host:
             tasks=self._tasks,
         )
 
-    def _open_store(self) -> None:
+    def _look_at_disk(self) -> None:
         # A store that cannot be opened is told to whoever asks for a session.
         with suppress(StoreError):
             self._store.rows(limit=1)
+        temporary_files.sweep(str(self._settings.state_dir / temporary_files.FOLDER))
 
     def _model_of_settings(self) -> Model:
         from .models import make_model  # of the prompt stage

@@ -23,7 +23,6 @@ import contextlib
 import fcntl
 import os
 import re
-import secrets
 import stat
 from collections.abc import Generator
 from typing import Final
@@ -42,7 +41,7 @@ def recorded(records: str | None, folder: str) -> Generator[str]:
         records: the directory of the records, made where it is missing. Without one, or where none can be written,
             nothing is recorded: a file is saved all the same, and only a kill at that moment leaves something.
     """
-    name = f".rewindow-{secrets.token_hex(8)}.tmp"
+    name = f".rewindow-{os.urandom(8).hex()}.tmp"
     record = None if records is None else _record(records, name, os.path.join(folder, name))
     try:
         yield name

@@ -72,6 +72,30 @@ _ROWS: Final = (
         doc="The file's text, or its lines from `start_line` to `end_line`, both counted from 1 and included.",
         examples=(Example('text = read("README.md")', "a whole file as a string"),),
     ),
+    Tool(
+        name="write",
+        kind="edit",
+        group="write-group",
+        parameters=(Parameter("path", str), Parameter("text", Any)),
+        doc=(
+            "Makes or replaces the file. An existing text file keeps its encoding, line ends and final newline where\n"
+            "`text` is a string; bytes are written as they are. Directories that are missing are made."
+        ),
+        examples=(Example('write("docs/notes.md", "# Notes\\n")', "make or replace a file"),),
+    ),
+    Tool(
+        name="edit",
+        kind="edit",
+        group="write-group",
+        parameters=(
+            Parameter("path", str),
+            Parameter("old", str),
+            Parameter("new", str),
+            Parameter("count", int | None, 1),
+        ),
+        doc="Replaces the text `old`, which has to occur `count` times in the file; None replaces it wherever it does.",
+        examples=(Example('edit("docs/notes.md", "# Notes", "# Plan")', "replace a text that occurs once"),),
+    ),
 )
 
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROWS}
@@ -79,6 +103,9 @@ TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROWS}
 
 CHANGING: Final = frozenset(tool.name for tool in _ROWS if tool.kind in ("edit", "execute"))
 """The tools that change something, which are asked about, and refused where nothing may be changed."""
+
+STALE: Final = "has changed since"
+"""The words by which an error says that a file is not as it was seen: the worker may know what differs."""
 
 VIEWS: Final[dict[str, tuple[Example, ...]]] = {
     "view": (

@@ -92,7 +92,8 @@ class EffectRequested(Event, frozen=True, kw_only=True):
 class EffectAnswered(Event, frozen=True, kw_only=True):
     """What the host answered: the digest of the result's blob, or the error the statement saw. A replay reads it.
 
-    An answer that held a secret is not kept: `withheld` is then its digest, and a replay cannot use it.
+    An answer that held a secret is not kept: `withheld` is then its digest, and a replay cannot use it. Of an answer
+    about one file `path` is where that really is, and `digest` the xxh3 hex of the whole file.
     """
 
     kind: ClassVar[str] = "effect_answered"
@@ -103,6 +104,8 @@ class EffectAnswered(Event, frozen=True, kw_only=True):
     result: BlobDigest | None = None
     error: ExceptionInfo | None = None
     withheld: Exact = ""
+    path: str = ""
+    digest: Exact = ""
 
 
 class FileWritten(Event, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ from ..ports import EffectAnswer, EffectRequest, Environment, FileSubject, Permi
 from ..redaction import Redactor, marked_line, withheld
 from ..tool_values import shown_value
 from ..toolbox import CHANGING
-from ..tools import OPERATIONS, Change, Seen, Workspace, changes_of, land
+from ..tools import OPERATIONS, Change, Reading, Seen, Workspace, changes_of, land
 from .policy import Policy
 from .questions import Questions
 
@@ -67,6 +67,7 @@ class Acts:
         self._approved = approved
         self._rejected: dict[str, str] = {}
         self._written: dict[str, Artifact] = {}
+        self._readings: dict[int, Reading] = {}
         self.parent = parent
 
     @property
@@ -112,13 +113,16 @@ class Acts:
             arguments: Any = msgspec.convert(request.arguments, operation.arguments)
             found = await anyio.to_thread.run_sync(operation.perform, self._desk.workspace, arguments)
             match found:
+                case Reading():
+                    self._readings[request.ordinal] = found
+                    return EffectAnswer(value=found.value)
                 case Change():
                     return EffectAnswer(value=await self._change(request, call, found))
                 case _:
                     return EffectAnswer(value=found)
         except msgspec.ValidationError as error:
             return _failure(TypeError(f"{request.operation}(): {error}"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             return _failure(error)
 
     def _check_mode(self, operation: str) -> None:
@@ -128,7 +132,12 @@ class Acts:
     # --- files --------------------------------------------------------------------------------------------------------
 
     async def _change(self, request: EffectRequest, call: ToolCallId, change: Change) -> object:
-        self._desk.seen.check(change.path, change.before, request.basis)
+        shown = self._desk.workspace.shown(change.path)
+        self._desk.seen.check(change.path, change.before, request.basis, shown)
+        if change.after == change.before:  # so there is nothing to ask about, and nothing to do
+            digest = digest_of(change.after)
+            self._readings[request.ordinal] = Reading(path=change.path, digest=digest, value=change.value)
+            return change.value
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
         await self._permit(request, call, FileSubject(path=change.path, changes=changes, note=note))
@@ -195,6 +204,8 @@ class Acts:
         )
         if answer.error is not None:
             return event
+        if reading := self._readings.pop(request.ordinal, None):
+            event = replace(event, path=reading.path, digest=reading.digest)
         data = msgspec.json.encode(answer.value)
         if self._desk.redactor.holds_in_json(data):
             return replace(event, withheld=withheld(data))

@@ -11,6 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from .. import temporary_files
 from ..cycles import CycleFold
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
@@ -45,9 +46,11 @@ class Turns:
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         log, journal, timeline = parts.log, parts.journal, parts.timeline
-        workspace = Workspace(parts.cwd, parts.directories)
+        workspace = Workspace(
+            parts.cwd, parts.directories, records=str(parts.settings.state_dir / temporary_files.FOLDER)
+        )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
-        seen = Seen()
+        seen = Seen(parts.store.blob_get)
         log.follow(seen.apply)
         desk = Desk(
             log=log,

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-VALUES: Final[dict[str, Callable[[Any], object]]] = {}
+from .written import Written
+
+VALUES: Final[dict[str, Callable[[Any], object]]] = {
+    "write": lambda data: Written(**data),
+    "edit": lambda data: Written(**data),
+}
 """By the names of their tools, what makes the value of plain data; the others' answers are plain."""
 
 

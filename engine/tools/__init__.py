@@ -1,8 +1,9 @@
 """What the host does for a statement: one file for each row of `toolbox`, of the same name.
 
 A file has `Arguments`, a structure with the row's parameters, and `perform(workspace, arguments)`. That returns plain
-data, or a `Change` of a file that it has not made, or a `Program` that it has not started; or it raises what the
-statement is to see. It blocks, so its caller runs it in a thread. Called by `sessions.acts`.
+data, alone or as the `Reading` of a file, or a `Change` of a file that it has not made, or a `Program` that it has not
+started; or it raises what the statement is to see. It blocks, so its caller runs it in a thread. Called by
+`sessions.acts`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..toolbox import TOOLS
 from .change import Change
 from .changes import changes_of
 from .landing import land
+from .reading import Reading
 from .seen import Seen
 from .workspace import Workspace
 
@@ -36,4 +38,4 @@ def _operation(name: str) -> Operation:
 OPERATIONS: Final = {name: _operation(name) for name in TOOLS}
 """By the names of their tools. Found by name, so that a row and a file are all that a tool needs."""
 
-__all__ = ["OPERATIONS", "Change", "Operation", "Seen", "Workspace", "changes_of", "land"]
+__all__ = ["OPERATIONS", "Change", "Operation", "Reading", "Seen", "Workspace", "changes_of", "land"]

@@ -30,7 +30,7 @@ _RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None
 """None in a C library that is too old."""
 _RENAME_NOREPLACE: Final = 1
 _KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")
-_BY_NOTHING_NEW: Final = "since it was asked for"
+_SINCE: Final = "the change was asked for"
 _NOT_SUPPORTED: Final = (errno.ENOSYS, errno.EINVAL)
 
 
@@ -44,7 +44,7 @@ def land(workspace: Workspace, change: Change) -> None:
     with _explained(change.path), place_to_write(change.path, workspace.roots, making=True) as place:
         shown = workspace.shown(change.path)
         if place.path != change.path:
-            raise stale(f"the place of {shown}", _BY_NOTHING_NEW, None, b"")
+            raise stale(f"the place of {shown}", _SINCE, None, b"")
         seen = _check_unchanged(place, change, shown)
         if change.after != change.before:
             _replace(place, change, seen, workspace)
@@ -57,7 +57,7 @@ def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result
         present = None if file is None else file.read(len(change.before or b"") + 1)
         if present != change.before:
             rest = b"" if file is None else file.read()
-            raise stale(shown, _BY_NOTHING_NEW, change.before, None if present is None else present + rest)
+            raise stale(shown, _SINCE, change.before, None if present is None else present + rest)
     return found
 
 
@@ -79,7 +79,7 @@ def _replace(place: Place, change: Change, seen: os.stat_result | None, workspac
             _fill(place, temporary, change.after, seen)
             # Looked at once more, because making it durable takes the disk's time, and people save files.
             if not _is_still(place, seen):
-                raise stale(workspace.shown(change.path), _BY_NOTHING_NEW, None, b"")
+                raise stale(workspace.shown(change.path), _SINCE, None, b"")
             _rename(place, temporary, replacing=seen is not None)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
@@ -149,5 +149,5 @@ def _renamed_to_nothing(place: Place, temporary: str) -> bool:
     if number in _NOT_SUPPORTED:
         return False
     if number == errno.EEXIST:
-        raise stale(place.path, _BY_NOTHING_NEW, None, b"")
+        raise stale(place.path, _SINCE, None, b"")
     raise OSError(number, os.strerror(number))

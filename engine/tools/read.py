@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 import msgspec
 
 from ..confinement import opened_file
+from ..nodes.revision import digest_of
+from .reading import Reading
 from .workspace import Workspace
 
 MAX_BYTES: Final = 8 << 20
@@ -21,7 +24,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     end_line: int | None = None
 
 
-def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) -> str:
+def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) -> Reading:
     """The text, UTF-8 with undecodable bytes replaced.
 
     Raises:
@@ -33,10 +36,11 @@ def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) 
     if start < 1 or (end is not None and end < start):
         raise ValueError(f"lines {start} to {end} are no range; lines count from 1")
     with opened_file(workspace.absolute(arguments.path), workspace.roots) as file:
+        place = os.readlink(f"/proc/self/fd/{file.fileno()}")
         data = file.read(limit + 1)
     if len(data) > limit:
         raise ValueError(f"{arguments.path} has more than {limit >> 20} MiB; use view(), or open() in the statement")
     text = data.decode("utf-8", "replace")
-    if start == 1 and end is None:
-        return text
-    return "".join(text.splitlines(keepends=True)[start - 1 : end])
+    if start > 1 or end is not None:
+        text = "".join(text.splitlines(keepends=True)[start - 1 : end])
+    return Reading(path=place, digest=digest_of(data), value=text)

@@ -10,6 +10,7 @@ from typing import Final
 
 from ..nodes.revision import decoded
 from ..ticks.delta import describe
+from ..toolbox import STALE
 
 MOST_CHARS: Final = 2_000
 """Of the difference, which the error repeats."""
@@ -21,13 +22,13 @@ def stale(path: str, since: str, known: bytes | None = None, present: bytes | No
 
     Args:
         path: as the error names the file.
-        since: when it was seen, as the end of the sentence: "since it was last read".
+        since: when it was seen, as a clause: "it was last read".
         known: what it held then; None where that is not known, or where there was no file.
         present: what it holds now; None where there is no file any more.
     """
     if present is None:
-        return OSError(errno.ESTALE, f"{path} was removed {since}")
-    sentence = f"{path} has changed {since}; {_ADVICE}"
+        return OSError(errno.ESTALE, f"{path} was removed since {since}")
+    sentence = f"{path} {STALE} {since}; {_ADVICE}"
     return OSError(errno.ESTALE, sentence if known is None else f"{sentence}. {difference(path, known, present)}")
 
 

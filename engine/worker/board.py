@@ -24,6 +24,7 @@ from ..nodes.budget import All, Budget, checked_budget
 from ..nodes.document import Document, Documents
 from ..nodes.lod import checked_lod
 from ..nodes.position import Pos
+from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
 from ..ports import Files, HandleRow
 from ..projection.deltas import Delta, DeltaFeed
@@ -92,7 +93,7 @@ class Board:
         directories: tuple[str, ...],
         now: Callable[[], float],
     ) -> None:
-        self._cwd = cwd
+        self.cwd = cwd
         self._directories = directories
         self._count = count
         self._documents = Documents(files, now)
@@ -107,6 +108,10 @@ class Board:
     def _mint(self, obj_type: str) -> ObjId:
         self._minted[obj_type] += 1
         return ObjId(f"{obj_type}-{self._minted[obj_type]}")
+
+    def content(self, path: str) -> Revision:
+        """What is at an absolute path now."""
+        return self._documents.at(path, source.title_of(path, self.cwd), outside=False).current
 
     # --- injected names ----------------------------------------------------------------------------------------------
 
@@ -159,9 +164,9 @@ class Board:
         self._shown[obj.obj_id] = _Shown(obj, lod, tokens)
 
     def _file(self, path: object, text: str | None, first_line: int) -> Document:
-        absolute = source.path_of(path, self._cwd)
-        title = source.title_of(absolute, self._cwd)
-        outside = not source.is_inside(absolute, (self._cwd, *self._directories))
+        absolute = source.path_of(path, self.cwd)
+        title = source.title_of(absolute, self.cwd)
+        outside = not source.is_inside(absolute, (self.cwd, *self._directories))
         if text is not None:
             return self._documents.of_text(text, title, absolute, first_line=first_line, outside=outside)
         return self._documents.at(absolute, title, outside=outside)
@@ -196,7 +201,7 @@ class Board:
 
     def tick(self, round_id: int, now: float) -> tuple[Event, ...]:
         """Ticks all nodes once, in the order of their creation, and feeds what changed to the next `tail`."""
-        events = run(self._alive(), round_id, now)
+        events = run(self.handles(), round_id, now)
         for event in events:
             if isinstance(event, NodeChanged):
                 self._feed.add(Delta(event.obj_id, event.delta))
@@ -218,15 +223,15 @@ class Board:
         return text, tokens, rows
 
     def _mark_read(self) -> None:
-        for node in self._alive():
+        for node in self.handles():
             node.mark_projected()
 
-    def _alive(self) -> list[ViewHandle]:
+    def handles(self) -> list[ViewHandle]:
         """All nodes, in the order of their creation."""
         return [node for reference in self._nodes.valuerefs() if (node := reference()) is not None]
 
     def _rows(self, namespace: Mapping[str, object]) -> tuple[HandleRow, ...]:
-        nodes = {id(node): node for node in self._alive()}
+        nodes = {id(node): node for node in self.handles()}
         names: dict[int, str] = {}
         # Compared by identity, because `isinstance` would run code of the user's own objects.
         for name, value in tuple(namespace.items()):

@@ -66,8 +66,8 @@ class Effects:
         with self._lock:
             self._open = False
 
-    def ask(self, operation: str, arguments: dict[str, object]) -> object:
-        """Plain data from the host.
+    def ask(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object:
+        """Plain data from the host. `basis` is what a view has shown of the file that is to be changed.
 
         Raises:
             TypeError: an argument is no plain data.
@@ -84,12 +84,13 @@ class Effects:
             if not self._open:
                 raise RuntimeError(f"{operation}() can only be called while a statement runs")
             ordinal, self._ordinal = self._ordinal, self._ordinal + 1
-            answer = self._exchange(ordinal, operation, sent)
+            answer = self._exchange(Ask(ordinal=ordinal, operation=operation, arguments=sent, basis=basis))
         if answer.error is not None:
             raise exception_named(answer.error.type, answer.error.message)
         return answer.value
 
-    def _exchange(self, ordinal: int, operation: str, arguments: dict[str, object]) -> Answer:
+    def _exchange(self, question: Ask) -> Answer:
+        ordinal, operation = question.ordinal, question.operation
         if self._recorded is not None:
             answer = self._recorded.get(ordinal)
             if answer is None:
@@ -100,7 +101,7 @@ class Effects:
                 raise ReplayEffect(f"the answer of {operation}() held a secret and was not kept; run this again")
             return answer
         with self._interrupts.held():
-            self._transport.send(Ask(ordinal=ordinal, operation=operation, arguments=arguments))
+            self._transport.send(question)
         while True:
             self._transport.wait()
             with self._interrupts.held():

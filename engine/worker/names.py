@@ -10,13 +10,18 @@ import os
 from collections.abc import Callable
 from inspect import Parameter as Argument
 from inspect import Signature
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from ..tool_values import value_of
 from ..toolbox import REQUIRED, RESTORE, TOOLS, Tool
 from .board import Board
+from .last_shown import LastShown
 
-Ask = Callable[[str, dict[str, object]], object]
+
+class Ask(Protocol):
+    """`Effects.ask`."""
+
+    def __call__(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object: ...
 
 
 class InjectedNames:
@@ -25,7 +30,8 @@ class InjectedNames:
     def __init__(self, board: Board, ask: Ask, namespace: dict[str, object]) -> None:
         self._namespace = namespace
         self._rebound: set[str] = set()
-        proxies = {tool.name: proxy(tool, ask) for tool in TOOLS.values()}
+        changing = LastShown(board).ask_to_change(ask)
+        proxies = {tool.name: proxy(tool, changing if tool.kind == "edit" else ask) for tool in TOOLS.values()}
         entries = proxies["ls"]
 
         def ls(path: str | None = None) -> object:

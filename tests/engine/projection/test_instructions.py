@@ -9,7 +9,7 @@ import msgspec
 from engine.projection.instructions import EXAMPLES, instructions
 from engine.tokens import count
 from engine.toolbox import INJECTED
-from engine.tools import OPERATIONS, Workspace
+from engine.tools import OPERATIONS, Change, Reading, Workspace, land
 from engine.worker.names import InjectedNames
 from tests.support.boards import Desk
 
@@ -26,9 +26,12 @@ def test_every_example_runs_in_a_project_with_a_readme(tmp_path: Path) -> None:
     desk, workspace = Desk(tmp_path), Workspace(str(tmp_path))
     desk.write("README.md", "line\n" * 60)
 
-    def ask(name: str, arguments: dict[str, object]) -> object:
-        found = OPERATIONS[name]
-        return found.perform(workspace, msgspec.convert(arguments, found.arguments))
+    def ask(name: str, arguments: dict[str, object], _basis: str | None = None) -> object:
+        tool = OPERATIONS[name]
+        found = tool.perform(workspace, msgspec.convert(arguments, tool.arguments))
+        if isinstance(found, Change):
+            land(workspace, found)
+        return found.value if isinstance(found, Change | Reading) else found
 
     InjectedNames(desk.board, ask, desk.namespace)
     for example in EXAMPLES:

@@ -18,6 +18,7 @@ from engine.sessions.acts import SHOWN_CHARS, Acts, Desk
 from engine.sessions.policy import Policy
 from engine.sessions.questions import Questions
 from engine.store.memory import MemoryStore
+from engine.toolbox import TOOLS
 from engine.tools import Seen, Workspace
 from tests.support.fixed import CountingEntropy, FixedClock
 
@@ -65,7 +66,7 @@ async def test_what_is_no_tool_is_not_performed(tmp_path: Path, operation: str) 
     answer, result = await performed(tmp_path, operation)
     assert answer.error is not None
     assert answer.error.type == "ValueError"
-    assert answer.error.message == f"no operation {operation!r}; there is ls, read"
+    assert answer.error.message == f"no operation {operation!r}; there is {', '.join(TOOLS)}"
     assert result.status == "error"
 
 

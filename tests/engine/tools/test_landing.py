@@ -96,7 +96,7 @@ def test_a_file_that_changed_since_it_was_asked_for_is_left_alone(
     if present is not None:
         at(workspace, "a").write_bytes(present)
     left = everything(workspace)
-    with pytest.raises(OSError, match="since it was asked for") as refused:
+    with pytest.raises(OSError, match="since the change was asked for") as refused:
         put(workspace, "a", before, b"new")
     assert refused.value.errno == errno.ESTALE
     assert everything(workspace) == left

@@ -12,6 +12,9 @@ from engine.cycles.steps import GROUPS
 from engine.toolbox import INJECTED, REQUIRED, TOOLS, VIEWS
 from engine.tools import OPERATIONS
 
+SHARED = {"change", "changes", "landing", "nearest", "reading", "seen", "stale", "workspace"}
+"""Modules of several tools."""
+
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_row_and_its_module_take_the_same_arguments(name: str) -> None:
@@ -33,7 +36,7 @@ def test_a_row_is_known_by_its_own_name_and_its_arguments_are_plain(name: str) -
 
 def test_there_is_no_module_without_a_row() -> None:
     modules = {module.name for module in pkgutil.iter_modules(engine.tools.__path__)}
-    assert modules - {"change", "changes", "landing", "seen", "workspace"} == set(TOOLS)
+    assert modules - SHARED == set(TOOLS)
 
 
 def test_no_tool_takes_the_name_of_another_injected_name() -> None:

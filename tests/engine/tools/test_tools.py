@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.tools import OPERATIONS, Workspace, ls, read
+from engine.tools import OPERATIONS, Reading, Workspace, ls, read
 
 
 @pytest.fixture
@@ -21,7 +21,8 @@ def workspace(tmp_path: Path) -> Workspace:
 
 def run(workspace: Workspace, operation: str, **arguments: object) -> object:
     found = OPERATIONS[operation]
-    return found.perform(workspace, found.arguments(**arguments))
+    answer = found.perform(workspace, found.arguments(**arguments))
+    return answer.value if isinstance(answer, Reading) else answer
 
 
 def test_read_gives_the_whole_text_or_lines_of_it(workspace: Workspace) -> None:

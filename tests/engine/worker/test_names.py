@@ -25,7 +25,7 @@ class Names:
         self.namespace: dict[str, Any] = {}
         self.injected = InjectedNames(self.desk.board, self._answer, self.namespace)
 
-    def _answer(self, operation: str, arguments: dict[str, object]) -> object:
+    def _answer(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object:
         self.asked.append((operation, arguments))
         return len(self.asked)
 
@@ -92,3 +92,53 @@ def test_a_rebound_or_deleted_name_is_told_once_and_restored(names: Names) -> No
     assert names.namespace["read"] is read
     assert names.namespace.keys() == INJECTED
     assert names.injected.newly_rebound() == ()
+
+
+class Host(Names):
+    """Answers a change with a refusal, and notes the basis."""
+
+    def _answer(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object:
+        self.bases = [*getattr(self, "bases", []), basis]
+        raise OSError(f"{arguments['path']} has changed since it was last viewed; look at it again")
+
+
+def test_a_change_says_what_a_view_has_shown_and_a_refusal_what_differs_from_that(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    (tmp_path / "link").symlink_to("a.txt")
+    host.desk.write("a.txt", "one\ntwo\n")
+    view = host.namespace["view"]
+    handle = view("a.txt", freq="Sync")
+    basis = handle.GetDigest()["revision"]
+    host.desk.write("a.txt", "one\n2\n")
+    for path in ("a.txt", "link", tmp_path / "a.txt"):
+        with pytest.raises(OSError, match=r"look at it again\. 1 line changed in .*\n.*\n one\n-two\n\+2"):
+            host.namespace["edit"](path, "one", "1")
+    assert host.bases == [basis] * 3
+
+
+def test_of_several_views_the_one_that_is_as_the_file_counts(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.desk.write("a.txt", "one\n")
+    old = host.namespace["view"]("a.txt")
+    host.desk.write("a.txt", "two\n")
+    new = host.namespace["view"]("a.txt")
+    host.desk.write("a.txt", "one\n")
+    bases = [old.GetDigest()["revision"], new.GetDigest()["revision"]]
+    assert bases[0] != bases[1]
+    with pytest.raises(OSError, match="has changed since"):
+        host.namespace["write"]("a.txt", "x")
+    host.desk.write("a.txt", "three\n")
+    with pytest.raises(OSError, match="has changed since"):
+        host.namespace["write"]("a.txt", "x")
+    assert host.bases == bases
+
+
+@pytest.mark.parametrize("path", ["b.txt", "missing", 3, None, "\0"])
+def test_what_no_view_shows_has_no_basis(tmp_path: Path, path: object) -> None:
+    host = Host(tmp_path)
+    host.desk.write("a.txt", "one\n")
+    handles = [host.namespace["view"](each) for each in ("a.txt", "missing")]
+    handles.append(host.namespace["view"]("b.txt", text="part of it"))
+    with pytest.raises(OSError, match=r"look at it again$"):
+        host.namespace["write"](path, "x")
+    assert host.bases == [None]
