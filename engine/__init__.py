@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from .projection.results import output_text as output_text
     from .projection.results import printed_text as printed_text
     from .projection.results import result_text as result_text
+    from .projection.written import REST_LEFT_OUT as REST_LEFT_OUT
     from .redaction import Redactor as Redactor
     from .redaction import redact_json as redact_json
     from .redaction import without_secrets as without_secrets
@@ -115,6 +116,7 @@ __all__ = [
     "COMMANDS",
     "MODES",
     "OPTIONS",
+    "REST_LEFT_OUT",
     "SETTINGS",
     "TOOLS",
     "Artifact",
@@ -227,6 +229,7 @@ _MODULES: Final = {
         "TextDelta TickOutcome TokensUsed"
     ),
     "projection.results": "given_text output_text printed_text result_text",
+    "projection.written": "REST_LEFT_OUT",
     "redaction": "Redactor redact_json without_secrets",
     "sessions.commands": "COMMANDS",
     "sessions.policy": "MODES OPTIONS OptionValues",

@@ -501,11 +501,16 @@ class ReasoningDelta(Struct, frozen=True):
 
 
 class StatementAsked(Struct, frozen=True):
-    """The model wants one cell of Python to be run. At most one in a reply. What the user `typed` is never asked."""
+    """The model wants one cell of Python to be run; of several in a reply the first counts.
+
+    What the user `typed` is never asked. `rest_left_out`: the reply held more than its text before this, and that is
+    not recorded.
+    """
 
     source: str
     tool_call_id: str | None = None
     typed: bool = False
+    rest_left_out: bool = False
 
 
 class ReplyEnded(Struct, frozen=True):

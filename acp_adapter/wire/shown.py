@@ -20,12 +20,14 @@ from engine.events.nodes import FileChanged
 class BegunStatement(Struct, frozen=True):
     """A statement that has not ended: its call, and the source that its content shows, if it does.
 
-    `is_typed`: the user wrote it, so its result is the answer to what the user said.
+    `is_typed`: the user wrote it, so its result is the answer to what the user said. `rest_left_out`: of the model's
+    reply, which its content says.
     """
 
     call: ToolCallId
     source: str | None
     is_typed: bool
+    rest_left_out: bool = False
 
 
 class Shown(Struct, frozen=True, kw_only=True):

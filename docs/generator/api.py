@@ -72,6 +72,7 @@ AREAS = (
         (
             "projection.prompt",
             "projection.results",
+            "projection.written",
             "redaction",
             "config.secrets",
             "tools",

@@ -90,7 +90,8 @@ class AgentReasoning(Event, frozen=True, kw_only=True):
 class ToolCall(Event, frozen=True, kw_only=True):
     """A call the model made (`parent_id` None), or one that a statement made through a helper.
 
-    `typed`: the user wrote the statement, and the model passed it on.
+    `typed`: the user wrote the statement, and the model passed it on. `rest_left_out`: the reply went on after this,
+    with text or further statements, which are not on the log; user and model are told.
     """
 
     kind: ClassVar[str] = "tool_call"
@@ -102,6 +103,7 @@ class ToolCall(Event, frozen=True, kw_only=True):
     thinking: tuple[ThinkingBlock, ...] = ()
     typed: bool = False
     parent_id: ToolCallId | None = None
+    rest_left_out: bool = False
 
 
 class ToolResult(Event, frozen=True, kw_only=True):

@@ -13,9 +13,9 @@ from typing import Final
 from ..events.conversation import ToolResult, UserMessage
 from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
 from ..user_message import MAX_TEXT_CHARS, is_long_text
+from .blocks import BlockReader
 
 _FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
-_SCRIPT: Final = ('<script type="text/x-python">', "</script>")
 
 HELP: Final = """\
 That is not Python, and no language model is configured, so what you type runs as a statement.
@@ -33,11 +33,11 @@ openai, google). To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
 
 def statement_in(text: str) -> str | None:
     """The Python cell in `text`: all of it, a fenced block, or a `<script>` form; None where there is none."""
-    opening, closing = _SCRIPT
-    _, found, rest = text.partition(opening)
-    source, closed, _ = rest.partition(closing)
-    if found and closed:
-        return source.removeprefix("\n")
+    blocks = BlockReader()
+    blocks.read(text)
+    blocks.end()
+    if blocks.source is not None:
+        return blocks.source
     fence = _FENCE.match(text)
     source = fence.group(1) if fence else text
     try:

@@ -31,6 +31,7 @@ from pydantic_ai.messages import (
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
 from ..ids import ToolCallId
+from ..projection.written import REST_LEFT_OUT
 from ..view import Window
 from .exchanges import Exchange, exchanges
 from .providers import Provider
@@ -96,9 +97,13 @@ def _request(returns: Sequence[ModelRequestPart], said: Sequence[str]) -> ModelR
 
 
 def _returned(call: ToolCall, exchange: Exchange) -> ToolReturnPart:
+    return ToolReturnPart(_tool_name(call), _result(call, exchange), _call_id(call.tool_call_id))
+
+
+def _result(call: ToolCall, exchange: Exchange) -> str:
     result = exchange.results.get(call.tool_call_id)
-    text = NO_RESULT if result is None else result.text
-    return ToolReturnPart(_tool_name(call), text if text.strip() else NO_OUTPUT, _call_id(call.tool_call_id))
+    text = NO_RESULT if result is None else result.text if result.text.strip() else NO_OUTPUT
+    return f"{text}\n[{REST_LEFT_OUT}]" if call.rest_left_out else text
 
 
 def _reply(exchange: Exchange, dialect: Dialect) -> list[ModelResponsePart]:

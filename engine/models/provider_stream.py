@@ -106,11 +106,12 @@ class ProviderClient:
 
 
 class _Answer:
-    """Reads the events of one answer. The first call is the reply's statement; there may be no second."""
+    """Reads the events of one answer. The first call is the reply's statement; a second one is left out."""
 
     def __init__(self, signer: str | None) -> None:
         self._signer = signer
         self._call: ToolCallPart | None = None
+        self._has_more_calls = False
 
     def read(self, event: ModelResponseStreamEvent) -> list[ModelSignal]:
         match event:
@@ -125,6 +126,7 @@ class _Answer:
             case PartEndEvent(part=ThinkingPart() as part) if self._signer and part.signature:
                 return [ReasoningDelta("", signature_of(part), self._signer)]
             case PartEndEvent(part=ToolCallPart() as part):
+                self._has_more_calls = self._call is not None
                 self._call = self._call or part
                 return []
             case _:
@@ -158,4 +160,5 @@ class _Answer:
         if self._signer and isinstance(signature, str):
             signals.append(ReasoningDelta("", signature, self._signer))
         source = source_of(call.tool_name, call.args)
-        return [*signals, StatementAsked(source, tool_call_id=call.tool_call_id)]
+        asked = StatementAsked(source, tool_call_id=call.tool_call_id, rest_left_out=self._has_more_calls)
+        return [*signals, asked]

@@ -37,17 +37,18 @@ def source_of(tool: str, arguments: str | dict[str, object] | None) -> str:
     in the result, as it does for every other mistake of its, and the provider sees each call answered.
     """
     if tool != STATEMENT_TOOL:
-        return _raising(NameError, f"there is no tool {tool!r}; call {STATEMENT_TOOL!r} with a cell as `source`")
+        return raising(NameError, f"there is no tool {tool!r}; call {STATEMENT_TOOL!r} with a cell as `source`")
     try:
         if isinstance(arguments, str):
             return msgspec.json.decode(arguments, type=_Arguments).source
         return msgspec.convert(arguments or {}, _Arguments).source
     except (msgspec.MsgspecError, UnicodeError) as error:
         given = arguments if isinstance(arguments, str) else repr(arguments)
-        return _raising(
+        return raising(
             TypeError, f'arguments must be {{"source": "<a cell of Python>"}}; {error}: {cut_line(given, _SHOWN)}'
         )
 
 
-def _raising(kind: type[Exception], message: str) -> str:
+def raising(kind: type[Exception], message: str) -> str:
+    """The cell that a model gets to read where there is nothing else to run."""
     return f"raise {kind.__name__}({message!r})"

@@ -12,6 +12,7 @@ from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..user_message import user_text
 from ..view.entries import Summary
+from .written import REST_LEFT_OUT
 
 MESSAGE_OVERHEAD: Final = 4
 """Tokens that a message costs besides its text, after OpenAI's published accounting for o200k models."""
@@ -24,7 +25,8 @@ def message_text(event: Event) -> str:
             return user_text(event)
         case AgentText(text=text) | AgentReasoning(text=text) | ToolResult(text=text) | Summary(text=text):
             return text
-        case ToolCall(arguments=arguments):
-            return str(arguments.get("source", arguments))
+        case ToolCall(arguments=arguments, rest_left_out=rest_left_out):
+            source = str(arguments.get("source", arguments))
+            return f"{source}\n[{REST_LEFT_OUT}]" if rest_left_out else source
         case _:
             return ""

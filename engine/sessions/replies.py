@@ -15,6 +15,7 @@ from ..ids import MessageId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
 from ..models.statement_tool import STATEMENT_TOOL
+from ..models.written_replies import with_written_statement
 from ..ports import ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
 from .journal import Journal
 from .signals import ReasoningStreamed, TextStreamed
@@ -35,21 +36,25 @@ class ReplyRecorder:
         self._provider: str | None = None
         self._thinking: list[ThinkingBlock] = []
 
-    async def record(self, stream: AsyncGenerator[ModelSignal, None]) -> t.Replied:
+    async def record(self, stream: AsyncGenerator[ModelSignal, None], *, calls_tools: bool = True) -> t.Replied:
         """Consumes the stream. Whatever ends it, cancellation included, the open item is appended.
 
         The reply says `ask` for what the user has not typed; whether that is asked is not decided here.
+
+        Args:
+            stream: a model's reply; a statement that is written in its text is taken out of that.
+            calls_tools: whether the model was told to call a tool, and not to write its statements.
         """
         statement: StatementAsked | None = None
         ended = ReplyEnded()
         try:
-            async with aclosing(stream) as signals:
+            async with aclosing(with_written_statement(stream, calls_tools=calls_tools)) as signals:
                 async for signal in signals:
                     match signal:
                         case TextDelta() | ReasoningDelta():
                             await self._stream(signal)
                         case StatementAsked():
-                            statement = statement or signal
+                            statement = signal
                         case ReplyEnded():
                             ended = signal
                         case TokensUsed():
@@ -120,5 +125,6 @@ class ReplyRecorder:
                 llm_response_id=self._response,
                 thinking=tuple(self._thinking),
                 typed=asked.typed,
+                rest_left_out=asked.rest_left_out,
             )
         )

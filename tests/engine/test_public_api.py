@@ -148,6 +148,7 @@ PUBLIC = [
     "COMMANDS",
     "MODES",
     "OPTIONS",
+    "REST_LEFT_OUT",
     "SETTINGS",
     "TOOLS",
     "Artifact",

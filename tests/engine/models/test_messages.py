@@ -27,6 +27,8 @@ from engine.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
 from engine.models.provider import ProviderModel
 from engine.models.routes import route_to
 from engine.ports import ModelError, Prompt
+from engine.projection.prompt import message_text
+from engine.projection.written import REST_LEFT_OUT
 from engine.view import Summary, View
 from tests.engine.view.logs import random_log
 from tests.support.api_rules import violations
@@ -223,6 +225,16 @@ def test_a_reply_is_one_message_with_its_results_in_the_next_and_the_tail_at_the
     ]
     assert [tool["function"]["name"] for tool in body["tools"]] == ["python"]
     assert body["parallel_tool_calls"] is False
+
+
+def test_a_model_whose_reply_went_on_after_its_statement_reads_that_this_was_left_out(send: Send) -> None:
+    asked = replace(call("c1"), rest_left_out=True)
+    for events, told in (((asked, result("c1")), "one"), ((asked,), "(no result)")):
+        (answer,) = [
+            each for each in send("openai-chat", prompt(user("hi"), *events))["messages"] if each["role"] == "tool"
+        ]
+        assert answer["content"] == f"{told}\n[{REST_LEFT_OUT}]"
+    assert message_text(asked) == f"1\n[{REST_LEFT_OUT}]"
 
 
 def test_what_was_attached_is_named(send: Send) -> None:

@@ -151,7 +151,7 @@ async def test_reasoning_that_nobody_signs_is_shown_and_no_more(mock: Aimock) ->
 @pytest.mark.parametrize("spec", [CHAT, RESPONSES, CLAUDE, GEMINI])
 async def test_of_several_calls_the_first_counts(mock: Aimock, spec: str) -> None:
     asked = [signal for signal in await replied(spec, "two at once") if isinstance(signal, StatementAsked)]
-    assert [each.source for each in asked] == ["1"]
+    assert [(each.source, each.rest_left_out) for each in asked] == [("1", True)]
 
 
 @pytest.mark.parametrize(("text", "cause"), [("cut off", "length"), ("forbidden", "refusal")])

@@ -14,13 +14,13 @@ from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk
 from acp_adapter.wire.v1.updates.parts import (
     Step,
+    asked_content,
     beside_source,
     change_content,
     change_locations,
     change_title,
     content_text,
     location,
-    source_block,
     source_input,
 )
 from engine import cut_line, given_text, output_text, result_text
@@ -64,6 +64,7 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     is_opening = event.statement_kind == "meta"
     # What the user typed or attached stands above.
     source = None if is_typed or is_opening else event.source
+    begun = BegunStatement(event.tool_call_id, source, is_typed, asked is not None and asked.rest_left_out)
     given_input = source_input(event.source, _OPENING_CHARS) if is_opening else source_input(event.source)
     call = ToolCall(
         tool_call_id=event.tool_call_id,
@@ -71,10 +72,9 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
         name="python",
         kind="execute",
         status="pending",
-        content=[] if source is None else [source_block(source)],
+        content=asked_content(begun),
         raw_input={**given_input, "statement": event.index},
     )
-    begun = BegunStatement(event.tool_call_id, source, is_typed)
     shown = replace(
         shown,
         statements={**shown.statements, event.statement_id: begun},

@@ -18,7 +18,7 @@ from acp_adapter.wire.v1.shapes.tools import (
     ToolCallStatus,
     ToolCallUpdate,
 )
-from engine import ASKED_CHARS, TextChange, as_printed, fenced
+from engine import ASKED_CHARS, REST_LEFT_OUT, TextChange, as_printed, fenced
 
 NO_OUTPUT: Final = "(no output)"
 SOURCE_CHARS: Final = 20_000
@@ -46,10 +46,15 @@ def source_input(source: str, limit: int = ASKED_CHARS) -> dict[str, Any]:
     return {"command": source_command(source, limit)}
 
 
+def asked_content(begun: BegunStatement, limit: int = ASKED_CHARS) -> list[ToolCallContent]:
+    """The content of a statement's call before it runs: its source, if that is shown, and what is to say of it."""
+    source = [] if begun.source is None else [source_block(begun.source, limit)]
+    return [*source, *([Content(content=TextContent(text=REST_LEFT_OUT))] if begun.rest_left_out else [])]
+
+
 def beside_source(begun: BegunStatement, text: str) -> list[ToolCallContent]:
     """The content of a statement's call: its source, if that is shown, and what came of it so far."""
-    source = [] if begun.source is None else [source_block(begun.source, SOURCE_CHARS)]
-    return [*source, text_block(text)]
+    return [*asked_content(begun, SOURCE_CHARS), text_block(text)]
 
 
 def content_text(content: Sequence[ToolCallContent]) -> str:
