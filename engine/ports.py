@@ -474,9 +474,10 @@ class Permissions(Protocol):
 class Prompt(Struct, frozen=True, kw_only=True):
     """One model call: stable instructions, the View's events, and the tail block that is never stored.
 
-    `statements` says whether the reply may ask for one; a summary may not. `typed` is the text of the user's message
-    that is last, as it was typed: what runs it as it is must not run what redaction has made of it. It is for no
-    provider.
+    `statements` says whether the reply may ask for one; a summary may not. With `calls_tools` a model asks by calling
+    the tool `python`; without, no tool is mentioned to it, and statements and results are text. `typed` is the text of
+    the user's message that is last, as it was typed: what runs it as it is must not run what redaction has made of it.
+    It is for no provider.
     """
 
     instructions: str
@@ -484,6 +485,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     tail: str
     typed: str | None = None
     statements: bool = True
+    calls_tools: bool = True
 
 
 class TextDelta(Struct, frozen=True):

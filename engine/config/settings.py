@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -20,16 +21,29 @@ DEFAULT_MODEL: Final = "direct"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """One value per row of SETTINGS. Sizes in tokens, times in seconds; `hidden_names` are patterns with `*`."""
+    """One value per row of SETTINGS. Sizes in tokens, times in seconds; tuples are patterns of names, with `*`."""
 
     state_dir: Path
     model: str = DEFAULT_MODEL
+    models_without_tools: tuple[str, ...] = ()
     python: str | None = None
     context_budget: int = 128_000
     max_rounds: int = 50
     statement_seconds: float = 120.0
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the model asks for statements by calling a tool; where not, it writes them as text."""
+        kind, _, named = self.model.partition(":")
+        names = [self.model, *([named, named.partition(":")[2]] if kind == "provider" else [])]
+        return not any(_is_like(pattern, name) for pattern in self.models_without_tools for name in names)
+
+
+def _is_like(pattern: str, name: str) -> bool:
+    # Not `fnmatch`, because names of models have brackets in them.
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.IGNORECASE) is not None
 
 
 def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -68,6 +82,9 @@ class Setting(Struct, frozen=True):
 SETTINGS: Final = (
     Setting("state_dir", lambda text: Path(text).expanduser(), "where sessions are kept"),
     Setting("model", str, "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
+    Setting(
+        "models_without_tools", _names, "models that cannot call tools, and write statements as text: `openai:llama*`"
+    ),
     Setting("python", str, "the project's Python, where its environment is not found by itself"),
     Setting("context_budget", _positive(int), "tokens that a projection may use"),
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),

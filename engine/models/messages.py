@@ -31,7 +31,7 @@ from pydantic_ai.messages import (
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
 from ..ids import ToolCallId
-from ..projection.written import REST_LEFT_OUT
+from ..projection.written import with_note, written_call, written_result
 from ..view import Window
 from .exchanges import Exchange, exchanges
 from .providers import Provider
@@ -48,10 +48,15 @@ _ID_MARK: Final = "|"
 
 
 class Dialect(Struct, frozen=True):
-    """Whose API a conversation is written for; `system` is what pydantic-ai calls it in messages."""
+    """Whose API a conversation is written for; `system` is what pydantic-ai calls it in messages.
+
+    Without `calls_tools` calls and their results are text, and no thinking goes back, as APIs want it beside calls
+    alone.
+    """
 
     provider: Provider
     system: str
+    calls_tools: bool = True
 
 
 def signature_of(part: ThinkingPart) -> str | None:
@@ -79,7 +84,7 @@ def to_messages(
     for exchange in exchanges(events):
         if reply := _reply(exchange, dialect):
             messages += [_request(returns, said), ModelResponse(parts=reply, provider_name=dialect.system)]
-            returns, said = [_returned(call, exchange) for call in exchange.calls], []
+            returns, said = _answers(exchange, dialect)
         said += exchange.said
     if dialect.provider.cache_points:
         last = _request(returns, said)
@@ -96,19 +101,32 @@ def _request(returns: Sequence[ModelRequestPart], said: Sequence[str]) -> ModelR
     return ModelRequest(parts=[*returns, UserPromptPart(text)] if text else list(returns))
 
 
+def _answers(exchange: Exchange, dialect: Dialect) -> tuple[list[ModelRequestPart], list[str]]:
+    """What the calls of a reply are answered: as results, or as what the user says first."""
+    if dialect.calls_tools:
+        return [_returned(call, exchange) for call in exchange.calls], []
+    return [], [with_note(written_result(_result(call, exchange)), call) for call in exchange.calls]
+
+
 def _returned(call: ToolCall, exchange: Exchange) -> ToolReturnPart:
-    return ToolReturnPart(_tool_name(call), _result(call, exchange), _call_id(call.tool_call_id))
+    text = with_note(_result(call, exchange), call)
+    return ToolReturnPart(_tool_name(call), text, _call_id(call.tool_call_id))
 
 
 def _result(call: ToolCall, exchange: Exchange) -> str:
     result = exchange.results.get(call.tool_call_id)
-    text = NO_RESULT if result is None else result.text if result.text.strip() else NO_OUTPUT
-    return f"{text}\n[{REST_LEFT_OUT}]" if call.rest_left_out else text
+    if result is None:
+        return NO_RESULT
+    return result.text if result.text.strip() else NO_OUTPUT
 
 
 def _reply(exchange: Exchange, dialect: Dialect) -> list[ModelResponsePart]:
     """Thinking, text, calls, in the order in which APIs want them; empty where nothing of it can be sent."""
     calls = exchange.calls
+    if not dialect.calls_tools:
+        texts = [event.text for event in exchange.reply if isinstance(event, AgentText)]
+        written = "\n\n".join([*texts, *map(written_call, calls)])
+        return [TextPart(written)] if written else []
     # The calls know all the thinking of their reply, in order, and condensation cannot part them from it.
     blocks = list(dict.fromkeys(block for call in calls for block in call.thinking))
     parts: list[ModelResponsePart] = [

@@ -37,18 +37,44 @@ _TOO_LONG: Final = (
     "request_too_large",
 )
 """How OpenAI, vLLM, Anthropic (three ways), Gemini and llama.cpp say that a prompt is too long, in lower case."""
+_NO_TOOLS: Final = (
+    "does not support tool",
+    "doesnt support tool",
+    "not support function calling",
+    "support tool use",
+    "tool calling is not supported",
+    "tools is not supported",
+    "param: tools",
+    "param: tool_choice",
+    "argument supplied: tools",
+    "tools param requires",
+    "tool choice requires",
+    "function calling is not enabled",
+)
+"""How servers say that they, or this model, cannot call tools, in lower case and without quotes: Ollama, Bedrock,
+DeepSeek, OpenRouter, Groq, OpenAI (two ways), llama.cpp (three ways), vLLM and Gemini."""
+_QUOTES: Final = str.maketrans("", "", "\"'`")
+
 _LONGEST: Final = 500
 
 
-def failure_of(error: Exception, name: str, variables: Sequence[str]) -> ProviderFailure:
+def failure_of(error: Exception, name: str, variables: Sequence[str], *, calls_tools: bool = True) -> ProviderFailure:
     """What `error` means.
 
     Args:
         error: raised while a request was made or its answer read.
         name: what the user calls the model.
         variables: the environment variables that hold this provider's credentials.
+        calls_tools: whether the request had tools.
     """
     text = _words(error)
+    if calls_tools and _says(error, text, _NO_TOOLS):
+        return ProviderFailure(
+            ModelUnusableError(
+                f"{name}: {text}; to use it all the same, add {name} to models_without_tools "
+                "(REWINDOW_MODELS_WITHOUT_TOOLS) and start the agent again"
+            )
+        )
     if isinstance(error, ModelContextWindowExceededError) or _is_too_long(error, text):
         return ProviderFailure(ContextTooLongError(f"{name}: {text}"))
     # What a provider says about a key may quote it, so only we speak here.
@@ -81,10 +107,14 @@ def _is_transient(error: Exception) -> bool:
 
 
 def _is_too_long(error: Exception, text: str) -> bool:
-    if not isinstance(error, ModelAPIError) or isinstance(error, (*_TRANSIENT, ModelConnectionError)):
+    return not isinstance(error, _TRANSIENT) and _says(error, text, _TOO_LONG)
+
+
+def _says(error: Exception, text: str, phrases: Sequence[str]) -> bool:
+    if not isinstance(error, ModelAPIError) or isinstance(error, ModelConnectionError):
         return False
     said = f"{error.provider_error_code} {error.provider_error_type} {text}".lower()
-    return any(phrase in said for phrase in _TOO_LONG)
+    return any(phrase in said.translate(_QUOTES) for phrase in phrases)
 
 
 def _set(variables: Sequence[str]) -> str:

@@ -25,11 +25,12 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from ..ports import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from ..projection.written import STATEMENT_TOOL
 from .messages import Dialect, signature_of, to_messages
 from .provider_errors import failure_of, unusable
 from .provider_failure import ProviderFailure
 from .routes import Route
-from .statement_tool import DESCRIPTION, PARAMETERS, STATEMENT_TOOL, source_of
+from .statement_tool import DESCRIPTION, PARAMETERS, source_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModelSettings
@@ -53,7 +54,6 @@ class ProviderClient:
         except Exception as error:
             raise unusable(error, route.name, route.provider.variables) from None
         self._provider = route.provider
-        self._dialect = Dialect(route.provider, self._model.system)
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         """The answer to one request.
@@ -61,8 +61,9 @@ class ProviderClient:
         Raises:
             ProviderFailure: whatever went wrong, at any point.
         """
-        messages = to_messages(prompt.messages, self._dialect, instructions=prompt.instructions, tail=prompt.tail)
-        parameters = ModelRequestParameters(function_tools=[_TOOL])
+        dialect = Dialect(self._provider, self._model.system, prompt.calls_tools)
+        messages = to_messages(prompt.messages, dialect, instructions=prompt.instructions, tail=prompt.tail)
+        parameters = ModelRequestParameters(function_tools=[_TOOL] if prompt.calls_tools else [])
         answer = _Answer(self._provider.signer)
         try:
             async with model_request_stream(
@@ -77,21 +78,21 @@ class ProviderClient:
             raise ProviderFailure(error) from None
         except Exception as error:
             # The one boundary to foreign code: a server that talks nonsense must not look like a defect of ours.
-            raise self._failure(error) from error
+            raise self._failure(error, prompt) from error
 
     async def aclose(self) -> None:
         """Closes the connections."""
         async with self._model:
             pass
 
-    def _failure(self, error: Exception) -> ProviderFailure:
-        return failure_of(error, self._route.name, self._route.provider.variables)
+    def _failure(self, error: Exception, prompt: Prompt) -> ProviderFailure:
+        return failure_of(error, self._route.name, self._provider.variables, calls_tools=prompt.calls_tools)
 
     def _settings(self, prompt: Prompt) -> ModelSettings:
         settings: AnthropicModelSettings = {"max_retries": 0}
-        if self._provider.one_call:
+        if self._provider.one_call and prompt.calls_tools:
             settings["parallel_tool_calls"] = False
-        if not prompt.statements:
+        if not prompt.statements and prompt.calls_tools:
             # The tool stays declared, because Anthropic wants it as long as the conversation has calls of it.
             settings["tool_choice"] = "none"
         if self._provider.cache_points:

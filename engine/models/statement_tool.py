@@ -1,7 +1,7 @@
 """The one tool that a language model has, and what its calls mean.
 
-Owns the tool's name, its parameter and how a call becomes a statement. Must not know any provider. Called by the
-provider model; the recorder of replies notes calls under the same name.
+Owns the tool's parameter and how a call becomes a statement. Must not know any provider. Called by the
+provider model.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from ..cutting import cut_line
+from ..projection.written import STATEMENT_TOOL
 
-STATEMENT_TOOL: Final = "python"
 DESCRIPTION: Final = (
     "Runs one cell of Python in the session's live namespace and returns what it printed, displayed and raised. "
     "Names stay defined from one call to the next. One call in a reply."

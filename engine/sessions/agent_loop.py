@@ -231,7 +231,7 @@ class AgentLoop:
             return t.ContextFull()
         projection = await self._environment.use(self._projector.project, cancellation)
         prompt = replace(projection.prompt, typed=self._typed)
-        recorder = ReplyRecorder(self._log, self._journal, self._minter)
+        recorder = ReplyRecorder(self._log, self._journal, self._minter, calls_tools=prompt.calls_tools)
         is_refused = False
         try:
             replied = await cancellation.guard(lambda: recorder.record(self._model.reply(prompt)))

@@ -61,6 +61,7 @@ class Condenser:
         timeline: Timeline,
         cycles: CycleFold,
         model: Model,
+        calls_tools: bool = True,
     ) -> None:
         self._log = log
         self._view = view
@@ -68,6 +69,7 @@ class Condenser:
         self._timeline = timeline
         self._cycles = cycles
         self._model = model
+        self._calls_tools = calls_tools
         self._stuck: tuple[int, ...] | None = None
 
     async def is_due(self, environment: Environment) -> bool:
@@ -143,6 +145,7 @@ class Condenser:
             messages=(UserMessage(message_id=MessageId("summary"), text=transcript),),
             tail="",
             statements=False,
+            calls_tools=self._calls_tools,
         )
         try:
             async with aclosing(self._model.reply(prompt)) as signals:

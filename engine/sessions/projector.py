@@ -54,14 +54,17 @@ class _Sum(Struct, frozen=True):
 
 
 class Projector:
-    """Projects one session within `budget` tokens."""
+    """Projects one session within `budget` tokens, for a model that calls tools or for one that writes statements."""
 
-    def __init__(self, view: Window, cwd: str, budget: int, redactor: Redactor, feed: Feed) -> None:
+    def __init__(
+        self, view: Window, cwd: str, budget: int, redactor: Redactor, feed: Feed, *, calls_tools: bool = True
+    ) -> None:
         self._view = view
         self._feed = feed
         self._redactor = redactor
         self._budget = budget
-        self._instructions = instructions(cwd)
+        self._calls_tools = calls_tools
+        self._instructions = instructions(cwd, calls_tools=calls_tools)
         self._instruction_tokens: int | None = None
         self._counts: dict[EventId, int] = {}
         self._bound = _Sum()
@@ -83,7 +86,9 @@ class Projector:
             message_tokens = sum(costs)
         instruction_tokens = self._instruction_tokens or 0
         self.latest = Projection(
-            prompt=Prompt(instructions=self._instructions, messages=messages, tail=part.tail),
+            prompt=Prompt(
+                instructions=self._instructions, messages=messages, tail=part.tail, calls_tools=self._calls_tools
+            ),
             used=instruction_tokens + message_tokens + part.tail_tokens,
             size=self._budget,
             instruction_tokens=instruction_tokens,
@@ -141,7 +146,7 @@ class Projector:
         new = self._view.since(bound.length)
         # No token is less than a byte.
         bytes_at_most = (
-            self._counts.get(event.event_id) or MESSAGE_OVERHEAD + len(message_text(event).encode("utf-8", "replace"))
+            self._counts.get(event.event_id) or MESSAGE_OVERHEAD + len(self._sent(event).encode("utf-8", "replace"))
             for event in new
         )
         self._bound = _Sum(bound.generation, bound.length + len(new), bound.tokens + sum(bytes_at_most))
@@ -172,8 +177,11 @@ class Projector:
 
     def _texts(self, uncounted: Sequence[Event]) -> list[str]:
         """What to count: the messages, and before them the instructions if they have not been counted."""
-        texts = [message_text(message) for message in uncounted]
+        texts = [self._sent(message) for message in uncounted]
         return [self._instructions, *texts] if self._instruction_tokens is None else texts
+
+    def _sent(self, message: Event) -> str:
+        return message_text(message, calls_tools=self._calls_tools)
 
     def _take(self, uncounted: Sequence[Event], counts: Sequence[int]) -> None:
         """Keeps the counts of `_texts(uncounted)`."""
@@ -198,10 +206,11 @@ class Projector:
         for _ in range(_SHRINK_ATTEMPTS):
             if not shares:
                 break
-            texts = {position: shortened(message_text(messages[position]), share) for position, share in shares.items()}
-            part = await environment.project(tuple(texts.values()), 0)
-            for (position, text), count in zip(texts.items(), part.text_tokens, strict=True):
+            for position, share in shares.items():
+                text = shortened(message_text(messages[position]), share)
                 shrunk[position] = replace(messages[position], text=text)
+            part = await environment.project(tuple(self._sent(shrunk[position]) for position in shares), 0)
+            for position, count in zip(shares, part.text_tokens, strict=True):
                 costs[position] = count + MESSAGE_OVERHEAD
             shares = {position: shares[position] * 0.8 for position in shares if costs[position] > limit}
         return tuple(shrunk), costs

@@ -14,18 +14,19 @@ from ..events.conversation import AgentReasoning, AgentText, ThinkingBlock, Tool
 from ..ids import MessageId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
-from ..models.statement_tool import STATEMENT_TOOL
 from ..models.written_replies import with_written_statement
 from ..ports import ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from ..projection.written import STATEMENT_TOOL
 from .journal import Journal
 from .signals import ReasoningStreamed, TextStreamed
 
 
 class ReplyRecorder:
-    """Records one reply."""
+    """Records one reply; `calls_tools` as the model was prompted."""
 
-    def __init__(self, log: EventLog, journal: Journal, minter: Minter) -> None:
+    def __init__(self, log: EventLog, journal: Journal, minter: Minter, *, calls_tools: bool = True) -> None:
         self._log = log
+        self._calls_tools = calls_tools
         self._journal = journal
         self._minter = minter
         self._response = minter.llm_response()
@@ -36,19 +37,16 @@ class ReplyRecorder:
         self._provider: str | None = None
         self._thinking: list[ThinkingBlock] = []
 
-    async def record(self, stream: AsyncGenerator[ModelSignal, None], *, calls_tools: bool = True) -> t.Replied:
+    async def record(self, stream: AsyncGenerator[ModelSignal, None]) -> t.Replied:
         """Consumes the stream. Whatever ends it, cancellation included, the open item is appended.
 
-        The reply says `ask` for what the user has not typed; whether that is asked is not decided here.
-
-        Args:
-            stream: a model's reply; a statement that is written in its text is taken out of that.
-            calls_tools: whether the model was told to call a tool, and not to write its statements.
+        A statement that is written in the reply's text is taken out of that. The reply says `ask` for what the user has
+        not typed; whether that is asked is not decided here.
         """
         statement: StatementAsked | None = None
         ended = ReplyEnded()
         try:
-            async with aclosing(with_written_statement(stream, calls_tools=calls_tools)) as signals:
+            async with aclosing(with_written_statement(stream, calls_tools=self._calls_tools)) as signals:
                 async for signal in signals:
                     match signal:
                         case TextDelta() | ReasoningDelta():

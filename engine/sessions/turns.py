@@ -67,7 +67,15 @@ class Turns:
         self._environment = LiveEnvironment(parts.environments, parts.spec, log, timeline, answers)
         feed = Feed()
         log.follow(feed.apply)
-        self._projector = Projector(parts.view.view, parts.cwd, parts.settings.context_budget, parts.redactor, feed)
+        calls_tools = parts.settings.calls_tools
+        self._projector = Projector(
+            parts.view.view,
+            parts.cwd,
+            parts.settings.context_budget,
+            parts.redactor,
+            feed,
+            calls_tools=calls_tools,
+        )
         self.cycles = CycleFold()
         log.follow(self.cycles.apply)
         model = parts.models()
@@ -79,6 +87,7 @@ class Turns:
             timeline=timeline,
             cycles=self.cycles,
             model=model,
+            calls_tools=calls_tools,
         )
         self._statements = StatementRunner(
             log=log,

@@ -108,3 +108,23 @@ def test_the_library_is_loaded_after_the_first_session_and_the_first_reply_loads
         assert agent.prompt(session, "what is six times seven?") == "end_turn"
         late = {name for name in _imported(agent) - before if name.startswith(("pydantic_ai", "openai", "griffe"))}
         assert late == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+def test_a_model_without_tools_writes_its_statements_and_reads_their_results(tmp_path: Path, api: str) -> None:
+    block = f'Let me compute.\n<script type="text/x-python">\n{LEAKS}\n</script>\n'
+    written = [turn(0, content=f"{block}It is 41."), turn(1, content="It is 42.")]
+    with aimock(tmp_path, written, "--chunk-size", "1") as mock:
+        environment = mock.openai if api == "openai" else mock.anthropic
+        options = ("--model", f"provider:{api}:some-model", "--models-without-tools", f"{api}:some-*")
+        with Agent(tmp_path / "state", *options, env=environment) as agent:
+            session = agent.open(tmp_path)
+            assert agent.prompt(session, "what is six times seven?") == "end_turn"
+            assert agent.text() == "Let me compute.\nIt is 42."
+        first, second = mock.journal()
+        # The journal has every API's messages in the form of chat completions.
+        assert [violations("/chat/completions", each["body"]) for each in (first, second)] == [[], []]
+        assert not {"tools", "tool_choice"} & {*first["body"], *second["body"]}
+        told = json.dumps(second["body"]["messages"][-1])
+        assert "[Result of the statement]\\n```\\n[]\\n42\\n```\\n[Only one statement of a reply is run" in told

@@ -7,6 +7,7 @@ import platform
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from typing import cast
 
 from ...config.secrets import find_secrets
 from ...config.settings import SETTINGS, config_path
@@ -36,14 +37,21 @@ def configuration() -> Iterator[Finding]:
         else:
             origin = "by default"
         value: object = getattr(values, option.name)
-        yield Finding("ok", f"{option.name} = {'not set' if value is None else shown(str(value))}  ({origin})")
+        yield Finding("ok", f"{option.name} = {shown(_text(value))}  ({origin})")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, cast("tuple[object, ...]", value))) or None
+    return "not set" if value is None else str(value)
 
 
 def model() -> Iterable[Finding]:
     chosen = make_model(settings().model)
     if chosen.name == "direct":
         return [Finding("note", "no language model is configured: what you type runs as Python (model `direct`)")]
-    return [Finding("ok", f"model {shown(settings().model)}")]
+    form = "" if settings().calls_tools else ", which writes statements as text (models_without_tools)"
+    return [Finding("ok", f"model {shown(settings().model)}{form}")]
 
 
 def secrets() -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from engine.cli.checks import worker
+from engine.cli.checks import environment, worker
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
 from engine.store.inspection import faults
 from engine.terminal.printing import size
@@ -31,7 +31,12 @@ def report(home: Home, **variables: str) -> tuple[int, dict[str, list[tuple[str,
 
 def test_where_all_is_well_nothing_fails(home: Home) -> None:
     code, found = report(
-        home, REWINDOW_MAX_ROUNDS="7", MY_API_KEY="a value nobody may see", DB_PASSWORD="x", SORT_KEY="created_at"
+        home,
+        REWINDOW_MAX_ROUNDS="7",
+        REWINDOW_MODELS_WITHOUT_TOOLS="openai:llama*,mine",
+        MY_API_KEY="a value nobody may see",
+        DB_PASSWORD="x",
+        SORT_KEY="created_at",
     )
     assert code == 0
     grades = {grade for findings in found.values() for grade, _ in findings}
@@ -39,6 +44,8 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     options = {text for _, text in found["configuration"]}
     assert "max_rounds = 7  (from REWINDOW_MAX_ROUNDS)" in options
     assert "statement_seconds = 120.0  (by default)" in options
+    assert "models_without_tools = openai:llama*, mine  (from REWINDOW_MODELS_WITHOUT_TOOLS)" in options
+    assert "hidden_names = not set  (by default)" in options
     assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY, SORT_KEY")
     assert found["secrets"][1] == ("note", "shown where they occur, as they are shorter than 8 characters: DB_PASSWORD")
     assert found["secrets"][2][1].endswith(
@@ -51,6 +58,21 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert found["sandbox"][0][0] == "note"
     assert "loaded in" in found["tokens"][0][1]
     assert "ran a statement" in found["worker"][0][1]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("openai:gpt*", "model provider:openai:llama3"),
+        ("openai:llama*", "model provider:openai:llama3, which writes statements as text (models_without_tools)"),
+    ],
+)
+def test_a_model_that_cannot_call_tools_is_named_as_that(
+    monkeypatch: pytest.MonkeyPatch, names: str, said: str
+) -> None:
+    monkeypatch.setenv("REWINDOW_MODEL", "provider:openai:llama3")
+    monkeypatch.setenv("REWINDOW_MODELS_WITHOUT_TOOLS", names)
+    assert [finding.text for finding in environment.model()] == [said]
 
 
 def test_what_a_killed_agent_left_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,25 @@ def test_a_config_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         load_settings(environ(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("names", "model", "calls"),
+    [
+        ("", "provider:openai:llama3", True),
+        ("openai:llama*", "provider:openai:llama3:8b", False),
+        ("provider:openai:llama3", "provider:openai:llama3", False),
+        ("other, Llama3", "provider:openai:llama3", False),
+        ("llama3", "provider:openai:llama3:8b", True),
+        ("openai", "provider:openai:llama3", True),
+        ("anthropic:*[1m]", "provider:anthropic:claude[1m]", False),
+        ("anthropic:*[1m]", "provider:anthropic:claude1", True),
+        ("*", "scripted:replies.jsonl", False),
+        ("replies.jsonl", "scripted:replies.jsonl", True),
+    ],
+)
+def test_a_model_that_is_named_as_without_tools_calls_none(tmp_path: Path, names: str, model: str, calls: bool) -> None:
+    assert load_settings(environ(tmp_path), {"model": model, "models_without_tools": names}).calls_tools is calls
+
+
 @pytest.mark.parametrize("option", SETTINGS, ids=lambda option: option.name)
 def test_every_option_is_documented_with_its_variable(option: Setting) -> None:
     text = DOCUMENT.read_text()

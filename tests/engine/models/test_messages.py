@@ -69,6 +69,8 @@ def send(server: LlmServer) -> Iterator[Send]:
         portal.call(reply, models[name], prompt)
         asked = server.asked.pop()
         assert violations(asked.path, asked.body) == [], asked.body
+        if not prompt.calls_tools:
+            assert_without_tools(asked.body)
         return asked.body
 
     portal: BlockingPortal
@@ -78,8 +80,24 @@ def send(server: LlmServer) -> Iterator[Send]:
             portal.call(model.aclose)
 
 
-def prompt(*messages: Event, tail: str = "TAIL", statements: bool = True) -> Prompt:
-    return Prompt(instructions="INSTRUCTIONS", messages=messages, tail=tail, statements=statements)
+TOOL_KEYS = {"tools", "tool_choice", "parallel_tool_calls", "tool_calls", "tool_call_id", "tool_use_id", "toolConfig"}
+TOOL_WORDS = {"tool", "tool_use", "tool_result", "function_call", "function_call_output", "thinking", "reasoning"}
+
+
+def assert_without_tools(body: Any) -> None:
+    """No tool, no call, no result and no thinking is anywhere in the body, under any API's name."""
+    if isinstance(body, dict):
+        named = {*body} & {*TOOL_KEYS, "functionCall", "functionResponse", "thoughtSignature", "signature"}
+        assert not named, body
+        assert not {body.get("type"), body.get("role")} & TOOL_WORDS, body
+    for each in body.values() if isinstance(body, dict) else body if isinstance(body, list) else ():
+        assert_without_tools(each)
+
+
+def prompt(*messages: Event, tail: str = "TAIL", statements: bool = True, calls_tools: bool = True) -> Prompt:
+    return Prompt(
+        instructions="INSTRUCTIONS", messages=messages, tail=tail, statements=statements, calls_tools=calls_tools
+    )
 
 
 def user(text: str, *attachments: Attachment) -> UserMessage:
@@ -173,8 +191,9 @@ def test_whatever_the_log_every_view_of_it_becomes_a_request_that_the_api_takes(
     view = View.from_events(log)
     tail = random.choice(("", "TAIL"))
 
-    send(name, prompt(*view.ready(open_run=True), tail=tail, statements=random.random() < 0.8))
-    send(name, prompt(*view.events, tail=tail))
+    statements, calls_tools = random.random() < 0.8, random.random() < 0.7
+    send(name, prompt(*view.ready(open_run=True), tail=tail, statements=statements, calls_tools=calls_tools))
+    send(name, prompt(*view.events, tail=tail, calls_tools=calls_tools))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -205,6 +224,7 @@ def test_whatever_the_log_every_view_of_it_becomes_a_request_that_the_api_takes(
 )
 def test_a_conversation_of_any_shape_is_taken(send: Send, name: str, messages: tuple[Event, ...]) -> None:
     send(name, prompt(*messages))
+    send(name, prompt(*messages, calls_tools=False))
 
 
 def test_a_reply_is_one_message_with_its_results_in_the_next_and_the_tail_at_the_end(send: Send) -> None:
@@ -342,3 +362,66 @@ def test_where_no_statement_is_wanted_the_tool_may_not_be_used(send: Send) -> No
     messages = (user("hi"), call("c1"), result("c1"))
     assert send("openai-chat", prompt(*messages, statements=False))["tool_choice"] == "none"
     assert send("anthropic", prompt(*messages, statements=False))["tool_choice"]["type"] == "none"
+
+
+# --- without tool calling ---------------------------------------------------------------------------------------------
+
+WRITTEN = (
+    user("hi"),
+    thought("hm", "c2ln", "anthropic"),
+    said("Let me."),
+    replace(call("c1", block("hm", "c2ln", "anthropic")), arguments={"source": "6 * 7\n"}),
+    result("c1", "```\n42\n```\n"),
+    said("And more.", "r2"),
+    replace(call("c2", response="r2"), rest_left_out=True),
+    result("c2", ""),
+    user("a steer"),
+    call("c3", response="r3"),
+)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_without_tool_calling_statements_and_results_are_text_and_roles_alternate(send: Send, name: str) -> None:
+    body = send(name, prompt(*WRITTEN, calls_tools=False))
+    messages = body.get("messages") or body.get("input") or body["contents"]
+    said_by = [
+        (each["role"], "".join(_texts_in(each.get("content") or each["parts"])))
+        for each in messages
+        if each["role"] != "system"
+    ]
+    mine = "model" if name == "google" else "assistant"
+    assert said_by == [
+        ("user", "hi"),
+        (mine, 'Let me.\n\n<script type="text/x-python">\n6 * 7\n</script>'),
+        ("user", "[Result of the statement]\n````\n```\n42\n```\n````"),
+        (mine, 'And more.\n\n<script type="text/x-python">\n1\n</script>'),
+        ("user", f"[Result of the statement]\n```\n(no output)\n```\n[{REST_LEFT_OUT}]\n\na steer"),
+        (mine, '<script type="text/x-python">\n1\n</script>'),
+        ("user", f"[Result of the statement]\n```\n(no result)\n```{'' if name == 'anthropic' else chr(10) * 2}TAIL"),
+    ]
+
+
+def _texts_in(content: Any) -> list[str]:
+    return [content] if isinstance(content, str) else [part["text"] for part in content]
+
+
+def test_without_tool_calling_a_call_of_another_programs_tool_is_named_with_its_arguments(send: Send) -> None:
+    foreign = replace(call("c1", tool="bash"), arguments={"command": "ls"})
+    body = send("openai-chat", prompt(user("hi"), foreign, result("c1"), calls_tools=False))
+    assert body["messages"][2]["content"] == '[Call of bash]\n```\n{"command":"ls"}\n```'
+
+
+def test_a_summary_without_tool_calling_mentions_no_tool(send: Send) -> None:
+    for name in MODELS:
+        send(name, prompt(*WRITTEN, statements=False, calls_tools=False))
+
+
+@pytest.mark.parametrize("calls_tools", [True, False])
+def test_what_is_counted_of_a_message_is_what_is_sent_of_it(send: Send, calls_tools: bool) -> None:
+    body = send("openai-chat", prompt(*WRITTEN, tail="", calls_tools=calls_tools))
+    sent = "\n".join(_texts_in(each["content"])[0] for each in body["messages"] if each.get("content"))
+    for event in WRITTEN:
+        is_call = calls_tools and isinstance(event, ToolCall)
+        if event == result("c2", "") or is_call or isinstance(event, AgentReasoning):
+            continue  # because these are said in other words, in JSON, and not at all
+        assert message_text(event, calls_tools=calls_tools).removesuffix(f"\n[{REST_LEFT_OUT}]") in sent

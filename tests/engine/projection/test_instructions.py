@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from engine.models.blocks import BlockReader
 from engine.projection.instructions import EXAMPLES, instructions
+from engine.projection.written import CLOSING, OPENING
 from engine.tokens import count
 from engine.toolbox import INJECTED
 from engine.tools import OPERATIONS, Change, Reading, Workspace, land
@@ -14,12 +17,29 @@ from engine.worker.names import InjectedNames
 from tests.support.boards import Desk
 
 
-def test_the_instructions_are_under_900_tokens_and_show_every_example() -> None:
-    text = instructions("/home/someone/project")
+@pytest.mark.parametrize("calls_tools", [True, False])
+def test_the_instructions_are_under_900_tokens_and_show_every_example(calls_tools: bool) -> None:
+    text = instructions("/home/someone/project", calls_tools=calls_tools)
     assert count(text) < 900
     assert all(example.source in text and example.comment in text for example in EXAMPLES)
     shown = " ".join(example.source for example in EXAMPLES)
     assert all(f"{name}(" in shown for name in INJECTED - {"All", "restore_names"})
+
+
+def test_a_model_is_told_to_call_or_to_write_and_what_it_is_told_to_write_is_read() -> None:
+    called, written = (instructions("/p", calls_tools=calls_tools) for calls_tools in (True, False))
+    assert ("Call the tool `python`" in called, OPENING in called) == (True, False)
+    assert ("tool" in written, f"a line `{OPENING}`" in written, f"a line `{CLOSING}`" in written) == (
+        False,
+        True,
+        True,
+    )
+    reader = BlockReader()
+    assert reader.read(f"{OPENING}\n1\n{CLOSING}\n") + reader.end() == ""
+    assert reader.source == "1\n"
+    # Who repeats the instructions runs nothing.
+    quoting = BlockReader()
+    assert quoting.read(written) + quoting.end() == written
 
 
 def test_every_example_runs_in_a_project_with_a_readme(tmp_path: Path) -> None:
