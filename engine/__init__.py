@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from .ids import SessionId as SessionId
     from .ids import StatementId as StatementId
     from .ids import ToolCallId as ToolCallId
+    from .legible import legible_line as legible_line
+    from .legible import source_command as source_command
+    from .legible import source_lines as source_lines
+    from .legible import source_text as source_text
     from .models.setup import ModelSetup as ModelSetup
     from .ports import ASKED_CHARS as ASKED_CHARS
     from .ports import Clock as Clock
@@ -199,6 +203,7 @@ __all__ = [
     "given_text",
     "harden_process",
     "is_long_text",
+    "legible_line",
     "load_settings",
     "open_store",
     "output_text",
@@ -207,6 +212,9 @@ __all__ = [
     "redact_json",
     "redactor_of",
     "result_text",
+    "source_command",
+    "source_lines",
+    "source_text",
     "without_secrets",
 ]
 
@@ -220,6 +228,7 @@ _MODULES: Final = {
     "execution": "Artifact Captured Display ExceptionInfo ExecutionStatus Location NamespaceDiff TextChange",
     "host": "Host",
     "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
+    "legible": "legible_line source_command source_lines source_text",
     "models.setup": "ModelSetup",
     "ports": (
         "ASKED_CHARS Clock CommandSubject Comparison EffectAnswer EffectHandler EffectRequest Entropy Environment "

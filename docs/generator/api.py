@@ -79,6 +79,7 @@ AREAS = (
             "toolbox",
             "text",
             "cutting",
+            "legible",
             "user_message",
         ),
     ),

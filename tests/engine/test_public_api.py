@@ -231,6 +231,7 @@ PUBLIC = [
     "given_text",
     "harden_process",
     "is_long_text",
+    "legible_line",
     "load_settings",
     "open_store",
     "output_text",
@@ -239,5 +240,8 @@ PUBLIC = [
     "redact_json",
     "redactor_of",
     "result_text",
+    "source_command",
+    "source_lines",
+    "source_text",
     "without_secrets",
 ]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Final
 
-from acp_adapter.wire.legible import source_command, source_text, title_line
+from acp_adapter.wire.legible import title_line
 from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
@@ -18,7 +18,7 @@ from acp_adapter.wire.v1.shapes.tools import (
     ToolCallStatus,
     ToolCallUpdate,
 )
-from engine import ASKED_CHARS, REST_LEFT_OUT, TextChange, as_printed, fenced
+from engine import ASKED_CHARS, REST_LEFT_OUT, TextChange, as_printed, fenced, source_command, source_text
 
 NO_OUTPUT: Final = "(no output)"
 SOURCE_CHARS: Final = 20_000
