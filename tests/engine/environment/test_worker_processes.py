@@ -290,6 +290,7 @@ async def test_a_worker_holds_nothing_of_the_host(tmp_path: Path) -> None:
 LOADED = [
     "confinement",
     "cutting",
+    "encodings",
     "events",
     "events.base",
     "events.codec",
@@ -332,6 +333,7 @@ LOADED = [
     "tokens.ranks",
     "tokens.ruler",
     "tool_values",
+    "tool_values.written",
     "toolbox",
     "worker",
     "worker.alarms",
@@ -348,6 +350,7 @@ LOADED = [
     "worker.guard",
     "worker.interpreter",
     "worker.interrupts",
+    "worker.last_shown",
     "worker.main",
     "worker.memory",
     "worker.names",

@@ -43,7 +43,7 @@ WORDS = {
         "diff.digests.key",
     ],
     "effect_requested": ["operation", "argument_digest"],
-    "effect_answered": ["operation", "error.type"],
+    "effect_answered": ["operation", "error.type", "digest"],
     "file_written": ["before_digest", "after_digest", "withheld"],
     "names_rebound": ["names"],
     "method_called": ["obj_type", "method", "before_digest", "after_digest"],
