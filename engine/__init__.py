@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from .models.setup import ModelSetup as ModelSetup
     from .ports import ASKED_CHARS as ASKED_CHARS
     from .ports import Clock as Clock
+    from .ports import CommandOutcome as CommandOutcome
+    from .ports import CommandOutput as CommandOutput
+    from .ports import CommandRequest as CommandRequest
     from .ports import CommandSubject as CommandSubject
     from .ports import Comparison as Comparison
     from .ports import EffectAnswer as EffectAnswer
@@ -127,6 +130,9 @@ __all__ = [
     "Captured",
     "Cell",
     "Clock",
+    "CommandOutcome",
+    "CommandOutput",
+    "CommandRequest",
     "CommandSubject",
     "Comparison",
     "CycleSummary",
@@ -231,11 +237,11 @@ _MODULES: Final = {
     "legible": "legible_line source_command source_lines source_text",
     "models.setup": "ModelSetup",
     "ports": (
-        "ASKED_CHARS Clock CommandSubject Comparison EffectAnswer EffectHandler EffectRequest Entropy Environment "
-        "EnvironmentSpec FileSubject HandleRow Limits Model ModelError ModelSignal ModelUnusableError OutputSink "
-        "PastExecution PermissionAnswer PermissionQuestion PermissionSubject Permissions ProjectionPart Prompt "
-        "ReasoningDelta ReplyEnded Restored RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store "
-        "TextDelta TickOutcome TokensUsed"
+        "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison EffectAnswer "
+        "EffectHandler EffectRequest Entropy Environment EnvironmentSpec FileSubject HandleRow Limits Model ModelError "
+        "ModelSignal ModelUnusableError OutputSink PastExecution PermissionAnswer PermissionQuestion PermissionSubject "
+        "Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest SessionRow "
+        "StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed"
     ),
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",

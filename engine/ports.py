@@ -297,7 +297,54 @@ class EffectAnswer(Struct, frozen=True, kw_only=True):
 EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
 """Performs what a statement asks of the host; what it raises is the statement's exception."""
 OutputSink = Callable[[Literal["stdout", "stderr"], str], None]
-"""Is given the name of the stream and what was printed, while the statement runs."""
+"""Is given the name of the stream and what was printed, while the statement or the program runs."""
+
+
+class CommandRequest(Struct, frozen=True, kw_only=True):
+    """A program to run beside the statements.
+
+    Its arguments begin with its absolute path; `cwd` is absolute; `seconds` is how long it may take. `stdin` is what it
+    reads there, and then the end of the file. With `merged` its stderr goes into its stdout, in order. `kept_bytes` of
+    each stream are kept, at most, half of them from the beginning and half from the end. Once it has printed `stop_at`
+    bytes to stdout it is ended, and what it printed beyond is dropped.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    seconds: float
+    kept_bytes: int
+    merged: bool = True
+    stop_at: int | None = None
+    stdin: bytes = b""
+
+
+class CommandOutput(Struct, frozen=True, kw_only=True):
+    """What a program printed: the beginning and the end, which together are the whole where `left_out` is 0."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """Bytes between the two that were not kept."""
+        return self.total - len(self.head) - len(self.tail)
+
+
+class CommandOutcome(Struct, frozen=True, kw_only=True):
+    """How a program ended: with an exit `code`, by a `signal`, or by us.
+
+    We end it where it `timed_out`, where it was `stopped` at `stop_at`, and for what `reason` says in words.
+    """
+
+    code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    stopped: bool = False
+    reason: str = ""
+    stdout: CommandOutput = field(default_factory=CommandOutput)
+    stderr: CommandOutput = field(default_factory=CommandOutput)
+    seconds: float = 0.0
 
 
 class TickOutcome(Struct, frozen=True, kw_only=True):
@@ -351,7 +398,9 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 
 class Environment(Protocol):
-    """The live Python namespace with its nodes. One request at a time; `interrupt` may come at any moment.
+    """The live Python namespace with its nodes, and programs beside it.
+
+    One request at a time; `interrupt` and `command` may come at any moment.
 
     A worker that dies is an outcome of `run` (status `error`, exception type `WorkerDied`), never an exception;
     `EnvironmentUnavailableError` is raised where none can be started.
@@ -378,6 +427,20 @@ class Environment(Protocol):
         """Ends the statement that is running: SIGINT, after the grace SIGKILL. Its outcome is `cancelled`.
 
         Does nothing when no statement is running.
+        """
+        ...
+
+    async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
+        """Runs a program beside whatever else goes on, also while a statement waits for its effect.
+
+        It has the variables and the limits that the environment was started with, and nothing of what statements
+        changed since; no terminal, and nobody to ask. `output` is given the kept beginning of what it prints while it
+        runs. All that it started ends with it, and it ends with the wait that is cancelled, and with `close`.
+
+        Raises:
+            OSError: it cannot be started, by the name of the reason: FileNotFoundError, PermissionError ...
+            ValueError: an argument holds a NUL character, or the request is too long to be sent.
+            EnvironmentUnavailableError: the environment was not started, or is closed.
         """
         ...
 

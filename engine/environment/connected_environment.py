@@ -15,6 +15,8 @@ import anyio
 from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
 from ..ports import (
+    CommandOutcome,
+    CommandRequest,
     Comparison,
     EffectHandler,
     EnvironmentSpec,
@@ -29,6 +31,7 @@ from ..ports import (
 )
 from ..worker.framing import ProtocolError, unpack_events
 from ..worker.protocol import Failed, Project, Projected, Started, Tick, Ticked
+from .command_run import CommandRun, RunningProgram
 from .connection import Connection, Received
 from .death import Death
 from .rebuild import Rebuild
@@ -48,10 +51,19 @@ class _Waiting:
 
 
 class ConnectedEnvironment:
-    """One session's namespace. `connect` starts a runner and raises EnvironmentUnavailableError where it cannot."""
+    """One session's namespace, and the programs beside it.
 
-    def __init__(self, connect: Callable[[EnvironmentSpec], Connection]) -> None:
+    `connect` starts a runner, `start_program` a program; both raise EnvironmentUnavailableError where they cannot.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[EnvironmentSpec], Connection],
+        start_program: Callable[[EnvironmentSpec, CommandRequest], RunningProgram],
+    ) -> None:
         self._connect = connect
+        self._start_program = start_program
+        self._commands: set[CommandRun] = set()
         self._spec: EnvironmentSpec | None = None
         self._worker: Connection | None = None
         self._started = False
@@ -97,6 +109,20 @@ class ConnectedEnvironment:
             self._running.interrupt()
         elif self._waiting is not None:
             self._waiting.is_stopped = True
+
+    async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
+        """Runs a program; see `ports.Environment`."""
+        if self._closed or self._spec is None:
+            raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
+        if any("\0" in text for text in (*request.argv, request.cwd)):
+            raise ValueError("a command cannot hold a NUL character")
+        program = self._start_program(self._spec, request)
+        run = CommandRun(program, request, self._spec.limits.grace_seconds, output)
+        self._commands.add(run)
+        try:
+            return await run.conduct()
+        finally:
+            self._commands.discard(run)
 
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
@@ -153,6 +179,7 @@ class ConnectedEnvironment:
         """Ends what is at the other end and gives everything back, within seconds; may be repeated."""
         self._closed = True
         with anyio.CancelScope(shield=True):
+            await self._end_commands()
             if self._turn.locked():
                 self.interrupt()
                 if self._worker is not None:
@@ -162,6 +189,14 @@ class ConnectedEnvironment:
                     await self._discard()
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    async def _end_commands(self) -> None:
+        running = tuple(self._commands)
+        for run in running:
+            run.end("the session was closed")
+        with anyio.move_on_after(_CLOSE_SECONDS):
+            for run in running:
+                await run.finished.wait()
 
     def _connected(self) -> Connection:
         if self._worker is None or self._worker.dead:

@@ -17,14 +17,14 @@ class Death(Struct, frozen=True):
     again: bool = False
 
 
-def describe_status(status: int) -> str:
-    """What `waitpid` said, in words."""
+def describe_status(status: int, who: str) -> str:
+    """What `waitpid` said, in words; `who` ended: the worker, or a program's keeper."""
     code = os.waitstatus_to_exitcode(status)
     if code == EXIT_CHANNEL_LOST:
         return "the statement closed the connection between the worker and its host"
     if code >= 0:
-        return f"the worker exited with code {code}"
+        return f"{who} exited with code {code}"
     try:
-        return f"the worker was killed by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
+        return f"{who} was killed by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
     except ValueError:
-        return f"the worker was killed by signal {-code}"
+        return f"{who} was killed by signal {-code}"

@@ -16,6 +16,7 @@ differs is what a process gives and a thread cannot:
   that the statement starts goes where the host's goes. A statement that replaces `sys.stdout` does it for all.
 - `__name__` is "__main__", as in a worker, but `sys.modules["__main__"]` stays the host's: what pickles a class of a
   statement by its name fails, so instances of such classes have no digest and changes within them go unseen.
+- A program (`command`) is a child of the host with a session of its own. What leaves its group and its parents goes on.
 - Tracebacks look up source lines by a statement's label, of which there is one table for all environments.
 - The guard of replays and of plan mode stands before the statement's own thread and what that starts, never before the
   host's others. With the first guard, what starts threads and takes work is replaced in the whole process; for the
@@ -27,6 +28,7 @@ from __future__ import annotations
 from functools import partial
 
 from .connected_environment import ConnectedEnvironment
+from .host_program import HostProgram
 from .thread_connection import Count, ThreadConnection
 
 
@@ -34,4 +36,4 @@ class InProcessEnvironment(ConnectedEnvironment):
     """One session's namespace, in a thread. `count` replaces the exact count of tokens, which takes time to load."""
 
     def __init__(self, count: Count | None = None) -> None:
-        super().__init__(partial(ThreadConnection, count=count))
+        super().__init__(partial(ThreadConnection, count=count), HostProgram.start)

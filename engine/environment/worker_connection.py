@@ -22,23 +22,20 @@ import anyio
 
 from ..errors import EnvironmentUnavailableError
 from ..ports import EnvironmentSpec
-from ..worker.framing import FrameBuffer, ProtocolError, frame, from_zygote
+from ..worker.framing import FrameBuffer, ProtocolError, frame
 from ..worker.memory import LOOK_SECONDS
-from ..worker.protocol import Died, Fork, Forked, Interrupt, Interrupted, Kill, ToWorker, Watch
+from ..worker.protocol import Fork, ToWorker
 from .capture import Capture
 from .connection import START_SECONDS, Connection, Received
-from .death import Death, describe_status
+from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, pipe, socket_pair
+from .death import Death
 from .zygote import Zygote
 
 _CHUNK: Final = 65536
 _READS: Final = 8
 """Chunks taken from one pipe before others have their turn."""
-_DEATH_SECONDS: Final = 5.0
-"""How long the zygote may take to report a death before it is ended itself."""
 _LOOK_SECONDS: Final = 0.5
 """Between two looks at a zygote that has not forked yet: one that is stopped at both is given up."""
-_FORK_SECONDS: Final = 30.0
-"""How long it may take to fork: on a busy machine it may still be loading for a while."""
 
 
 class WorkerConnection(Connection):
@@ -47,24 +44,23 @@ class WorkerConnection(Connection):
     def __init__(self, zygote: Zygote, control: socket.socket, worker: socket.socket, pipes: list[int]) -> None:
         super().__init__()
         self._zygote = zygote
-        self._brand = zygote.brand
-        self._control = control
+        self._epoll = select.epoll()
+        self._control = ControlChannel(zygote, control, self._epoll, "the worker")
         self._worker = worker
+        self._outbox = Outbox(worker, self._epoll)
         self._pipes = {descriptor: Capture() for descriptor in pipes}
-        self._outgoing = {control.fileno(): bytearray(), worker.fileno(): bytearray()}
         self._frames = FrameBuffer()
-        self._control_frames = FrameBuffer()
-        self._unacknowledged = 0
-        self._forked = False
-        self._requested_at = time.monotonic()
         self._hung_up = False
         self._watch_at = math.inf
         self._is_watched = False
-        self.pid: int | None = None
-        self._epoll = select.epoll()
-        for descriptor in (*self._outgoing, *pipes):
+        for descriptor in pipes:
             os.set_blocking(descriptor, False)
             self._epoll.register(descriptor, select.EPOLLIN)
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process id, once it is known."""
+        return self._control.pid
 
     @classmethod
     def open(cls, zygote: Zygote, spec: EnvironmentSpec) -> WorkerConnection:
@@ -76,13 +72,13 @@ class WorkerConnection(Connection):
         zygote.ensure()
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             try:
-                control, worker = (_socket_pair(ours, theirs) for _ in range(2))
-                pipes = [_pipe(ours, theirs) for _ in range(2)]
+                control, worker = (socket_pair(ours, theirs) for _ in range(2))
+                pipes = [pipe(ours, theirs) for _ in range(2)]
                 zygote.fork([control[1].fileno(), worker[1].fileno(), *(writer for _, writer in pipes)])
                 connection = cls(zygote, control[0], worker[0], [reader for reader, _ in pipes])
                 ours.pop_all()
                 ours.callback(connection.close)
-                connection._post(connection._control, frame(connection._fork_request(spec)))
+                connection._control.begin(connection._fork_request(spec))
             except (OSError, ProtocolError) as error:
                 raise EnvironmentUnavailableError(f"no worker could be requested: {error}") from error
             ours.pop_all()
@@ -105,18 +101,17 @@ class WorkerConnection(Connection):
             message = await self.receive(anyio.move_on_after(min(left, _LOOK_SECONDS)))
             if message is not None:
                 return message
-            is_stopped = not self._forked and self._zygote.stopped
+            is_stopped = not self._control.forked and self._zygote.stopped
             if is_stopped and was_stopped:
                 self._zygote.kill()
             was_stopped = is_stopped
         return None
 
     def send(self, message: ToWorker) -> None:
-        self._post(self._worker, frame(message))
+        self._outbox.post(frame(message))
 
     def interrupt(self) -> None:
-        self._unacknowledged += 1
-        self._post(self._control, frame(Interrupt()))
+        self._control.interrupt()
 
     def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
         for descriptor, capture in zip(tuple(self._pipes), (stdout, stderr), strict=True):
@@ -126,7 +121,7 @@ class WorkerConnection(Connection):
         # A statement that is over before a first look was due costs the zygote nothing.
         self._watch_at = time.monotonic() + LOOK_SECONDS if on else math.inf
         if self._is_watched and not on and not self.dead:
-            self._post(self._control, frame(Watch(False)))
+            self._control.watch_memory(False)
         self._is_watched = False
 
     def drain(self) -> None:
@@ -144,13 +139,13 @@ class WorkerConnection(Connection):
         return not self.dead and not self._hung_up
 
     async def acknowledged(self) -> None:
-        while self._unacknowledged and not self.dead:
+        while self._control.unacknowledged and not self.dead:
             await self._progress()
 
     def end(self) -> None:
         """Has the worker ended with all its descendants."""
         if not self.dead:
-            self._post(self._control, frame(Kill()))
+            self._control.end()
 
     def close(self) -> None:
         """Gives all descriptors back. Closing the control channel has the zygote end a worker that still runs."""
@@ -172,7 +167,7 @@ class WorkerConnection(Connection):
                 await anyio.wait_readable(self._epoll.fileno())
             if limit.cancelled_caught:
                 self._watch_at, self._is_watched = math.inf, True
-                self._post(self._control, frame(Watch(True)))
+                self._control.watch_memory(True)
         else:
             await anyio.wait_readable(self._epoll.fileno())
         self._serve_ready()
@@ -181,108 +176,47 @@ class WorkerConnection(Connection):
         return self._frames.next()
 
     def _stop_reading(self) -> None:
-        self._unregister(self._worker.fileno())
+        self._outbox.stop_reading()
 
     def _death_seconds(self) -> float:
-        return _DEATH_SECONDS if self._forked else 0.0
+        return DEATH_SECONDS if self._control.forked else 0.0
 
     def _give_up(self) -> Death:
-        # Of a worker that was not forked yet nobody has to know the end: the zygote, which may be loading what all
-        # workers need and be needed by others, finds its control channel closed when it comes to it.
-        if not self._forked and time.monotonic() - self._requested_at < _FORK_SECONDS:
-            return Death("the worker was not needed any more when its parent could start it")
-        # A parent that is only busy has other workers, which must not end for that.
-        if self.pid is not None and not self._zygote.stopped and self._zygote.kill_worker(self.pid, self._brand):
-            return Death("the worker was killed, and its parent was too busy to say how it ended")
-        self._zygote.kill()
-        return Death("the parent of the worker did not answer and was ended")
-
-    def _unregister(self, descriptor: int) -> None:
-        with contextlib.suppress(OSError):
-            self._epoll.unregister(descriptor)
-
-    def _post(self, connection: socket.socket, data: bytes) -> None:
-        queue = self._outgoing[connection.fileno()]
-        queue += data
-        self._flush(connection)
-
-    def _flush(self, connection: socket.socket) -> None:
-        queue = self._outgoing[connection.fileno()]
-        try:
-            while queue:
-                del queue[: connection.send(queue[: 1 << 20])]
-        except BlockingIOError:
-            pass
-        except OSError:
-            queue.clear()  # the other end is gone, which reading will show
-        events = select.EPOLLIN | (select.EPOLLOUT if queue else 0)
-        with contextlib.suppress(OSError):
-            self._epoll.modify(connection.fileno(), events)
+        return self._control.give_up()
 
     def _serve_ready(self) -> None:
         for descriptor, events in self._epoll.poll(0):
             if descriptor in self._pipes:
                 self._read_pipe(descriptor)
-                continue
-            connection = self._control if descriptor == self._control.fileno() else self._worker
-            if events & select.EPOLLOUT:
-                self._flush(connection)
-            if events & ~select.EPOLLOUT:
-                self._read(connection)
+            elif descriptor == self._control.fileno():
+                self._control.serve(events)
+                self._death = self._death or self._control.death
+            else:
+                if events & select.EPOLLOUT:
+                    self._outbox.flush()
+                if events & ~select.EPOLLOUT:
+                    self._read_worker()
 
     def _read_pipe(self, descriptor: int) -> None:
         with contextlib.suppress(BlockingIOError):
             for _ in range(_READS):
                 data = os.read(descriptor, _CHUNK)
                 if not data:
-                    self._unregister(descriptor)
+                    self._epoll.unregister(descriptor)
                     return
                 self._pipes[descriptor].feed(data)
 
-    def _read(self, connection: socket.socket) -> None:
+    def _read_worker(self) -> None:
         try:
-            data = connection.recv(1 << 20)
+            data = self._worker.recv(1 << 20)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        if connection is self._control:
-            self._receive_from_zygote(data)
-        elif data:
-            self._forked = True  # which the zygote may say later than the worker
+        if data:
+            self._control.forked = True  # which the zygote may say later than the worker
             self._frames.feed(data)
         else:
             # The death follows: a worker that finds its socket gone ends itself.
             self._hung_up = True
-            self._unregister(self._worker.fileno())
-
-    def _receive_from_zygote(self, data: bytes) -> None:
-        if not data:
-            self._unregister(self._control.fileno())
-            if self._death is None:
-                self._zygote.sweep(self._brand)
-                self._death = Death("the parent of the worker died, and the worker with it", again=not self._forked)
-            return
-        self._control_frames.feed(data)
-        while (body := self._control_frames.next()) is not None:
-            match from_zygote(body):
-                case Forked(pid=pid):
-                    self.pid, self._forked = pid, True
-                case Interrupted():
-                    self._unacknowledged -= 1
-                case Died(wait_status=status, reason=reason):
-                    self._death = Death(reason or describe_status(status))
-
-
-def _socket_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
-    left, right = socket.socketpair()
-    ours.callback(left.close)
-    theirs.callback(right.close)
-    return left, right
-
-
-def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int, int]:
-    reader, writer = os.pipe()
-    ours.callback(os.close, reader)
-    theirs.callback(os.close, writer)
-    return reader, writer
+            self._outbox.stop_reading()

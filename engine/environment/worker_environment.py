@@ -5,8 +5,11 @@ Used by hosts, through `factory`.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..ports import EnvironmentSpec
 from .connected_environment import ConnectedEnvironment
+from .forked_program import ForkedProgram
 from .worker_connection import WorkerConnection
 from .zygote import Zygote
 
@@ -15,7 +18,7 @@ class WorkerEnvironment(ConnectedEnvironment):
     """One session's namespace, in a process of its own."""
 
     def __init__(self, zygote: Zygote) -> None:
-        super().__init__(self._open)
+        super().__init__(self._open, partial(ForkedProgram.start, zygote))
         self._zygote = zygote
         self._latest: WorkerConnection | None = None
 

@@ -1,7 +1,7 @@
 """From a fork of the zygote to a worker: descriptors, limits, environment, import path, then the request loop.
 
 Everything here happens before anything of the user's runs; whatever fails is reported on the worker socket as
-`Failed`. Must not know what requests there are. Called by `zygote` in the forked child.
+`Failed`. Must not know what requests there are. Called by `forked` in the forked child.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Final, NoReturn
 
 from . import main, streams
 from .framing import frame
+from .limits import set_limits
 from .privileges import give_up_reading_others
 from .processes import become_subreaper, die_with_parent
 from .protocol import Failed, Fork
@@ -38,7 +39,7 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         become_subreaper()
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
-        _limit(request)
+        set_limits(request.data_bytes, request.open_files)
         channel, spares = _place(worker_socket, stdout, stderr)
         # Ahead of the import path, because a project's .pth files may run code.
         give_up_reading_others(domain=not request.allow_sudo)
@@ -54,18 +55,6 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
             sender = channel or socket.socket(fileno=worker_socket)
             sender.sendall(frame(Failed(reason)))
         os._exit(_EXIT_SETUP)
-
-
-def _limit(request: Fork) -> None:
-    _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_DATA, request.data_bytes)
-    _lower(resource.RLIMIT_NOFILE, request.open_files)
-
-
-def _lower(kind: int, value: int) -> None:
-    hard = resource.getrlimit(kind)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (value, value))
 
 
 def _place(worker_socket: int, stdout: int, stderr: int) -> tuple[socket.socket, tuple[int, int]]:

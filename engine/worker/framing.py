@@ -15,7 +15,7 @@ from ..events.codec import UndecodableEventError
 from ..events.codec import decode as decode_event
 from ..events.codec import encode as encode_event
 from ..plain_data import clean
-from .protocol import FromWorker, FromZygote, ToWorker, ToZygote
+from .protocol import FromKeeper, FromWorker, FromZygote, ToWorker, ToZygote
 
 MAX_FRAME: Final = 64 << 20
 """Bytes of one frame's body, at most, in either direction."""
@@ -36,7 +36,7 @@ class FrameTooLargeError(ProtocolError):
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-def frame(message: ToZygote | FromZygote | ToWorker | FromWorker) -> bytes:
+def frame(message: ToZygote | FromZygote | FromKeeper | ToWorker | FromWorker) -> bytes:
     """The message as bytes to send, cleaned where it has to be.
 
     Raises:
@@ -92,6 +92,7 @@ def _decoder(messages: Any) -> msgspec.msgpack.Decoder[Any]:
 
 _TO_ZYGOTE: Final = _decoder(ToZygote)
 _FROM_ZYGOTE: Final = _decoder(FromZygote)
+_FROM_KEEPER: Final = _decoder(FromKeeper)
 _TO_WORKER: Final = _decoder(ToWorker)
 _FROM_WORKER: Final = _decoder(FromWorker)
 
@@ -104,12 +105,16 @@ def _decode(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
 
 
 def to_zygote(body: bytes) -> ToZygote:
-    """Raises ProtocolError, as its three siblings do."""
+    """Raises ProtocolError, as its siblings do."""
     return _decode(_TO_ZYGOTE, body)
 
 
 def from_zygote(body: bytes) -> FromZygote:
     return _decode(_FROM_ZYGOTE, body)
+
+
+def from_keeper(body: bytes) -> FromKeeper:
+    return _decode(_FROM_KEEPER, body)
 
 
 def to_worker(body: bytes) -> ToWorker:

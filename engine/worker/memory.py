@@ -1,9 +1,10 @@
-"""How much memory a worker and all its processes hold, and the watch that ends a worker whose processes hold too much.
+"""How much memory a worker or a program and all its processes hold, and the watch that finds those that hold too much.
 
 RLIMIT_DATA bounds what one process allocates for itself. What passes it: memory shared between processes, files that
-live in memory alone (memfd), and the number of processes. So the whole tree is counted while a statement runs:
-anonymous and shared memory, each page by the part that falls to a process (PSS), what was swapped out, and what memfds
-hold beyond what is mapped. Pages of files on a disk are left out: the kernel takes them back when it needs them.
+live in memory alone (memfd), and the number of processes. So the whole tree is counted while a statement or a
+program runs: anonymous and shared memory, each page by the part that falls to a process (PSS), what was swapped out,
+and what memfds hold beyond what is mapped. Pages of files on a disk are left out: the kernel takes them back when it
+needs them.
 
 PSS is expensive: the kernel walks every page. So first an upper bound is looked at which the kernel keeps ready: as
 long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so that
@@ -46,20 +47,20 @@ def exceeds(root: int, limit: int) -> int:
 
 
 class Watch:
-    """The workers that are running statements, each with its limit in bytes."""
+    """The processes that are watched, each with its limit in bytes and what a reason calls it."""
 
     def __init__(self) -> None:
-        self._limits: dict[int, int] = {}
+        self._limits: dict[int, tuple[int, str]] = {}
         self._next_look = 0.0
 
-    def begin(self, pid: int, limit: int) -> None:
+    def begin(self, pid: int, limit: int, who: str) -> None:
         """From now on the tree of `pid` is looked at, for the first time at once."""
         if not self._limits:
             self._next_look = 0.0
-        self._limits[pid] = limit
+        self._limits[pid] = limit, who
 
     def end(self, pid: int) -> None:
-        """The statement is over, or its worker."""
+        """The statement is over, or the process."""
         self._limits.pop(pid, None)
 
     def patience(self) -> float | None:
@@ -67,19 +68,19 @@ class Watch:
         return max(0.0, self._next_look - time.monotonic()) if self._limits else None
 
     def look(self) -> list[tuple[int, str]]:
-        """The workers whose trees hold too much, each with the reason in words; none before the next look is due."""
+        """Those whose trees hold too much, each with the reason in words; none before the next look is due."""
         started = time.monotonic()
         if not self._limits or started < self._next_look:
             return []
-        found = [(pid, limit, exceeds(pid, limit)) for pid, limit in self._limits.items()]
+        found = [(pid, who, exceeds(pid, limit), limit) for pid, (limit, who) in self._limits.items()]
         took = time.monotonic() - started
         self._next_look = started + took + max(LOOK_SECONDS, _SHARE * took)
-        return [(pid, _reason(held, limit)) for pid, limit, held in found if held]
+        return [(pid, _reason(who, held, limit)) for pid, who, held, limit in found if held]
 
 
-def _reason(held: int, limit: int) -> str:
+def _reason(who: str, held: int, limit: int) -> str:
     return (
-        f"the statement and its processes held {held / 1e9:.2f} GB of memory, more than the {limit / 1e9:.2f} GB that "
+        f"{who} and its processes held {held / 1e9:.2f} GB of memory, more than the {limit / 1e9:.2f} GB that "
         "they may; they were ended"
     )
 

@@ -1,7 +1,7 @@
 """The messages between host, zygote and worker, as tagged structures; `framing` turns them into bytes.
 
-Owns every message of the four directions. Must not know who sends or receives them. Used by `zygote` and `main` on one
-side and by `environment` on the other.
+Owns every message of the five directions. Must not know who sends or receives them. Used by `zygote`, `main` and
+`program` on one side and by `environment` on the other.
 """
 
 from __future__ import annotations
@@ -26,21 +26,34 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     allow_sudo: bool = False
 
 
+class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The other first message on a control channel: start the keeper of a program. Sizes in bytes."""
+
+    argv: tuple[bytes, ...]
+    cwd: bytes
+    variables: dict[str, str]
+    stdin: bytes
+    merged: bool
+    data_bytes: int
+    open_files: int
+    allow_sudo: bool = False
+
+
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
-    """Send SIGINT to the worker."""
+    """Send SIGINT to the worker, or to the keeper, which has its program end then."""
 
 
 class Kill(msgspec.Struct, frozen=True, tag=True):
-    """End the worker and all its descendants."""
+    """End the worker or the keeper, and all its descendants."""
 
 
 class Watch(msgspec.Struct, frozen=True, tag=True):
-    """A statement begins or ends: while one runs, the memory of the worker and all its processes is bounded."""
+    """While it is on, the memory of the process and all its descendants is bounded: a statement or a program runs."""
 
     on: bool
 
 
-ToZygote = Fork | Interrupt | Kill | Watch
+ToZygote = Fork | Execute | Interrupt | Kill | Watch
 
 # --- zygote to host --------------------------------------------------------------------------------------------------
 
@@ -50,17 +63,36 @@ class Forked(msgspec.Struct, frozen=True, tag=True):
 
 
 class Interrupted(msgspec.Struct, frozen=True, tag=True):
-    """SIGINT was sent: whatever the host writes to the worker from now on arrives after it."""
+    """SIGINT was sent: whatever the host writes to the process from now on arrives after it."""
 
 
 class Died(msgspec.Struct, frozen=True, tag=True):
-    """The worker was reaped, its descendants were sent SIGKILL. `wait_status` as from `waitpid`; -1 for no fork."""
+    """The process was reaped, its descendants were sent SIGKILL. `wait_status` as from `waitpid`; -1 for no fork."""
 
     wait_status: int
     reason: str = ""
 
 
 FromZygote = Forked | Interrupted | Died
+
+# --- keeper of a program to host -------------------------------------------------------------------------------------
+
+
+class Finished(msgspec.Struct, frozen=True, tag=True):
+    """The program ended, and all that it had started was ended. `wait_status` as from `waitpid`."""
+
+    wait_status: int
+
+
+class NotStarted(msgspec.Struct, frozen=True, tag=True):
+    """The program could not be started: the number of the system's error, its words, and what it is about."""
+
+    number: int
+    reason: str
+    about: str
+
+
+FromKeeper = Finished | NotStarted
 
 # --- host to worker --------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-"""The zygote: one single-threaded process per host that forks workers, and the parent of everything they start.
+"""The zygote: one single-threaded process per host that forks workers and keepers of programs, the parent of all.
 
 Loads once what all workers share, then serves two kinds of socket: the fork socket, whose closing means that the host
-is gone, and one control channel per worker. Runs nothing of the user's. It must not hold threads or state that a fork
-could not copy. Started by `boot`; its other end is `environment.zygote`.
+is gone, and one control channel per forked process. Runs nothing of the user's. It must not hold threads or state that
+a fork could not copy. Started by `boot`; its other end is `environment.zygote`.
 
 It is the parent and the subreaper, so ids of its children cannot be reused before it has reaped them: all signals and
 all ending of processes go through it.
@@ -20,55 +20,27 @@ from typing import Final
 
 from .. import tokens
 from ..tokens import counter
-from . import child
 from .brands import Brand
 from .ending import end_below, end_left_behind, end_tree
-from .framing import FrameBuffer, ProtocolError, frame, to_zygote
+from .forked import ForkedProcess
+from .framing import ProtocolError, to_zygote
 from .memory import Watch as MemoryWatch
 from .privileges import become_unreadable
 from .proc import children_of
 from .processes import become_subreaper, die_with_parent, send, take_brand
-from .protocol import Died, Fork, Forked, FromZygote, Interrupt, Interrupted, Kill, ToZygote, Watch
+from .protocol import Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
 
 LIVES: Final = b"L"
 """First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
 READY: Final = b"R"
 """Second record: everything is loaded, fork requests are served."""
 PASSED: Final = 4
-"""Descriptors that come with a fork request: control channel, worker socket, stdout and stderr pipes."""
+"""Descriptors that come with a fork request: control channel, the socket of who is forked, stdout and stderr pipes."""
 _CHUNK: Final = 65536
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGCHLD)
 _AGAIN_SECONDS: Final = 0.1
 """Between two looks at orphans that have not ended yet."""
 _IDLE_SECONDS: Final = 1.0
 """Without a request, before what dead hosts left behind is ended: nobody waits then."""
-
-
-class _Keeper:
-    """What the zygote knows of one worker: its control channel, the descriptors to pass on, its process id.
-
-    And how much memory its processes may hold, in bytes, and why it was ended, where we did.
-    """
-
-    __slots__ = ("buffer", "control", "limit", "passed", "pid", "reason")
-
-    def __init__(self, control: socket.socket, passed: list[int]) -> None:
-        self.control = control
-        self.passed = passed
-        self.pid: int | None = None
-        self.limit = 0
-        self.reason = ""
-        self.buffer = FrameBuffer()
-
-    def say(self, message: FromZygote) -> None:
-        # The host may have gone or closed the session; then there is nobody to report to.
-        with contextlib.suppress(OSError):
-            self.control.sendall(frame(message))
-
-    def forget(self) -> None:
-        for descriptor in self.passed:
-            os.close(descriptor)
-        self.passed = []
 
 
 class ZygoteLoop:
@@ -81,7 +53,7 @@ class ZygoteLoop:
         self._memory = MemoryWatch()
         self._poll = select.epoll()
         self._poll.register(forks.fileno(), select.EPOLLIN)
-        self._keepers: dict[int, _Keeper] = {}
+        self._processes: dict[int, ForkedProcess] = {}
         self._wake_read, wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         wake_write.setblocking(False)
@@ -102,8 +74,8 @@ class ZygoteLoop:
                 elif descriptor == self._wake_read.fileno():
                     self._wake_read.recv(_CHUNK)
                     self._reap()
-                elif descriptor in self._keepers:
-                    self._receive(self._keepers[descriptor])
+                elif descriptor in self._processes:
+                    self._receive(self._processes[descriptor])
 
     def _patience(self) -> float | None:
         """Seconds to wait for a request before there is something else to do; None for ever."""
@@ -119,8 +91,8 @@ class ZygoteLoop:
 
     def _look_at_memory(self) -> None:
         for pid, reason in self._memory.look():
-            if keeper := self._keeper_of(pid):
-                keeper.reason = reason
+            if process := self._process_of(pid):
+                process.reason = reason
             self._memory.end(pid)
             end_tree(pid, self._reap_orphan)
 
@@ -161,101 +133,76 @@ class ZygoteLoop:
         control = socket.socket(fileno=passed[0])
         for descriptor in passed:
             os.set_inheritable(descriptor, False)
-        self._keepers[control.fileno()] = _Keeper(control, passed[1:])
+        self._processes[control.fileno()] = ForkedProcess(control, passed[1:])
         self._poll.register(control.fileno(), select.EPOLLIN)
 
-    def _receive(self, keeper: _Keeper) -> None:
+    def _receive(self, process: ForkedProcess) -> None:
         try:
-            data = keeper.control.recv(_CHUNK)
+            data = process.control.recv(_CHUNK)
         except OSError:
             data = b""
         if not data:
-            self._drop(keeper)
+            self._drop(process)
             return
         try:
-            keeper.buffer.feed(data)
-            while (body := keeper.buffer.next()) is not None:
-                self._handle(keeper, to_zygote(body))
+            process.buffer.feed(data)
+            while (body := process.buffer.next()) is not None:
+                self._handle(process, to_zygote(body))
         except ProtocolError as error:
-            keeper.say(Died(-1, f"control channel: {error}"))
-            self._drop(keeper)
+            process.say(Died(-1, f"control channel: {error}"))
+            self._drop(process)
 
-    def _drop(self, keeper: _Keeper) -> None:
-        self._poll.unregister(keeper.control.fileno())
-        del self._keepers[keeper.control.fileno()]
-        keeper.forget()
-        if keeper.pid is not None:
-            end_tree(keeper.pid, self._reap_orphan)
-        keeper.control.close()
+    def _drop(self, process: ForkedProcess) -> None:
+        self._poll.unregister(process.control.fileno())
+        del self._processes[process.control.fileno()]
+        process.forget()
+        if process.pid is not None:
+            end_tree(process.pid, self._reap_orphan)
+        process.control.close()
 
-    def _handle(self, keeper: _Keeper, message: ToZygote) -> None:
+    def _handle(self, process: ForkedProcess, message: ToZygote) -> None:
         match message:
-            case Fork():
-                self._fork(keeper, message)
+            case Fork() | Execute():
+                process.fork(message)
             case Interrupt():
-                if keeper.pid is not None:
-                    send(keeper.pid, signal.SIGINT)
-                keeper.say(Interrupted())
+                if process.pid is not None:
+                    send(process.pid, signal.SIGINT)
+                process.say(Interrupted())
             case Kill():
-                if keeper.pid is not None:
-                    end_tree(keeper.pid, self._reap_orphan)
+                if process.pid is not None:
+                    end_tree(process.pid, self._reap_orphan)
             case Watch(on=on):
-                if keeper.pid is not None and on:
-                    self._memory.begin(keeper.pid, keeper.limit)
-                elif keeper.pid is not None:
-                    self._memory.end(keeper.pid)
-
-    def _fork(self, keeper: _Keeper, request: Fork) -> None:
-        if keeper.pid is not None or not keeper.passed:
-            return
-        parent = os.getpid()
-        # A signal between fork and the child's own handlers would run the zygote's handlers in the child.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        try:
-            pid = os.fork()
-        except OSError as error:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            keeper.say(Died(-1, f"fork failed: {error}"))
-            keeper.forget()
-            return
-        if pid == 0:
-            signal.set_wakeup_fd(-1)
-            for number in _SIGNALS:
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            worker_socket, stdout, stderr = keeper.passed
-            child.become_worker(request, parent, worker_socket, stdout, stderr)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        keeper.pid, keeper.limit = pid, request.data_bytes
-        keeper.forget()
-        keeper.say(Forked(pid))
+                if process.pid is not None and on:
+                    self._memory.begin(process.pid, process.limit, process.who)
+                elif process.pid is not None:
+                    self._memory.end(process.pid)
 
     def _reap(self) -> None:
-        """Reaps all that has ended, ends what dead workers left, and reports the workers among them."""
-        died: list[tuple[_Keeper, int]] = []
+        """Reaps all that has ended, ends what dead workers left, and reports whom the host asked for."""
+        died: list[tuple[ForkedProcess, int]] = []
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
                 self._memory.end(pid)
-                if keeper := self._keeper_of(pid):
-                    keeper.pid = None
-                    died.append((keeper, status))
+                if process := self._process_of(pid):
+                    process.pid = None
+                    died.append((process, status))
         self._end_orphans()
-        for keeper, status in died:
-            keeper.say(Died(status, keeper.reason))
+        for process, status in died:
+            process.say(Died(status, process.reason))
 
-    def _keeper_of(self, pid: int) -> _Keeper | None:
-        return next((keeper for keeper in self._keepers.values() if keeper.pid == pid), None)
+    def _process_of(self, pid: int) -> ForkedProcess | None:
+        return next((process for process in self._processes.values() if process.pid == pid), None)
 
     def _reap_orphan(self, pid: int) -> None:
         """Reaps what a dead worker left and has ended; a worker is left to `_reap`, which reports its end."""
-        if self._keeper_of(pid) is None:
+        if self._process_of(pid) is None:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
     def _end_orphans(self) -> None:
         """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
-        workers = {keeper.pid for keeper in self._keepers.values() if keeper.pid is not None}
+        workers = {process.pid for process in self._processes.values() if process.pid is not None}
         # Again until there are none, because one that was missed may never end by itself and so never be noticed.
         self._has_orphans = bool((children_of("self") or frozenset()) - workers)
         if self._has_orphans:

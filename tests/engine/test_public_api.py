@@ -14,6 +14,8 @@ import pytest
 
 import engine
 from engine import (
+    CommandOutcome,
+    CommandRequest,
     Comparison,
     EffectHandler,
     EnvironmentSpec,
@@ -55,6 +57,9 @@ class Abacus:
 
     def interrupt(self) -> None:
         pass
+
+    async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
+        raise FileNotFoundError(request.argv[0])
 
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         return TickOutcome()
@@ -153,6 +158,9 @@ PUBLIC = [
     "TOOLS",
     "Artifact",
     "TextChange",
+    "CommandOutcome",
+    "CommandOutput",
+    "CommandRequest",
     "CommandSubject",
     "FileSubject",
     "PermissionSubject",

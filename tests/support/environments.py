@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 
 from engine.execution import ExceptionInfo, ExecutionStatus
 from engine.ids import ExecutionId
 from engine.ports import (
+    CommandOutcome,
+    CommandRequest,
     EffectAnswer,
     EffectHandler,
     EffectRequest,
@@ -66,8 +68,9 @@ async def refuse(asked: EffectRequest) -> EffectAnswer:
 class Bench(Generic[E]):
     """An environment with what came out of it."""
 
-    def __init__(self, environment: E) -> None:
+    def __init__(self, environment: E, cwd: Path) -> None:
         self.environment = environment
+        self.cwd = cwd
         self.output: list[tuple[str, str]] = []
         self.on_output: Callable[[], None] | None = None
 
@@ -82,6 +85,13 @@ class Bench(Generic[E]):
         asked = request(source, time_limit, execution_id=execution_id, plan=plan)
         with anyio.fail_after(PATIENCE):
             return await self.environment.run(asked, effects, self.take)
+
+    async def command(self, *argv: str, seconds: float = 20.0, kept: int = 20_000, **how: Any) -> CommandOutcome:
+        """Runs a program; a single argument is a command for the shell."""
+        argv = argv if len(argv) > 1 else ("/bin/bash", "--noprofile", "--norc", "-c", *argv)
+        asked = CommandRequest(argv=argv, **{"cwd": str(self.cwd), "seconds": seconds, "kept_bytes": kept, **how})
+        with anyio.fail_after(PATIENCE):
+            return await self.environment.command(asked, self.take)
 
     async def interrupted(self, source: str) -> RunOutcome:
         """Runs the source and interrupts it at its first output."""
@@ -109,7 +119,7 @@ async def opened(environment: E, cwd: Path, **limits: float) -> AsyncIterator[Be
     try:
         with anyio.fail_after(PATIENCE):
             await environment.start(spec_for(cwd, **limits))
-        yield Bench(environment)
+        yield Bench(environment, cwd)
     finally:
         with anyio.CancelScope(shield=True):
             await environment.close()

@@ -9,6 +9,8 @@ import anyio.lowlevel
 
 from engine.ids import ExecutionId
 from engine.ports import (
+    CommandOutcome,
+    CommandRequest,
     Comparison,
     EffectHandler,
     EnvironmentSpec,
@@ -64,6 +66,10 @@ class HollowEnvironment:
 
     def interrupt(self) -> None:
         self.interrupts += 1
+
+    async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
+        await self._take("command")
+        return CommandOutcome(code=0)
 
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         await self._take("tick")

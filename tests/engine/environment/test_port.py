@@ -13,6 +13,8 @@ from engine.environment.in_process import InProcessEnvironment
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.ids import ExecutionId
 from engine.ports import (
+    CommandOutcome,
+    CommandRequest,
     Comparison,
     EffectHandler,
     Environment,
@@ -27,7 +29,7 @@ from engine.ports import (
 )
 from tests.support.workers import shared_zygote
 
-MEMBERS = ("alive", "start", "run", "interrupt", "tick", "project", "restore", "snapshot", "close")
+MEMBERS = ("alive", "start", "run", "interrupt", "command", "tick", "project", "restore", "snapshot", "close")
 LINES = 60
 """Of an Environment that somebody makes up, at most."""
 
@@ -50,6 +52,9 @@ class EchoEnvironment:
 
     def interrupt(self) -> None:
         pass
+
+    async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
+        return CommandOutcome(code=0)
 
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         return TickOutcome()

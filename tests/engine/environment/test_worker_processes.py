@@ -209,7 +209,7 @@ async def test_a_zygote_that_is_stopped_or_killed_before_its_first_worker_is_rep
                 tasks.start_soon(environment.start, spec_for(tmp_path))
                 await anyio.lowlevel.checkpoint()  # so that the request was made
                 os.kill(first, number)
-        assert await Bench(environment).value("1") == "1"
+        assert await Bench(environment, tmp_path).value("1") == "1"
         assert zygote.pid != first
         await environment.close()
     finally:
@@ -346,11 +346,13 @@ LOADED = [
     "worker.executor",
     "worker.failures",
     "worker.files",
+    "worker.forked",
     "worker.framing",
     "worker.guard",
     "worker.interpreter",
     "worker.interrupts",
     "worker.last_shown",
+    "worker.limits",
     "worker.main",
     "worker.memory",
     "worker.names",
@@ -361,6 +363,7 @@ LOADED = [
     "worker.privileges",
     "worker.proc",
     "worker.processes",
+    "worker.program",
     "worker.protocol",
     "worker.streams",
     "worker.summaries",

@@ -12,7 +12,7 @@ from engine.cycles.steps import GROUPS
 from engine.toolbox import INJECTED, REQUIRED, TOOLS, VIEWS
 from engine.tools import OPERATIONS
 
-SHARED = {"change", "changes", "landing", "nearest", "reading", "seen", "stale", "workspace"}
+SHARED = {"change", "changes", "landing", "nearest", "program", "reading", "seen", "stale", "workspace"}
 """Modules of several tools."""
 
 

@@ -1,0 +1,117 @@
+"""A program below the zygote: asked for, and ended, by way of its keeper (`worker.program`).
+
+Owns the descriptors of one keeper. Must not know what the program prints, nor how long it may run. Started by
+`worker_environment`, conducted by `command_run`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+
+from ..errors import EnvironmentUnavailableError
+from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec
+from ..worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
+from ..worker.protocol import Execute, Finished, FromKeeper, NotStarted
+from .command_run import RunningProgram, unattended
+from .control_channel import ControlChannel, pipe, socket_pair
+from .zygote import Zygote
+
+_PIPE_BYTES = 1 << 20
+_CHUNK = 65536
+
+
+class ForkedProgram(RunningProgram):
+    """One program, from the request to fork its keeper until `close`."""
+
+    def __init__(self, zygote: Zygote, control: socket.socket, report: socket.socket, pipes: list[int]) -> None:
+        super().__init__(*pipes)
+        self._control = ControlChannel(zygote, control, self.epoll, "the program")
+        self._report = report
+        self._frames = FrameBuffer()
+
+    @classmethod
+    def start(cls, zygote: Zygote, spec: EnvironmentSpec, request: CommandRequest) -> ForkedProgram:
+        """Asks for the program and returns at once.
+
+        Raises:
+            EnvironmentUnavailableError: nobody can be asked.
+            ValueError: an argument holds a NUL character, or the request is too long to be sent.
+        """
+        asked = _execute(spec, request)
+        zygote.ensure()
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            try:
+                control, report = (socket_pair(ours, theirs) for _ in range(2))
+                pipes = [pipe(ours, theirs) for _ in range(2)]
+                for _, writer in pipes:
+                    with contextlib.suppress(OSError):  # a user may have no more room for pipes
+                        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+                zygote.fork([control[1].fileno(), report[1].fileno(), *(writer for _, writer in pipes)])
+                program = cls(zygote, control[0], report[0], [reader for reader, _ in pipes])
+                ours.pop_all()
+                ours.callback(program.close)
+                program._control.begin(asked)
+            except FrameTooLargeError as error:
+                raise ValueError(f"the program and its input are too long to be sent: {error}") from None
+            except OSError as error:
+                raise EnvironmentUnavailableError(f"no program could be requested: {error}") from error
+            ours.pop_all()
+            return program
+
+    def serve(self, descriptor: int, events: int) -> None:
+        self._control.serve(events)
+        if self._control.death is not None and self.ended is None:
+            self.ended = self._end(self._control.death.reason)
+
+    def interrupt(self) -> None:
+        self._control.interrupt()
+
+    def kill(self) -> None:
+        self._control.end()
+
+    def give_up(self) -> CommandOutcome:
+        return CommandOutcome(reason=self._control.give_up().reason)
+
+    def watch_memory(self) -> None:
+        self._control.watch_memory(True)
+
+    def close(self) -> None:
+        super().close()
+        self._control.close()
+        self._report.close()
+
+    def _end(self, reason: str) -> CommandOutcome | OSError:
+        """What the keeper reported; without a report, what was seen of its own end."""
+        match self._reported():
+            case Finished(wait_status=status):
+                code = os.waitstatus_to_exitcode(status)
+                return CommandOutcome(code=code) if code >= 0 else CommandOutcome(signal=-code)
+            case NotStarted(number=number, reason=words, about=about):
+                return OSError(number, words, about)
+            case None:
+                return CommandOutcome(reason=reason)
+
+    def _reported(self) -> FromKeeper | None:
+        # The keeper reports before it ends, so all of it is there.
+        with contextlib.suppress(OSError):
+            self._report.setblocking(False)
+            while data := self._report.recv(_CHUNK):
+                self._frames.feed(data)
+        body = self._frames.next()
+        return None if body is None else from_keeper(body)
+
+
+def _execute(spec: EnvironmentSpec, request: CommandRequest) -> Execute:
+    return Execute(
+        argv=tuple(map(os.fsencode, request.argv)),
+        cwd=os.fsencode(request.cwd),
+        variables=unattended(spec.variables),
+        stdin=request.stdin,
+        merged=request.merged,
+        data_bytes=spec.limits.data_bytes,
+        open_files=spec.limits.open_files,
+        allow_sudo=spec.allow_sudo,
+    )

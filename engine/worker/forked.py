@@ -1,0 +1,82 @@
+"""What the zygote knows of one process that it forks for the host: its control channel, its descriptors, its id.
+
+Owns the fork. Must not know when a process is ended, nor what it does. Used by `zygote`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from typing import Final
+
+from . import child, program
+from .framing import FrameBuffer, frame
+from .protocol import Died, Execute, Fork, Forked, FromZygote
+
+HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
+"""The signals that the zygote has handlers for."""
+
+
+class ForkedProcess:
+    """One process and the channel over which the host asked for it.
+
+    `limit` is how much memory its processes may hold, in bytes, `who` what is said to have held more, and `reason` why
+    it was ended, where we did.
+    """
+
+    __slots__ = ("buffer", "control", "limit", "passed", "pid", "reason", "who")
+
+    def __init__(self, control: socket.socket, passed: list[int]) -> None:
+        self.control = control
+        self.passed = passed
+        self.pid: int | None = None
+        self.limit = 0
+        self.who = ""
+        self.reason = ""
+        self.buffer = FrameBuffer()
+
+    def say(self, message: FromZygote) -> None:
+        # The host may have gone or closed the session; then there is nobody to report to.
+        with contextlib.suppress(OSError):
+            self.control.sendall(frame(message))
+
+    def forget(self) -> None:
+        """Closes what was to be passed on."""
+        for descriptor in self.passed:
+            os.close(descriptor)
+        self.passed = []
+
+    def fork(self, request: Fork | Execute) -> None:
+        """Starts the process, unless there is one or was one, and says so."""
+        if self.pid is not None or not self.passed:
+            return
+        parent = os.getpid()
+        # A signal between fork and the child's own handlers would run the zygote's handlers in the child.
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+            self.say(Died(-1, f"fork failed: {error}"))
+            self.forget()
+            return
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for number in HANDLED:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+            self._become(request, parent)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+        self.pid, self.limit = pid, request.data_bytes
+        self.who = "the statement" if isinstance(request, Fork) else "the program"
+        self.forget()
+        self.say(Forked(pid))
+
+    def _become(self, request: Fork | Execute, parent: int) -> None:
+        """What was forked goes its own way and does not return."""
+        connection, stdout, stderr = self.passed
+        if isinstance(request, Fork):
+            child.become_worker(request, parent, connection, stdout, stderr)
+        program.become_keeper(request, parent, connection, stdout, stderr)
