@@ -159,6 +159,9 @@ class StatementRun:
             with anyio.CancelScope() as self._answering:
                 answer = await self._ask_handler(ask)
             self._answering = None
+            if self._stop is not None:
+                # The grace is the statement's; ending a program that it had asked for may have taken as long.
+                self._kill_at = anyio.current_time() + self._limits.grace_seconds
         try:
             self._worker.send(_answer(ask.ordinal, answer))
         except (FrameTooLargeError, TypeError) as error:

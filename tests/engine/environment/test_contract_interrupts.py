@@ -155,6 +155,21 @@ async def test_an_interrupt_while_the_host_answers_an_effect_stops_the_handler_a
     assert await b.value("5") == "5"
 
 
+async def test_the_time_an_effect_takes_to_end_is_not_of_the_grace(
+    make: Callable[[], Environment], tmp_path: Path
+) -> None:
+    async def handler(asked: EffectRequest) -> EffectAnswer:
+        b.environment.interrupt()
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0.6)  # a program that has to be killed
+        raise AssertionError("the handler must have been cancelled")
+
+    async with opened(make(), tmp_path, grace_seconds=0.5) as b:
+        outcome = await b.run("import time\ntry: read('x')\nfinally: time.sleep(0.15); kept = 1", effects=handler)
+        assert outcome.status == "cancelled"
+        assert await b.value("kept") == "1"
+
+
 async def test_asking_again_after_an_interrupt_is_refused_by_the_host(b: AnyBench) -> None:
     async def interrupt(_: EffectRequest) -> EffectAnswer:
         b.environment.interrupt()
