@@ -58,4 +58,6 @@ def left_out(count: int, noun: str = "character") -> str:
 
 def plural(count: int, noun: str) -> str:
     """The noun as so many have it; empty where it is."""
-    return noun if count == 1 or not noun else f"{noun}s"
+    if count == 1 or not noun:
+        return noun
+    return f"{noun}es" if noun.endswith(("ch", "s", "sh", "x")) else f"{noun}s"

@@ -1,0 +1,136 @@
+"""The command requests of searches, and the reading of what comes back. Used by `tools.grep` and `tools.find`.
+
+Everything is bounded: the time, the output (a program that printed more is ended), and what is kept of it. What could
+not be searched is said and ends nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Final
+
+from ..cutting import cut_middle, more, plural
+from ..ports import CommandOutcome, CommandRequest
+from .globs import Glob
+from .output import LONGEST_LINE, Complaints, read_complaints
+from .place import IGNORE_FILES, Place
+from .ripgrep import VERSION_CONTROL, can_search, listing_arguments, rules, search_arguments
+
+SECONDS: Final = 20.0
+MAX_OUTPUT: Final = 16 << 20
+"""Bytes of stdout after which a search is ended: some 150,000 lines or names."""
+_NAMED: Final = 5
+"""How many places that could not be read are named."""
+_SAID_CHARS: Final = 500
+_IN_PLACE: Final = 'test "$(pwd -P)" = "$0" || exit 90; exec "$@"'
+"""Starts a program where the kernel finds the place and nowhere else.
+
+The place was looked up before, and whoever starts the program enters it by its path, into which a link may have been
+swapped by then. Once a process is in a directory no link leads it elsewhere, and both programs search from there.
+"""
+_NOT_IN_PLACE: Final = 90
+_FAILED: Final = 2
+_ENGINE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OUR_PROGRAM: Final = os.path.join(_ENGINE, "search", "walk", "program.py")
+
+
+def search_command(place: Place, glob: Glob | None, ripgrep: str | None, pattern: str, context: int) -> CommandRequest:
+    """Prints the lines that match, for `output.read_files`."""
+    if ripgrep is not None and can_search(place):
+        return _request(place, (ripgrep, *search_arguments(place, glob, pattern, context)), rules(glob))
+    return _request(place, _our_command(), _job(place, glob, pattern, context))
+
+
+def listing_command(place: Place, glob: Glob | None, ripgrep: str | None) -> CommandRequest:
+    """Prints the names of files, for `output.read_names`."""
+    if ripgrep is not None and can_search(place):
+        return _request(place, (ripgrep, *listing_arguments(place, glob)), rules(glob))
+    return _request(place, _our_command(), _job(place, glob, None, 0))
+
+
+def _request(place: Place, argv: tuple[str, ...], stdin: bytes) -> CommandRequest:
+    return CommandRequest(
+        argv=("/bin/sh", "-c", _IN_PLACE, place.directory, *argv),
+        cwd=place.directory,
+        seconds=SECONDS,
+        kept_bytes=MAX_OUTPUT,  # that is all there is
+        merged=False,
+        stop_at=MAX_OUTPUT,
+        stdin=stdin,
+    )
+
+
+def _our_command() -> tuple[str, ...]:
+    libraries = {os.path.dirname(_place_of(name)) for name in ("pathspec", "regex")}
+    return (sys.executable, "-I", "-S", _OUR_PROGRAM, os.path.dirname(_ENGINE), *sorted(libraries))
+
+
+def _place_of(library: str) -> str:
+    # Found without importing it, which would take this process longer than all of a search.
+    spec = find_spec(library)
+    if spec is None or spec.origin is None:
+        raise OSError(f"the package {library} of this program is missing; install it again, or install ripgrep")
+    return os.path.dirname(spec.origin)
+
+
+def _job(place: Place, glob: Glob | None, pattern: str | None, context: int) -> bytes:
+    job = {
+        "name": place.name,
+        "above": place.above,
+        "in_repository": place.in_repository,
+        "expression": None if glob is None else glob.expression,
+        "pattern": pattern,
+        "context": context,
+        "longest_line": LONGEST_LINE,
+        "ignore_files": IGNORE_FILES,
+        "skipped": VERSION_CONTROL,
+    }
+    return json.dumps(job).encode()
+
+
+def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[bytes, tuple[str, ...]]:
+    """What a search printed, and notes on what it did not search.
+
+    Args:
+        found: says how much a search found that printed so much: "12 lines".
+
+    Raises:
+        TimeoutError: it did not end in time.
+        ValueError: the program refused what it was to search for; the text is its own.
+        OSError: it could not search.
+    """
+    output = outcome.stdout.head + outcome.stdout.tail
+    if outcome.timed_out:
+        raise TimeoutError(
+            f"the search was ended after {SECONDS:g} s, with {found(output)} so far;"
+            " name a narrower path, a glob or a simpler pattern"
+        )
+    if outcome.stopped:
+        return output, (f"ended after {found(output)}; name a narrower path, a glob or a pattern for the others",)
+    if outcome.code == _NOT_IN_PLACE:
+        raise FileNotFoundError("the directory was moved while the search began; search again")
+    if outcome.code is None or outcome.code > _FAILED:
+        raise OSError(_how_it_ended(outcome))
+    complaints = read_complaints(outcome.stderr.head + outcome.stderr.tail)
+    if outcome.code == _FAILED and complaints.other:
+        raise ValueError(complaints.other)
+    return output, _unreadable(complaints)
+
+
+def _how_it_ended(outcome: CommandOutcome) -> str:
+    how = f"by signal {outcome.signal}" if outcome.signal else f"with code {outcome.code}"
+    said = cut_middle(outcome.stderr.head.decode("utf-8", "replace").strip(), _SAID_CHARS)
+    return "; ".join(filter(None, (f"the search ended {how}", outcome.reason, said, "name a narrower path")))
+
+
+def _unreadable(complaints: Complaints) -> tuple[str, ...]:
+    places = complaints.unreadable
+    if not places:
+        return ()
+    named = [f"{place or '.'} ({reason})" for place, reason in places[:_NAMED]]
+    rest = [more(len(places) - _NAMED)] if len(places) > _NAMED else []
+    return (f"could not read {len(places)} {plural(len(places), 'place')}: {', '.join((*named, *rest))}",)

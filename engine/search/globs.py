@@ -1,0 +1,169 @@
+"""Globs of file names, as `grep` and `find` take them: read once, written out for whoever matches.
+
+One without a slash matches names in every directory below the place that is searched, one with a slash the path from
+there, as a line of a `.gitignore` does. `*` and `?` stop at a slash, `**` does not; `[a-z]`, `[!a-z]`, `{a,b}` and a
+backslash mean what they do in a shell. Pure. What ripgrep is told may match more than is meant, because its globs know
+other exceptions; the regular expression decides.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+MAX_CHARS: Final = 1_000
+MAX_ALTERNATIVES: Final = 200
+"""As many as braces may come to."""
+_NO_WORD: Final = re.compile(r"[^A-Za-z0-9_.\-]+")
+_ESCAPED: Final = re.compile(r"[\\\[\]^&~|]")
+"""What Python would read as more than a character of a set."""
+_CLASS: Final = re.compile(r"\[(?P<not>[!^]?)(?P<set>\]?[^\]]*)\]", re.DOTALL)
+
+
+class Glob(Struct, frozen=True):
+    """A glob that was read.
+
+    `expression` matches the whole of a path, with `/`, from the place that is searched. `ignore_lines` are a file of
+    ignore rules that leaves at least these files.
+    """
+
+    expression: str
+    ignore_lines: tuple[str, ...]
+
+
+def read_glob(text: str) -> Glob:
+    """The glob in `text`.
+
+    Raises:
+        ValueError: it is empty, leads out of the place, or is not complete; the sentence says what to write.
+    """
+    if len(text) > MAX_CHARS:
+        raise ValueError(f"a glob has {MAX_CHARS} characters at most, and this one has {len(text)}")
+    pairs = [_translated(_checked(alternative, text)) for alternative in _expanded(text)]
+    expression = "(?s:" + "|".join(expression for expression, _ in pairs) + ")"
+    try:
+        re.compile(expression)
+    except re.error as error:
+        raise ValueError(f"the glob {text!r} cannot be read: {error.msg}") from None
+    return Glob(expression, ("*", "!*/", *(f"!{line}" for _, line in pairs)))
+
+
+def _checked(alternative: str, text: str) -> str:
+    if alternative.startswith(("/", "~")) or ".." in alternative.split("/"):
+        raise ValueError(f"the glob {text!r} must stay below `path`; give the directory as `path`")
+    if not alternative.strip("./"):
+        raise ValueError(f"the glob {text!r} is empty; '*' stands for every file")
+    return alternative + "**" if alternative.endswith("/") else alternative
+
+
+def _expanded(text: str) -> list[str]:
+    """Without braces, as many globs as they stand for."""
+    found = _brace(text)
+    if found is None:
+        return [text]
+    start, parts, end = found
+    made: list[str] = []
+    for part in parts:
+        made += _expanded(text[:start] + part + text[end:])
+        if len(made) > MAX_ALTERNATIVES:
+            raise ValueError(f"the braces of a glob may stand for {MAX_ALTERNATIVES} alternatives at most")
+    return made
+
+
+def _brace(text: str) -> tuple[int, list[str], int] | None:
+    """The first pair of braces: where it starts, its parts, where it ends. A comma within inner braces is theirs."""
+    start, depth, parts, at = -1, 0, [], 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            at += 1
+        elif char == "[" and (found := _CLASS.match(text, at)):
+            at = found.end() - 1
+        elif char == "{":
+            depth += 1
+            if depth == 1:
+                start, parts = at, [at]
+        elif depth and char == "," and depth == 1:
+            parts.append(at)
+        elif depth and char == "}":
+            depth -= 1
+            if depth == 0:
+                return start, [text[left + 1 : right] for left, right in pairwise([*parts, at])], at + 1
+        at += 1
+    if depth:
+        raise ValueError(f"the glob {text!r} has a {{ without its }}; write [{{] for the character itself")
+    return None
+
+
+def _translated(glob: str) -> tuple[str, str]:
+    """The glob as a regular expression and as a line of ignore rules.
+
+    In time that grows with glob and path alone, because a host matches with it: between two `**` stands a fixed number
+    of segments, and between two `*` a fixed number of characters, so that the first place where such a piece matches is
+    as good as any later one. An atomic group takes the first and never comes back.
+    """
+    deep = "/" not in glob
+    segments = [segment for segment in glob.split("/") if segment not in ("", ".")]
+    pieces: list[list[str]] = [[]]
+    for segment in segments:
+        if segment == "**":
+            pieces.append([])
+        else:
+            pieces[-1].append(segment)
+    if deep and len(pieces) == 1:
+        pieces.insert(0, [])
+    *before, final = ["/".join(map(_expression, piece)) for piece in pieces]
+    parts: list[str] = []
+    for number, piece in enumerate(before):
+        if piece:
+            parts.append(f"(?>(?:[^/]*/)*?{piece}/)" if number else f"{piece}/")
+    parts.append(f"(?:[^/]*/)*{final or '[^/]+'}" if before else final)
+    line = "/".join("**" if segment == "**" else as_ignore_rule(segment) for segment in segments)
+    return "".join(parts), line if deep else f"/{line}"
+
+
+def _expression(segment: str) -> str:
+    first, *others = ("".join(literals) for literals in _runs(segment))
+    if not others:
+        return first
+    *between, last = others
+    return first + "".join(f"(?>[^/]*?{run})" for run in between if run) + f"[^/]*{last}"
+
+
+def _runs(segment: str) -> list[list[str]]:
+    """What stands between the stars of a segment, each character as its regular expression."""
+    runs: list[list[str]] = [[]]
+    at = 0
+    while at < len(segment):
+        char = segment[at]
+        at += 1
+        if char == "*":
+            runs.append([])
+        elif char == "?":
+            runs[-1].append("[^/]")
+        elif char == "[":
+            found = _CLASS.match(segment, at - 1)
+            if found is None:
+                raise ValueError(f"the glob has a [ without its ] in {segment!r}; write [[] for the character itself")
+            runs[-1].append(f"(?!/)[{'^' if found['not'] else ''}{_ESCAPED.sub(_backslash, found['set'])}]")
+            at = found.end()
+        elif char == "\\":
+            if at == len(segment):
+                raise ValueError(f"the glob ends in a backslash in {segment!r}; write two for the character itself")
+            runs[-1].append(re.escape(segment[at]))
+            at += 1
+        else:
+            runs[-1].append(re.escape(char))
+    return runs
+
+
+def _backslash(found: re.Match[str]) -> str:
+    return "\\" + found[0]
+
+
+def as_ignore_rule(segment: str) -> str:
+    """A name, or one part of a glob, with a star for everything that ripgrep may read in another way."""
+    return _NO_WORD.sub("*", _CLASS.sub("*", segment))

@@ -1,0 +1,98 @@
+"""ripgrep: where it is, and its command line for a search that prints what `output` reads.
+
+The command line leaves nothing to a configuration of the user's, and says the same to versions 13 to 15. Must not know
+tools. `find_ripgrep` is called by whoever makes a workspace, the rest by `commands`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Final
+
+from .globs import Glob, as_ignore_rule
+from .output import LONGEST_LINE
+from .place import Place
+
+VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
+"""Directories that belong to other programs; everything else that is hidden is searched."""
+_COMMON: Final = (
+    "--no-config",
+    "--hidden",
+    "--no-ignore-global",
+    "--no-ignore-messages",
+    "--color=never",
+    "--null",
+)
+
+
+def find_ripgrep(path: str, roots: tuple[str, ...]) -> str | None:
+    """The absolute place of the first `rg` on PATH that nobody else can change, links resolved; None without one.
+
+    Args:
+        path: the PATH variable that the host was started with.
+        roots: absolute directories in which programs are the project's and not the user's.
+    """
+    inside = [os.path.realpath(root).rstrip("/") + "/" for root in roots]
+    for directory in filter(os.path.isabs, path.split(os.pathsep)):
+        found = os.path.realpath(os.path.join(directory, "rg"))
+        if not any(found.startswith(root) for root in inside) and _is_safe(found):
+            return found
+    return None
+
+
+def _is_safe(program: str) -> bool:
+    try:
+        mode, place = os.stat(program).st_mode, os.stat(os.path.dirname(program)).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and os.access(program, os.X_OK) and not (mode | place) & stat.S_IWOTH
+
+
+def search_arguments(place: Place, glob: Glob | None, pattern: str, context: int) -> tuple[str, ...]:
+    """The arguments, without the program, that print the lines in which `pattern` matches."""
+    return (
+        *_common(place, glob),
+        "--heading",
+        "--with-filename",
+        "--line-number",
+        "--crlf",
+        f"--max-columns={LONGEST_LINE}",
+        "--max-columns-preview",
+        f"--context={context}",
+        "-e",
+        pattern,
+        "--",
+        "./",
+    )
+
+
+def listing_arguments(place: Place, glob: Glob | None) -> tuple[str, ...]:
+    """The arguments, without the program, that print the names of files."""
+    return (*_common(place, glob), "--files", "--", "./")
+
+
+def _common(place: Place, glob: Glob | None) -> tuple[str, ...]:
+    if place.name is not None:
+        # Chosen by a glob, because in a file that it is given ripgrep searches binary data too, and waits for a pipe
+        # that took the file's place. What else the glob matches is dropped where the output is read.
+        return (*_COMMON, "--no-ignore", "--max-depth=1", f"--glob=/{as_ignore_rule(place.name)}")
+    return (
+        *_COMMON,
+        *(f"--glob=!{name}" for name in VERSION_CONTROL),
+        *(() if place.above else ("--no-ignore-parent",)),
+        # A `.gitignore` counts also where no repository was made yet. In one, ripgrep would not see where it ends.
+        *(() if place.in_repository else ("--no-require-git",)),
+        # Ignore rules of the lowest precedence, because --glob would bring back what the ignore files leave out.
+        *(() if glob is None else ("--ignore-file=/dev/stdin",)),
+    )
+
+
+def can_search(place: Place) -> bool:
+    """Whether the ignore files that ripgrep respects at this place are those that count."""
+    return not (place.above and place.strangers)
+
+
+def rules(glob: Glob | None) -> bytes:
+    """What the arguments expect on stdin."""
+    return b"" if glob is None else "\n".join((*glob.ignore_lines, "")).encode()
