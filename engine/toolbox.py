@@ -73,6 +73,35 @@ _ROWS: Final = (
         examples=(Example('text = read("README.md")', "a whole file as a string"),),
     ),
     Tool(
+        name="grep",
+        kind="search",
+        group="read-group",
+        parameters=(
+            Parameter("pattern", str),
+            Parameter("path", str, "."),
+            Parameter("glob", str | None, None),
+            Parameter("context", int, 0),
+        ),
+        doc=(
+            "The lines below `path` that match a regular expression, as a list of matches with path, line and text."
+            " `glob` chooses among the files, `context` adds lines on either side. Left out are binary files and what"
+            " .gitignore and .ignore name. Expressions are ripgrep's: no look-around, no references; (?i) ignores case."
+        ),
+        examples=(Example('grep(r"def \\w+", glob="*.py")', "matching lines, with .path, .line and .text"),),
+    ),
+    Tool(
+        name="find",
+        kind="search",
+        group="read-group",
+        parameters=(Parameter("glob", str), Parameter("path", str, ".")),
+        doc=(
+            "The paths of the files below `path` that match a glob, as a list. A glob without a slash matches names in"
+            " every directory, one with a slash the path from there: *.py, src/**/*.{ts,tsx}. Left out is what"
+            " .gitignore and .ignore name."
+        ),
+        examples=(Example('find("*.md")', "paths of files"),),
+    ),
+    Tool(
         name="write",
         kind="edit",
         group="write-group",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import cache
 from typing import Final
 
 from .globs import Glob, as_ignore_rule
@@ -33,12 +34,15 @@ def find_ripgrep(path: str, roots: tuple[str, ...]) -> str | None:
         path: the PATH variable that the host was started with.
         roots: absolute directories in which programs are the project's and not the user's.
     """
-    inside = [os.path.realpath(root).rstrip("/") + "/" for root in roots]
-    for directory in filter(os.path.isabs, path.split(os.pathsep)):
-        found = os.path.realpath(os.path.join(directory, "rg"))
-        if not any(found.startswith(root) for root in inside) and _is_safe(found):
-            return found
-    return None
+    inside = tuple(os.path.realpath(root).rstrip("/") + "/" for root in roots)
+    return next((each for each in _on(path) if not each.startswith(inside)), None)
+
+
+@cache
+def _on(path: str) -> tuple[str, ...]:
+    # Looked for once in the life of a host, before a first statement runs, which may put programs where PATH leads.
+    found = [os.path.realpath(os.path.join(each, "rg")) for each in path.split(os.pathsep) if os.path.isabs(each)]
+    return tuple(filter(_is_safe, found))
 
 
 def _is_safe(program: str) -> bool:

@@ -22,6 +22,7 @@ from ..ids import MessageId, StatementId
 from ..models import close_model
 from ..ports import Model, Permissions
 from ..projection.feed import Feed
+from ..search.ripgrep import find_ripgrep
 from ..tools import Seen, Workspace
 from ..turn import Stop
 from .acts import Desk
@@ -47,7 +48,10 @@ class Turns:
         self._parts = parts
         log, journal, timeline = parts.log, parts.journal, parts.timeline
         workspace = Workspace(
-            parts.cwd, parts.directories, records=str(parts.settings.state_dir / temporary_files.FOLDER)
+            parts.cwd,
+            parts.directories,
+            records=str(parts.settings.state_dir / temporary_files.FOLDER),
+            ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
         seen = Seen(parts.store.blob_get)

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from .matches import matches_of
+from .paths import paths_of
 from .written import Written
 
 VALUES: Final[dict[str, Callable[[Any], object]]] = {
+    "grep": matches_of,
+    "find": paths_of,
     "write": lambda data: Written(**data),
     "edit": lambda data: Written(**data),
 }

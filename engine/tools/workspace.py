@@ -1,8 +1,17 @@
-"""Which paths belong to the session: its working directory and the additional ones."""
+"""Which paths belong to the session: its working directory and the additional ones; and how paths are written.
+
+Statements, logs and models hold text, and a file may have a name that is none. Every tool shows such a name with U+FFFD
+for each part that is no UTF-8, and takes that spelling back where one file alone can be meant.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import Final
+
+from ..confinement import opened_directory
+
+_REPLACED: Final = "\ufffd"
 
 
 class Workspace:
@@ -10,12 +19,21 @@ class Workspace:
 
     Args:
         records: the directory of the records of writes under way (`temporary_files`); None keeps none.
+        ripgrep: the absolute place of the program that searches; None for our own.
     """
 
-    def __init__(self, cwd: str, directories: tuple[str, ...] = (), *, records: str | None = None) -> None:
+    def __init__(
+        self,
+        cwd: str,
+        directories: tuple[str, ...] = (),
+        *,
+        records: str | None = None,
+        ripgrep: str | None = None,
+    ) -> None:
         self.cwd = cwd
         self.directories = directories
         self.records = records
+        self.ripgrep = ripgrep
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -23,8 +41,27 @@ class Workspace:
         return (self.cwd, *self.directories)
 
     def absolute(self, path: str) -> str:
-        """`path`, which may be relative to the working directory or start with `~`; links are left as they are."""
-        return os.path.join(self.cwd, os.path.expanduser(path))
+        """`path`, which may be relative to the working directory or start with `~`; links are left as they are.
+
+        Raises:
+            OSError: several names are shown like one in it, or its directory cannot be read or lies outside.
+        """
+        place = os.path.join(self.cwd, os.path.expanduser(path))
+        return self._meant(place) if _REPLACED in place else place
+
+    def _meant(self, place: str) -> str:
+        """The place with the names that are there for those that are only shown like this."""
+        meant = "/"
+        for name in filter(None, place.split("/")):
+            path = os.path.join(meant, name)
+            if _REPLACED in name and not os.path.lexists(path):
+                with opened_directory(meant, self.roots) as directory:
+                    alike = [each for each in os.listdir(directory) if shown_name(os.fsencode(each)) == name]
+                if len(alike) > 1:
+                    raise OSError(f"{len(alike)} names in {meant} are shown as {name}; rename one of them")
+                path = os.path.join(meant, alike[0]) if alike else path
+            meant = path
+        return meant
 
     def shown(self, path: str) -> str:
         """An absolute path as people read it: relative to the working directory where it is in there."""
@@ -34,3 +71,8 @@ class Workspace:
     def _spellings(self) -> tuple[str, str]:
         # Where a file really is is told with links resolved, which the working directory may be spelled with.
         return self.cwd.rstrip("/") + "/", os.path.realpath(self.cwd).rstrip("/") + "/"
+
+
+def shown_name(name: bytes) -> str:
+    """A name or path of the file system as text."""
+    return name.decode("utf-8", "replace")

@@ -1,0 +1,66 @@
+"""`find(glob, path=".")`: the files whose names match, but for those that ignore files leave out.
+
+Regular files alone: no links, which may lead anywhere, and no directories. Hidden ones too, but for the directories of
+version control.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from ..cutting import plural
+from ..ports import CommandOutcome
+from ..search.commands import listing_command, printed
+from ..search.globs import read_glob
+from ..search.output import read_names
+from ..search.place import Place, place_of
+from .program import Program
+from .workspace import Workspace, shown_name
+
+MAX_PATHS: Final = 20_000
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `glob` without a slash matches names in every directory below `path`, one with a slash the path from there."""
+
+    glob: str
+    path: str = "."
+
+
+def perform(workspace: Workspace, arguments: Arguments) -> Program:
+    """The search. Its answer is plain data for `tool_values.paths`.
+
+    Raises:
+        OSError: the path is no directory that can be searched, or lies outside the workspace.
+        ValueError: an argument cannot be used.
+    """
+    glob = read_glob(arguments.glob)
+    place = place_of(workspace.absolute(arguments.path), workspace.roots)
+    if place.name is not None:
+        raise NotADirectoryError(f"{arguments.path} is a file; find() looks below a directory")
+    return Program(
+        request=listing_command(place, glob, workspace.ripgrep),
+        asks=False,
+        answer=partial(_answer, workspace, place, re.compile(glob.expression)),
+    )
+
+
+def _answer(workspace: Workspace, place: Place, wanted: re.Pattern[str], outcome: CommandOutcome) -> dict[str, object]:
+    output, notes = printed(outcome, _found)
+    names = sorted(name for name in read_names(output) if wanted.fullmatch(name.decode("utf-8", "surrogateescape")))
+    above = os.fsencode(workspace.shown(f"{place.directory.rstrip('/')}/"))
+    return {
+        "paths": [shown_name(above + name) for name in names[:MAX_PATHS]],
+        "more": max(0, len(names) - MAX_PATHS),
+        "notes": notes,
+    }
+
+
+def _found(output: bytes) -> str:
+    count = len(read_names(output))
+    return f"{count} {plural(count, 'file')}"
