@@ -20,6 +20,11 @@ def cut_line(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + ELLIPSIS
 
 
+def cut_line_from(text: str, start: int, limit: int) -> str:
+    """The text from `start` on within `limit` characters (2 or more), with an ellipsis at each end that is missing."""
+    return cut_line(text, limit) if start <= 0 else ELLIPSIS + cut_line(text[start:], limit - 1)
+
+
 def cut_end(text: str, limit: int, where: str = "") -> str:
     """The first `limit` characters, and a line that counts the others, so the result is longer by that line.
 

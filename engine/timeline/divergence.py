@@ -1,8 +1,9 @@
 """What came out differently when a statement ran again: one phrase for each difference to what was recorded.
 
 Status, exception, displayed value, output, and the names it bound. Addresses and object ids are taken out first: they
-differ in every process and mean nothing. What has no digest on one of the sides is compared by its short repr, and
-what handles show is not compared here. Pure; must not know how a statement is run. Called by `live_environment`.
+differ in every process and mean nothing. Of long texts the place is shown where they differ. What has no digest on one
+of the sides is compared by its short repr, and what handles show is not compared here. Pure; must not know how a
+statement is run. Called by `live_environment`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..cutting import ELLIPSIS, cut_line
+from ..cutting import ELLIPSIS, cut_line, cut_line_from
 from ..events.execution import ExecutionFinished
 from ..execution import Captured, NamespaceDiff, TypeInfo
 
 _SHOWN_CHARS: Final = 80
 """Of a value in a phrase."""
+_MESSAGE_CHARS: Final = 320
+"""Of an exception's message."""
 _SHOWN_NAMES: Final = 8
 _HANDLE: Final = "ViewHandle"
 _HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")
@@ -66,24 +69,47 @@ def _exception(finished: ExecutionFinished) -> tuple[str, str] | None:
 
 
 def _ending(before: ExecutionFinished, after: ExecutionFinished) -> str:
-    def described(finished: ExecutionFinished, chars: int) -> str:
-        error = finished.exception
-        return (
-            finished.status if error is None else f"{finished.status} ({error.type}: {cut_line(error.message, chars)})"
-        )
+    now, was = (each.exception.message if each.exception else "" for each in (after, before))
+    if before.status != after.status:
+        return f"ended with {_described(after, cut_line(now, _MESSAGE_CHARS))} instead of {before.status}"
+    now, was = _apart(now, was, _MESSAGE_CHARS // 2)
+    return f"ended with {_described(after, now)} instead of {_described(before, was)}"
 
-    was = before.status if before.status != after.status else described(before, _SHOWN_CHARS)
-    return f"ended with {described(after, 4 * _SHOWN_CHARS)} instead of {was}"
+
+def _described(finished: ExecutionFinished, message: str) -> str:
+    error = finished.exception
+    return finished.status if error is None else f"{finished.status} ({error.type}: {message})"
 
 
 def _value(before: str | None, after: str | None) -> Iterable[str]:
     if before == after or (before and after and without_addresses(before) == without_addresses(after)):
         return
-    yield f"displayed {_shown(after)} instead of {_shown(before)}"
+    yield f"displayed {_instead(_one_line(after), _one_line(before))}"
 
 
-def _shown(text: str | None) -> str:
-    return "nothing" if text is None else cut_line(text.replace("\n", " "), _SHOWN_CHARS)
+def _one_line(text: str | None) -> str | None:
+    return None if text is None else text.replace("\n", " ")
+
+
+def _instead(now: str | None, was: str | None, shown: Callable[[str], str] = str) -> str:
+    """What is there instead of what was; None is nothing."""
+    if now is not None and was is not None:
+        now, was = _apart(now, was, _SHOWN_CHARS)
+    texts = ("nothing" if text is None else shown(cut_line(text, _SHOWN_CHARS)) for text in (now, was))
+    return " instead of ".join(texts)
+
+
+def _apart(now: str, was: str, chars: int) -> tuple[str, str]:
+    """Both within so many characters, from one place on at which their difference can be seen."""
+    if max(len(now), len(was)) <= chars:
+        return now, was
+    plain = without_addresses(now), without_addresses(was)
+    now, was = plain if plain[0] != plain[1] else (now, was)
+    longest, shortest = max(len(now), len(was)), min(len(now), len(was))
+    at = next((place for place in range(shortest) if now[place] != was[place]), shortest)
+    # A third of what is shown stands before the difference, and more where there is less behind it.
+    start = min(at - chars // 3, longest - chars + 1)
+    return cut_line_from(now, start, chars), cut_line_from(was, start, chars)
 
 
 def _output(verb: str, before: Captured, after: Captured) -> Iterable[str]:
@@ -95,11 +121,8 @@ def _output(verb: str, before: Captured, after: Captured) -> Iterable[str]:
         return
     shared = min(len(was), len(now))
     here = next((position for position in range(shared) if was[position] != now[position]), shared)
-    yield f"{verb} {_line(now, here)} instead of {_line(was, here)}" + (f" in line {here + 1}" if here else "")
-
-
-def _line(lines: list[str], position: int) -> str:
-    return repr(cut_line(lines[position], _SHOWN_CHARS)) if position < len(lines) else "nothing"
+    lines = (line[here] if here < len(line) else None for line in (now, was))
+    yield f"{verb} {_instead(*lines, shown=repr)}" + (f" in line {here + 1}" if here else "")
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -161,5 +184,6 @@ def _same_members(was: _Bound, plain: tuple[str, str]) -> bool:
 
 
 def _change(was: _Bound, now: _Bound) -> str:
-    texts = [cut_line(each.info.short_repr, _SHOWN_CHARS // 2) for each in (now, was)]
-    return f"{texts[0]} instead of {texts[1]}" if texts[0] != texts[1] else "its content"
+    if now.info.short_repr == was.info.short_repr:
+        return "its content"
+    return " instead of ".join(_apart(now.info.short_repr, was.info.short_repr, _SHOWN_CHARS // 2))

@@ -1,0 +1,94 @@
+"""The phrases on what came out differently show the difference, however long what surrounds it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.events.execution import ExecutionFinished
+from engine.execution import Captured, ChangeInfo, ExceptionInfo, NamespaceDiff, TypeInfo
+from engine.ids import ExecutionId, StatementId
+from engine.timeline.divergence import differences
+
+LONG = "Handles (name: type, document, mode, lod, tokens used/budget): " + "notes_md: view, " * 10
+
+
+def finished(**fields: object) -> ExecutionFinished:
+    values: dict[str, object] = {"status": "ok", "started_at": 0.0, "ended_at": 0.0, "time_ms": 0.0, **fields}
+    return ExecutionFinished(execution_id=ExecutionId("e"), statement_id=StatementId("s"), **values)  # pyright: ignore[reportArgumentType] -- fields of any type
+
+
+def added(name: str, text: str, type_name: str = "str") -> NamespaceDiff:
+    return NamespaceDiff(added={name: TypeInfo(type_name=type_name, short_repr=text)})
+
+
+def phrase(before: ExecutionFinished, after: ExecutionFinished) -> str:
+    (said,) = differences(before, after)
+    return said
+
+
+@pytest.mark.parametrize("shared", ["", "short ", LONG, LONG * 50])
+@pytest.mark.parametrize("rest", ["", " end", LONG])
+def test_a_long_value_is_shown_where_it_differs(shared: str, rest: str) -> None:
+    said = phrase(finished(value=f"{shared}then{rest}"), finished(value=f"{shared}now{rest}"))
+    now, was = said.removeprefix("displayed ").split(" instead of ")
+    assert ("now" in now, "then" in was) == (True, True)
+    assert max(len(now), len(was)) <= 80
+    assert (now.startswith("…"), was.startswith("…")) == (len(shared) > 80, len(shared) > 80)
+    # Both begin at the same place, so that they can be compared.
+    assert now.partition("now")[0] == was.partition("then")[0]
+
+
+def test_a_long_value_of_several_lines_is_shown_as_one() -> None:
+    said = phrase(finished(value=f"{LONG}\none\ntwo"), finished(value=f"{LONG}\none\nthree"))
+    assert said.endswith("three instead of " + said.partition("displayed ")[2].partition("three")[0] + "two")
+    assert "\n" not in said
+
+
+def test_addresses_are_no_difference_to_begin_at() -> None:
+    values = [f"<A object at 0x{number}> {LONG} {end}" for number, end in (("7f01", "then"), ("7f02", "now"))]
+    said = phrase(*(finished(value=value) for value in values))
+    assert ("now instead of" in said, said.endswith("then")) == (True, True)
+
+
+def test_of_a_value_that_goes_on_the_end_of_the_other_is_shown_with_it() -> None:
+    said = phrase(finished(value=LONG), finished(value=f"{LONG}and more"))
+    now, was = said.removeprefix("displayed ").split(" instead of ")
+    assert now.endswith("and more")
+    assert now.startswith(was)
+
+
+def test_a_value_that_is_missing_on_one_side_is_shown_from_its_beginning() -> None:
+    assert phrase(finished(), finished(value=LONG)) == f"displayed {LONG[:79]}… instead of nothing"
+    assert phrase(finished(value="1"), finished()) == "displayed nothing instead of 1"
+
+
+def test_a_long_line_that_was_printed_is_shown_where_it_differs() -> None:
+    outputs = [Captured(text=f"same\n{LONG}{end}\n", total_bytes=1, digest=end) for end in ("then", "now")]
+    said = phrase(*(finished(stdout=output) for output in outputs))
+    assert "now' instead of '…" in said
+    assert said.endswith("then' in line 2")
+    assert "same" not in said
+
+
+def test_a_long_text_in_a_name_is_shown_where_it_differs() -> None:
+    said = phrase(finished(diff=added("x", f"'{LONG}then'")), finished(diff=added("x", f"'{LONG}now'")))
+    assert said.startswith("left another value in x (…")
+    assert ("now' instead of …" in said, said.endswith("then')")) == (True, True)
+
+
+def test_a_content_that_no_text_shows_is_named_as_that() -> None:
+    diffs = [
+        NamespaceDiff(changed={"x": ChangeInfo(before=info, after=info, before_digest="0", after_digest=digest)})
+        for info, digest in ((TypeInfo(type_name="list", short_repr="[1, …]"), digest) for digest in "ab")
+    ]
+    assert phrase(*(finished(diff=diff) for diff in diffs)) == "left another value in x (its content)"
+
+
+def test_a_long_message_of_an_exception_is_shown_where_it_differs() -> None:
+    errors = [ExceptionInfo(type="ValueError", message=f"{LONG * 3}{end}") for end in ("then", "now")]
+    said = phrase(*(finished(status="error", exception=error) for error in errors))
+    assert said.startswith("ended with error (ValueError: …")
+    assert ("now) instead of error (ValueError: …" in said, said.endswith("then)")) == (True, True)
+    assert phrase(finished(), finished(status="error", exception=errors[1])).startswith(
+        f"ended with error (ValueError: {LONG[:100]}"
+    )
