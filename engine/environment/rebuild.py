@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal
 
 import anyio
+from msgspec import Struct
 
 from ..cutting import cut_line, more
 from ..errors import EnvironmentUnavailableError
@@ -41,12 +42,11 @@ _AGAIN: Final = ("ok", "error")
 _Fault = Literal["ended the worker", "left Python unusable in its process"]
 
 
-class _Culprit(Exception):  # noqa: N818 -- ends an attempt; it is no error of ours
-    """The statement at `position` is at fault; None where nobody knows which."""
+class _Culprit(Struct, frozen=True):
+    """What ended an attempt: the statement at `position`, None where nobody knows which."""
 
-    def __init__(self, position: int | None, fault: _Fault = "left Python unusable in its process") -> None:
-        self.position = position
-        self.fault = fault
+    position: int | None
+    fault: _Fault = "left Python unusable in its process"
 
 
 class Rebuild:
@@ -76,27 +76,27 @@ class Rebuild:
         """
         self._history = [past for past in history if past.status in _AGAIN]
         while True:
-            try:
-                sentences = await self._attempt(await self._start())
-            except _Culprit as culprit:
-                self._leave_out(culprit)
-            else:
+            found = await self._attempt(await self._start())
+            if not isinstance(found, _Culprit):
                 said = [f"{past.request.label} {fault} and was left out" for past, fault in self._left_out]
-                return Restored(executions=len(self._history), divergences=_bounded([*said, *sentences]))
+                return Restored(executions=len(self._history), divergences=_bounded([*said, *found]))
+            self._leave_out(found)
 
-    async def _attempt(self, worker: Connection) -> list[str]:
+    async def _attempt(self, worker: Connection) -> list[str] | _Culprit:
+        """The sentences on what came out differently, where all of the history ran."""
         sentences: list[str] = []
         for position, past in enumerate(self._history):
             outcome, stops = await self._run(worker, past.request, past.answers)
             if worker.dead:
-                raise _Culprit(position, "ended the worker")
+                return _Culprit(position, "ended the worker")
             phrases = _told(stops, self._compare(past, outcome))
             sentences += [cut_line(f"{past.request.label} {phrase}", _SENTENCE_CHARS) for phrase in phrases]
             if self._checks and not await self._is_sound(worker):
-                raise _Culprit(position)
+                return _Culprit(position)
         if not self._checks and not await self._is_sound(worker):
-            raise _Culprit(None)
-        return [*sentences, *await self._settle(worker)]
+            return _Culprit(None)
+        settled = await self._settle(worker)
+        return settled if isinstance(settled, _Culprit) else [*sentences, *settled]
 
     async def _run(
         self, worker: Connection, request: RunRequest, answers: tuple[EffectAnswer, ...]
@@ -108,14 +108,14 @@ class Rebuild:
         outcome, _ = await self._run(worker, _CHECK, ())
         return outcome.status == "ok" and not worker.dead
 
-    async def _settle(self, worker: Connection) -> list[str]:
+    async def _settle(self, worker: Connection) -> list[str] | _Culprit:
         worker.send(Settle())
         match await worker.receive(anyio.move_on_after(_SETTLE_SECONDS)):
             case Settled(sentences=sentences):
                 return [cut_line(sentence, _SENTENCE_CHARS) for sentence in sentences]
             case _:
                 # What the last statement started may have ended it meanwhile.
-                raise _Culprit(len(self._history) - 1 if self._checks else None)
+                return _Culprit(len(self._history) - 1 if self._checks else None)
 
     def _leave_out(self, culprit: _Culprit) -> None:
         now = anyio.current_time()
