@@ -17,7 +17,7 @@ import pytest
 from engine import Host, Settings
 from engine.config.system import SystemClock
 from engine.models import library, loading_steps
-from engine.models.providers import PROVIDERS
+from engine.models.providers import PROVIDERS, Provider
 from engine.store.memory import MemoryStore
 from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.stores import PATIENCE
@@ -75,8 +75,8 @@ def test_two_threads_never_load_at_once(sdk: list[str]) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
-def test_the_modules_of_a_provider_are_part_of_its_steps(provider: object) -> None:
-    assert len(loading_steps(f"provider:{provider.name}:m")) >= 3  # pyright: ignore
+def test_the_modules_of_a_provider_are_part_of_its_steps(provider: Provider) -> None:
+    assert len(loading_steps(f"provider:{provider.name}:m")) >= 3
 
 
 def test_a_model_that_is_there_already_has_nothing_to_load() -> None:

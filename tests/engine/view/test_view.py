@@ -156,9 +156,9 @@ def test_nobody_outside_can_change_the_view() -> None:
         with pytest.raises(AttributeError):
             setattr(view, name, ())
     with pytest.raises(AttributeError):
-        view.anything = 1  # pyright: ignore[reportAttributeAccessIssue]
+        view.anything = 1  # pyright: ignore[reportAttributeAccessIssue] -- it must fail
     with pytest.raises(TypeError):
-        view.batches[LlmResponseId("b1")] = ()  # pyright: ignore[reportIndexIssue]
+        view.batches[LlmResponseId("b1")] = ()  # pyright: ignore[reportIndexIssue] -- it must fail
     assert all(isinstance(each, tuple | frozenset | types.MappingProxyType) for each in _answers(view))
 
 
