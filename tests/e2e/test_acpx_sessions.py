@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
+from tests.support.acpx import SECONDS, Acpx, opened
 from tests.support.agents import AGENT
-from tests.support.node import command
 from tests.support.scripts import assert_gone, scripted
-
-SECONDS = 60
 
 DENIED = 5
 """acpx's exit code where it refused a permission."""
-
-
-class Acpx:
-    """The client in a home of its own. It keeps a process alive for a session; none of them outlives the test."""
-
-    def __init__(self, folder: Path, agent: str = str(AGENT)) -> None:
-        self.work = folder / "work"
-        self.home = folder / "home"
-        for path in (self.work, self.home):
-            path.mkdir()
-        self._agent = agent
-        self.environment = {**os.environ, "HOME": str(self.home), "REWINDOW_STATE_DIR": str(folder / "state")}
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        options = ["--agent", self._agent, "--cwd", str(self.work), "--ttl", "20"]
-        return subprocess.Popen(
-            [*command("acpx", "dist/cli.js"), *options, *arguments],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """What it printed; it has to end with this exit code."""
-        process = self.start(*arguments)
-        said, _ = process.communicate(timeout=SECONDS)
-        assert process.returncode == code, said
-        return said
-
-    def processes(self) -> list[psutil.Process]:
-        """Everything that lives in this home."""
-        found: list[psutil.Process] = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get("HOME") == str(self.home):
-                    found.append(process)
-        return found
 
 
 SLOW = pytest.mark.slow
@@ -66,13 +21,8 @@ SLOW = pytest.mark.slow
 
 @pytest.fixture
 def acpx(tmp_path: Path) -> Iterator[Acpx]:
-    client = Acpx(tmp_path)
-    yield client
-    left = client.processes()
-    for process in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    assert_gone(left)
+    with opened(tmp_path) as client:
+        yield client
 
 
 def test_a_session_is_found_by_later_processes_listed_read_exported_and_closed(acpx: Acpx) -> None:
