@@ -11,6 +11,7 @@ Made by `statements` for each execution.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -121,7 +122,7 @@ class Acts:
                 case _:
                     return EffectAnswer(value=found)
         except msgspec.ValidationError as error:
-            return _failure(TypeError(f"{request.operation}(): {error}"))
+            return _failure(_wrong_argument(request.operation, error))
         except (OSError, ValueError, TypeError) as error:
             return _failure(error)
 
@@ -220,6 +221,18 @@ def argument_digest(arguments: dict[str, object]) -> str:
 def digest_of(data: bytes | None) -> str:
     """xxh3 hex of a content; empty for none."""
     return "" if data is None else xxhash.xxh3_64_hexdigest(data)
+
+
+_WRONG: Final = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+)`")
+"""How msgspec says that an argument has another type."""
+
+
+def _wrong_argument(operation: str, error: msgspec.ValidationError) -> TypeError:
+    found = _WRONG.fullmatch(str(error))
+    if found is None:
+        return TypeError(f"{operation}(): {error}")
+    expected, got = (name.replace("null", "None") for name in found.group(1, 2))
+    return TypeError(f"{operation}(): {found[3]} must be {expected}, not {got}")
 
 
 def _failure(error: Exception) -> EffectAnswer:

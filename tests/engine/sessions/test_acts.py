@@ -70,9 +70,18 @@ async def test_what_is_no_tool_is_not_performed(tmp_path: Path, operation: str) 
     assert result.status == "error"
 
 
-async def test_arguments_of_another_type_are_the_statements_mistake(tmp_path: Path) -> None:
-    answer, result = await performed(tmp_path, "read", path=3)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"path": 3}, "path must be str, not int"),
+        ({"path": "a", "start_line": "1"}, "start_line must be int | None, not str"),
+        ({}, "Object missing required field `path`"),
+    ],
+)
+async def test_arguments_of_another_type_are_the_statements_mistake(
+    tmp_path: Path, arguments: dict[str, object], said: str
+) -> None:
+    answer, result = await performed(tmp_path, "read", **arguments)
     assert answer.error is not None
-    assert answer.error.type == "TypeError"
-    assert answer.error.message.startswith("read(): ")
-    assert result.text.startswith("TypeError: read(): ")
+    assert (answer.error.type, answer.error.message) == ("TypeError", f"read(): {said}")
+    assert result.text == f"TypeError: read(): {said}"
