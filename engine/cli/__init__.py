@@ -6,7 +6,6 @@ starts does not import it.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -16,11 +15,13 @@ import typer
 
 from .. import __version__
 from ..errors import EngineError
+from ..terminal.output import abandon_output
 from ..text import visible
 from .commands import COMMANDS
 
 EXAMPLES: Final = """\b
 Examples:
+  rewindow run                      a session in this terminal; `rewindow run -c` goes on with the latest
   rewindow sessions                 the sessions there are, newest first
   rewindow show ses_0193f2a1        the timeline of one (any unique start of its id)
   rewindow show ses_0193f2a1 --cycles   its requests, with what came of each
@@ -81,11 +82,11 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"rewindow: {visible(str(error))}\n")
         return 1
     except (BrokenPipeError, SystemExit):  # the latter is how typer itself ends in this case, and in no other
-        _abandon_output()  # the reader, a pager perhaps, has left
+        abandon_output()  # the reader, a pager perhaps, has left
         return 0
     except OSError as error:
         sys.stderr.write(f"rewindow: {error.strerror or error}\n")
-        _abandon_output()
+        abandon_output()
         return 1
     except Exception as error:
         if not hasattr(error, "exit_code"):  # typer's own usage errors carry one and know how to show themselves
@@ -107,8 +108,3 @@ def _prepare_streams(arguments: Sequence[str]) -> None:
 
         hidden = redactor()
         sys.stdout, sys.stderr = without_secrets(sys.stdout, hidden), without_secrets(sys.stderr, hidden)
-
-
-def _abandon_output() -> None:
-    # Because the interpreter would try to write the rest at exit, and complain.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

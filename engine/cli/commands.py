@@ -27,6 +27,21 @@ Examples:
 Another program's conversation becomes an ordinary session, which an editor can load and go on with.
 What is no text becomes a note in the text; what was noted and what was left out is counted.
 """
+_RUN_EXAMPLES: Final = """\b
+Examples:
+  rewindow run                                 a new session in this directory
+  rewindow run -c                              on with the latest one of this directory
+  rewindow run ses_0193 --mode auto            on with that one; statements run without asking
+  rewindow run -p 'ls(".")'                    one prompt, its output as plain text
+  cat task.md | rewindow run --mode auto       the same from a pipe
+
+\b
+Enter sends; Meta-Enter (Esc, then Enter) or a backslash at the end of the line begins a new line. Tab completes names,
+/commands, and paths in quotes or after an @. Ctrl-C cancels what runs or clears the line, Ctrl-D leaves, Shift-Tab
+changes the mode.
+With -p or a pipe nobody can be asked: what would ask is refused. The exit code is 0 when the turn ended well, 1 when it
+did not, something was refused or the statement that was given failed, 2 for wrong usage, 130 when it was interrupted.
+"""
 
 
 class Command(NamedTuple):
@@ -44,6 +59,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = (
+    Command("run", ".run", "run", "Work in a session in this terminal.", _RUN_EXAMPLES),
     Command("sessions", ".sessions", "sessions", "List the sessions, the most recently used first."),
     Command("show", ".show", "show", "Show a session's timeline, oldest first.", _SHOW_EXAMPLES),
     Command(

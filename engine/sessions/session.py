@@ -6,7 +6,7 @@ what serves them (`turns`), which is loaded with the first. Must not know any pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -69,6 +69,11 @@ class Session:
     def cells(self) -> Sequence[Cell]:
         """The statements, oldest first, each with its latest execution."""
         return self._parts.timeline.cells
+
+    @property
+    def names(self) -> Collection[str]:
+        """Every name that a statement of the user's or a model's has bound so far."""
+        return self._parts.timeline.names
 
     @property
     def options(self) -> OptionValues:

@@ -1,0 +1,63 @@
+"""`rewindow run [SESSION]`: a session in this terminal, or one prompt from the command line or a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from ..config.settings import load_settings
+
+LONGEST_PROMPT: Final = 50 << 20
+"""Bytes that are read from a pipe, as many as an editor may send in one message."""
+
+
+def run(
+    session: Annotated[
+        str | None, typer.Argument(help="The session's id, or the start of it; a new session where there is none.")
+    ] = None,
+    goes_on: bool = typer.Option(False, "--continue", "-c", help="Go on with the latest session of this directory."),
+    prompt: str | None = typer.Option(
+        None, "--prompt", "-p", metavar="TEXT", help="Carry out this one prompt, print what comes of it, and end."
+    ),
+    mode: str | None = typer.Option(None, "--mode", metavar="ask|auto|plan", help="The session's mode from now on."),
+    model: str | None = typer.Option(None, "--model", help="`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE`."),
+) -> None:
+    """Work in a session in this terminal."""
+    if session is not None and goes_on:
+        raise typer.BadParameter("--continue means the latest session; give that or a SESSION")
+    if prompt is None and sys.stdin.isatty() and not sys.stdout.isatty():
+        raise typer.BadParameter("the output is no terminal; give the prompt with -p TEXT or on standard input")
+    text = _piped() if prompt is None and not sys.stdin.isatty() else prompt
+    if text is not None:
+        _check(text)
+    settings = load_settings(os.environ, {"model": model})
+
+    from ..console.program import Wanted  # only now, because a wrong usage waits for nothing
+    from ..console.program import run as run_program
+
+    wanted = Wanted(session=session, cwd=os.getcwd(), goes_on=goes_on, mode=mode, prompt=text)
+    code = run_program(wanted, settings)
+    if code:
+        raise typer.Exit(code)
+
+
+def _piped() -> str:
+    data = sys.stdin.buffer.read(LONGEST_PROMPT + 1)
+    if len(data) > LONGEST_PROMPT:
+        raise typer.BadParameter(f"the prompt on standard input is longer than {LONGEST_PROMPT:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"the prompt on standard input is not UTF-8: byte {error.start:,}") from None
+
+
+def _check(text: str) -> None:
+    if not text.strip():
+        raise typer.BadParameter("the prompt is empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter("the prompt is not UTF-8") from None

@@ -1,0 +1,73 @@
+"""A changed file as a coloured diff: its name, how much changed, and each region with the numbers of its lines.
+
+Pure; text of files may hold anything, so every line is made legible. Called by `transcript` and by questions.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ..execution import TextChange
+from ..legible import legible_line
+from ..timeline.diff import Opcode, hunks, opcodes
+from .fragments import Fragment
+
+_Line = tuple[str, int, str]
+
+CONTEXT: Final = 3
+"""Equal lines that are shown around those that differ; what comes may have more."""
+_MARKS: Final = {"removed": "-", "added": "+", "": " "}
+
+
+def diff(name: str, changes: Sequence[TextChange], note: str = "") -> list[Fragment]:
+    """The change of the file `name`, complete: every line that differs.
+
+    Args:
+        note: what has to be said of it besides, such as that its content is no text.
+    """
+    hunks_shown = list(_hunks(changes))
+    styles = [style for hunk in hunks_shown for style, _, _ in hunk]
+    is_new = any(change.old is None for change in changes)
+    counts = f"  +{styles.count('added')} -{styles.count('removed')}" if changes else ""
+    result: list[Fragment] = [("strong", f"{legible_line(name)}{' (new file)' if is_new else ''}{counts}\n")]
+    if note:
+        result.append(("notice", legible_line(note) + "\n"))
+    width = max((len(str(at)) for hunk in hunks_shown for _, at, _ in hunk), default=1)
+    for number, hunk in enumerate(hunks_shown):
+        if number:
+            result.append(("place", "...\n"))
+        result += [(style, f"{at:>{width}} {_MARKS[style]} {text}\n") for style, at, text in hunk]
+    return result
+
+
+def _hunks(changes: Sequence[TextChange]) -> Iterator[list[_Line]]:
+    grown = 0
+    for change in changes:
+        old, new = _split(change.old), _split(change.new)
+        for hunk in hunks(opcodes(old, new), CONTEXT):
+            yield [line for code in hunk for line in _lines(code, change.line, grown, old, new)]
+        grown += len(new) - len(old)
+
+
+def _lines(code: Opcode, first: int, grown: int, old: Sequence[str], new: Sequence[str]) -> Iterator[_Line]:
+    """Style, number and text of each line: a removed one has the number that it had, any other the one it has now."""
+    if code.tag == "equal":
+        for at in range(code.j1, code.j2):
+            yield "", first + grown + at, _legible(new[at])
+        return
+    for at in range(code.i1, code.i2):
+        yield "removed", first + at, _legible(old[at])
+    for at in range(code.j1, code.j2):
+        yield "added", first + grown + at, _legible(new[at])
+
+
+def _split(text: str | None) -> list[str]:
+    return list(io.StringIO(text or "", newline="\n"))
+
+
+def _legible(line: str) -> str:
+    r"""Without the end of the line where that is a newline; `\r` is seen, because a change may be just that."""
+    text = line.removesuffix("\n")
+    return legible_line(text) + ("" if text != line else " (no newline at the end)")

@@ -1,0 +1,40 @@
+"""Which session a person means: a new one, one by the start of its id, or the latest of a directory."""
+
+from __future__ import annotations
+
+from ..errors import InvalidRequestError, SessionNotFoundError
+from ..ids import SessionId
+from ..sessions.registry import Sessions
+from ..sessions.session import Session
+from ..terminal.printing import shown
+
+_MOST_NAMED = 5
+
+
+async def choose(sessions: Sessions, start: str | None, cwd: str, goes_on: bool) -> tuple[Session, str | None, bool]:
+    """The session, its title, and whether it was there before.
+
+    Args:
+        start: its id, or the start of it; None for a new one.
+        cwd: the directory of a new one.
+        goes_on: without `start`, the latest of `cwd` instead of a new one.
+
+    Raises:
+        SessionNotFoundError, SessionInUseError, StoreError.
+        InvalidRequestError: several sessions are meant, or none.
+    """
+    if start is None and not goes_on:
+        return await sessions.create(cwd), None, False
+    if start is None:
+        rows = await sessions.rows(cwd=cwd, titled=True, limit=1)
+        if not rows:
+            raise InvalidRequestError(f"no session of {shown(cwd)} can go on; `rewindow run` begins one")
+    else:
+        rows = [row for row in await sessions.rows() if row.session_id.startswith(start)]
+        if not rows:
+            raise SessionNotFoundError(SessionId(start))
+        if len(rows) > 1:
+            names = ", ".join(row.session_id for row in rows[:_MOST_NAMED])
+            raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
+    row = rows[0]
+    return await sessions.load(row.session_id), row.title, True

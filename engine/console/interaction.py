@@ -1,0 +1,176 @@
+"""A person at a terminal and a session: a line is read, its turn is shown, the next line is read.
+
+Owns what Ctrl-C and Ctrl-D mean at each moment. A turn that runs when the person leaves is cancelled and ends before
+the session is closed; nothing is asked. Must not know what an event looks like (`transcript`) nor how keys come
+(`keyboard`, `line_editor`). Called by `program`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from anyio.abc import TaskGroup
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import Output
+
+from ..errors import EngineError
+from ..events import Event
+from ..events.session import UsageReported
+from ..redaction import Redactor
+from ..sessions.policy import MODES
+from ..sessions.session import Session
+from ..sessions.signals import Item
+from ..sessions.tickets import Ticket
+from ..terminal.printing import shown
+from ..text import visible
+from . import highlighting
+from .fragments import Fragment
+from .history import TypedHistory
+from .keyboard import Keyboard
+from .line_editor import LineEditor
+from .local_commands import local_command_in, local_help
+from .mentions import with_mentions
+from .permissions import AskingPermissions
+from .pump import Pump
+from .screen import Screen
+from .transcript import Transcript
+
+_KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
+
+
+class Interaction:
+    """One session on one terminal, until the person leaves.
+
+    Args:
+        model: what the model is called; `direct` where what is typed runs as it is.
+        lost: called when nothing can be shown any more.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        screen: Screen,
+        transcript: Transcript,
+        *,
+        source: Input,
+        output: Output,
+        model: str,
+        state_dir: Path,
+        redactor: Redactor,
+        in_colour: bool,
+        lost: Callable[[OSError], None],
+    ) -> None:
+        highlight = highlighting.python if in_colour else None
+        self._session = session
+        self._screen = screen
+        self._transcript = transcript
+        self._output = output
+        self._model = model
+        self._is_python = model == "direct"
+        self._is_leaving = False
+        self._ticket: Ticket | None = None
+        self._usage = _last_usage(session)
+        self._keyboard = Keyboard(source, self.interrupt, self._leave)
+        self._pump = Pump(session.subscribe(), self._show, lost)
+        self._editor = LineEditor(
+            source,
+            output,
+            history=TypedHistory(state_dir, redactor),
+            facts=session,
+            is_python=self._is_python,
+            highlight=highlight,
+            status=self._status,
+            next_mode=self._next_mode,
+        )
+        session.attach(AskingPermissions(self._keyboard, screen, transcript, self._pump))
+
+    async def run(self, tasks: TaskGroup) -> None:
+        """Until the person leaves; the session stays open, and is shown in `tasks`."""
+        self._say([("quiet", f"{_KEYS}\n")])
+        tasks.start_soon(self._pump.run)
+        while not self._is_leaving:
+            text = await self._editor.read(self._prompt)
+            if text is None:
+                break
+            if text.strip():
+                await self._carry_out(text)
+
+    def interrupt(self) -> None:
+        """Ctrl-C: ends the turn that runs; where none does, forgets what is being typed."""
+        if self._ticket is None:
+            self._editor.clear()
+        else:
+            self._session.cancel()
+
+    def _leave(self) -> None:
+        self._is_leaving = True
+        self._session.cancel()
+
+    # --- one turn -----------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self, text: str) -> None:
+        self._transcript.begin()
+        try:
+            command, argument = local_command_in(text)
+            if command is None:
+                await self._turn(text)
+                if text.strip() == "/help":
+                    self._say([("", f"{local_help()}\n")])
+                return
+            answer = command.run(self._session, argument)
+            self._is_leaving = answer is None
+            self._say([("", f"{answer}\n")] if answer else [])
+        except EngineError as error:
+            self._say([*self._transcript.finish_line(), ("error", f"rewindow: {visible(str(error))}\n")])
+
+    async def _turn(self, text: str) -> None:
+        """Raises EngineError where the turn cannot be carried out or recorded."""
+        self._ticket = self._session.accept(text if self._is_python else with_mentions(text, self._session.cwd))
+        try:
+            with self._keyboard.watched(self._output):
+                end = await self._ticket.end()
+                await self._pump.finished(self._session, end)
+        finally:
+            self._ticket = None
+        self._say(self._transcript.finish_line())
+        if end.failure is not None:
+            raise end.failure
+
+    def _show(self, item: Item) -> None:
+        if isinstance(item, UsageReported):
+            self._usage = item
+        self._say(self._transcript.show(item))
+
+    def _say(self, fragments: list[Fragment]) -> None:
+        self._screen.write(fragments)
+
+    # --- the line -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _prompt(self) -> str:
+        """In a session without a model the number that the statement will have on the timeline."""
+        return f"{len(self._session.cells) + 1}> " if self._is_python else "> "
+
+    def _status(self) -> str:
+        usage = self._usage
+        tokens = f"{usage.used:,} of {usage.size:,} tokens" if usage is not None else "no tokens used yet"
+        directory = shown(self._session.cwd)
+        home = os.path.expanduser("~")
+        short = f"~{directory.removeprefix(home)}" if directory.startswith(f"{home}/") else directory
+        return f" {self._session.options.mode} (Shift-Tab) | {shown(self._model)} | {tokens} | {short}"
+
+    def _next_mode(self) -> None:
+        modes = list(MODES)
+        following = modes[(modes.index(self._session.options.mode) + 1) % len(modes)]
+        with suppress(EngineError):
+            self._session.set_mode(following)
+
+
+def _last_usage(session: Session) -> UsageReported | None:
+    events: list[Event] = [event for event in session.events if isinstance(event, UsageReported)]
+    last = events[-1] if events else None
+    return last if isinstance(last, UsageReported) else None

@@ -1,0 +1,120 @@
+"""The keys of the terminal while no line is edited: they cancel, leave, or answer a question.
+
+The terminal is in raw mode for as long as the program has it, so Ctrl-C is a key at every moment and no signal, and
+nothing is echoed into what is being shown. What is typed ahead, while a turn runs, is kept for the next line; but
+nothing that was typed before a question was on the screen answers it, because nobody can have meant that. Used by
+`interaction`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import termios
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import anyio
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output import Output
+
+_ESCAPE_SECONDS: Final = 0.1
+"""After an escape byte, how long the rest of a key may take; else it was the key Escape."""
+_TERMINALS: Final = {Keys.CPRResponse}
+"""What comes from the terminal itself."""
+ESCAPE: Final = "escape"
+"""What `answer` gives for a question that was left without an answer."""
+
+
+class Keyboard:
+    """Reads keys from `source` between two lines.
+
+    Args:
+        cancel: called for Ctrl-C.
+        leave: called for Ctrl-D, and when the terminal is gone.
+    """
+
+    def __init__(self, source: Input, cancel: Callable[[], None], leave: Callable[[], None]) -> None:
+        self._source = source
+        self._cancel = cancel
+        self._leave = leave
+        self._asking: Callable[[str], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def watched(self, output: Output) -> Generator[None]:
+        """Takes the keys as long as this lasts; what is pasted meanwhile on the terminal of `output` stays whole."""
+        output.enable_bracketed_paste()
+        output.flush()
+        try:
+            with self._source.attach(self._ready):
+                yield
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()  # because what is incomplete belongs to the line that is edited next
+            with suppress(OSError):
+                output.disable_bracketed_paste()
+                output.flush()
+
+    async def answer(self, keys: str) -> str:
+        """Waits for one of the keys, or for ESCAPE: the key itself, Ctrl-C or Ctrl-D. Not to be called twice at once.
+
+        What was typed so far counts for nothing.
+        """
+        with suppress(termios.error, OSError):
+            termios.tcflush(self._source.fileno(), termios.TCIFLUSH)
+        pressed: list[str] = []
+        arrived = anyio.Event()
+
+        def take(key: str) -> None:
+            if not pressed and (key in keys or key == ESCAPE):
+                pressed.append(key)
+                arrived.set()
+
+        self._asking = take
+        try:
+            await arrived.wait()
+        finally:
+            self._asking = None
+        return pressed[0]
+
+    def _ready(self) -> None:
+        self._take(self._source.read_keys())
+        if self._source.closed:
+            self._leave()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(_ESCAPE_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        self._take(self._source.flush_keys())
+
+    def _take(self, presses: list[KeyPress]) -> None:
+        for press in presses:
+            if press.key in _TERMINALS:
+                continue
+            if press.key == Keys.ControlC:
+                self._dismiss()
+                self._cancel()
+            elif press.key == Keys.ControlD:
+                self._dismiss()
+                self._leave()
+            elif press.key == Keys.ControlZ:
+                self._suspend()
+            elif self._asking is None:
+                store_typeahead(self._source, [press])
+            else:
+                self._asking(ESCAPE if press.key == Keys.Escape else press.key)
+
+    def _dismiss(self) -> None:
+        if self._asking is not None:
+            self._asking(ESCAPE)
+
+    def _suspend(self) -> None:
+        """Stops this program until the shell lets it go on, with the terminal as the shell expects it."""
+        with self._source.cooked_mode():
+            os.kill(0, signal.SIGTSTP)

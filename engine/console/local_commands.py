@@ -1,0 +1,68 @@
+"""The slash commands of the terminal itself, beside those of the session: what an editor has menus for.
+
+One row each. Must not know how anything is shown. Called by `interaction` and by completion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from ..sessions.policy import MODES, OPTIONS
+from ..sessions.session import Session
+from ..text import code_span
+
+
+class LocalCommand(Struct, frozen=True):
+    """One command. `run` answers in a sentence; None ends the program. `values` are what its argument can be."""
+
+    name: str
+    description: str
+    run: Callable[[Session, str], str | None]
+    values: tuple[str, ...] = ()
+
+
+def _mode(session: Session, argument: str) -> str:
+    if argument:
+        session.set_mode(argument)
+    name, meaning = MODES[session.options.mode]
+    return f"{name}: {meaning}."
+
+
+def _option(session: Session, argument: str) -> str:
+    if argument:
+        name, _, value = argument.partition(" ")
+        session.set_option(name, value.strip())
+    return "\n".join(
+        f"{name} {session.options.values[name]}: {text} ({', '.join(values)})"
+        for name, (_, text, values) in OPTIONS.items()
+    )
+
+
+def _exit(_session: Session, _argument: str) -> None:
+    return None
+
+
+LOCAL_COMMANDS: Final[dict[str, LocalCommand]] = {
+    command.name: command
+    for command in (
+        LocalCommand("mode", "Show the mode, or set it", _mode, tuple(MODES)),
+        LocalCommand("option", "Show the session's options, or set one: NAME VALUE", _option, tuple(OPTIONS)),
+        LocalCommand("exit", "Leave; so does Ctrl-D", _exit),
+    )
+}
+"""By name, in the order in which they are listed."""
+
+
+def local_command_in(text: str) -> tuple[LocalCommand | None, str]:
+    """The terminal's own command that a line names, if it does, and its argument."""
+    first, *rest = text.split(maxsplit=1) or [""]
+    command = LOCAL_COMMANDS.get(first[1:]) if first.startswith("/") else None
+    return command, rest[0].strip() if rest else ""
+
+
+def local_help() -> str:
+    """A line for each of them, as `/help` lists the session's."""
+    return "\n".join(f"- {code_span(f'/{row.name}')} {row.description}" for row in LOCAL_COMMANDS.values())

@@ -1,0 +1,176 @@
+"""`rewindow run` put together: settings, engine, the session that is meant, and a person or one prompt.
+
+Owns the life of the process: what signals mean, that the session is closed whatever happens, and the exit code. Called
+by `cli.run`, which has read the command line.
+
+Nothing that is raised inside may pass through the engine's task group, which would wrap it. So it is kept, the engine
+is closed, and it is raised behind that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from ..config.settings import Settings
+from ..environment.zygote import Zygote
+from ..errors import EngineError
+from ..host import Host
+from ..sessions.session import Session
+from ..terminal.output import abandon_output
+from . import highlighting, one_prompt
+from .choice import choose
+from .past import heading, last_exchanges
+from .pump import Pump
+from .screen import Screen, shows_colours
+from .transcript import Transcript
+
+_SIGNALLED: Final = 128
+"""Added to the number of the signal that ended the program, as shells do."""
+
+
+def _nothing() -> None:
+    pass
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What the command line asks for: see `cli.run`. `prompt` None: a person types."""
+
+    session: str | None
+    cwd: str
+    goes_on: bool
+    mode: str | None
+    prompt: str | None
+
+
+class Program:
+    """One run of the command."""
+
+    def __init__(self, wanted: Wanted, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._wanted = wanted
+        self._settings = settings
+        self._in_colour = shows_colours(environ) and wanted.prompt is None
+        self._environ = environ
+        self._screen = Screen(self._in_colour)
+        self._is_python = settings.model == "direct"
+        self._scope: anyio.CancelScope | None = None
+        self._failure: EngineError | OSError | None = None
+        self._code = one_prompt.DONE
+        self._interrupt: Callable[[], None] = _nothing
+
+    def run(self) -> int:
+        """Runs to the end; the exit code. Raises EngineError, OSError."""
+        zygote = Zygote.spawn()  # first, because it starts up beside us
+        try:
+            host = Host(self._settings, self._environ, zygote=zygote)
+        except BaseException:
+            zygote.close()
+            raise
+        anyio.run(self._in_host, host)
+        if self._code == _SIGNALLED + signal.SIGHUP:
+            abandon_output()  # because there is no terminal any more that could take what is left
+        elif self._failure is not None:
+            raise self._failure
+        return self._code
+
+    async def _in_host(self, host: Host) -> None:
+        # Cancelled is only what is inside of the engine, which ends what runs in its own order.
+        async with host, anyio.create_task_group() as tasks:
+            self._scope = tasks.cancel_scope
+            self._take_signals()
+            try:
+                await self._in_session(host, tasks)
+            except (EngineError, OSError) as error:
+                self._fail(error)
+            tasks.cancel_scope.cancel()
+
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._end, _SIGNALLED + number)
+
+    def _on_interrupt(self) -> None:
+        self._interrupt()
+
+    def _end(self, code: int) -> None:
+        """Has everything closed in good order."""
+        self._code = code
+        self._cancel()
+
+    def _fail(self, error: EngineError | OSError) -> None:
+        """Has everything closed, and the error told; nothing can be shown any more, or nothing be done."""
+        if self._failure is None:
+            self._failure = error
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
+
+    # --- in the engine ------------------------------------------------------------------------------------------------
+
+    async def _in_session(self, host: Host, tasks: TaskGroup) -> None:
+        wanted = self._wanted
+        session, title, was_there = await choose(host.sessions, wanted.session, wanted.cwd, wanted.goes_on)
+        transcript = Transcript(session.cwd, highlighting.python if self._in_colour else highlighting.plain)
+        if wanted.mode is not None:
+            session.set_mode(wanted.mode)
+        if host.model_setup is not None and not host.model_setup.is_done:
+            sys.stderr.write(f"rewindow: {host.model_setup.sentence}\n")
+        host.warm_up()
+        if wanted.prompt is not None:
+            self._interrupt = session.cancel
+            pump = Pump(session.subscribe(), lambda item: self._screen.write(transcript.show(item)), self._fail)
+            tasks.start_soon(pump.run)
+            self._code = await one_prompt.answer(session, wanted.prompt, pump, is_python=self._is_python)
+            self._screen.write(transcript.finish_line())
+            return
+        if was_there:
+            self._screen.write(heading(session.session_id, session.cwd, title, session.events))
+            self._screen.write(last_exchanges(session.events, transcript))
+        tasks.start_soon(_prepare, host)
+        await self._with_person(host, session, transcript, tasks)
+
+    async def _with_person(self, host: Host, session: Session, transcript: Transcript, tasks: TaskGroup) -> None:
+        from prompt_toolkit.input import create_input  # only where somebody types
+        from prompt_toolkit.output import create_output
+
+        from .interaction import Interaction
+
+        # The terminal itself, because the streams of the command take secrets out of what is typed, too.
+        source, output = create_input(sys.__stdin__), create_output(sys.__stdout__)
+        with source.raw_mode():
+            interaction = Interaction(
+                session,
+                self._screen,
+                transcript,
+                source=source,
+                output=output,
+                model=self._settings.model,
+                state_dir=self._settings.state_dir,
+                redactor=host.redactor,
+                in_colour=self._in_colour,
+                lost=self._fail,
+            )
+            self._interrupt = interaction.interrupt
+            await interaction.run(tasks)
+
+
+async def _prepare(host: Host) -> None:
+    """Loads what a first prompt needs, while the person types it."""
+    await anyio.to_thread.run_sync(host.prepare, "prompt", abandon_on_cancel=True)
+
+
+def run(wanted: Wanted, settings: Settings) -> int:
+    """Runs the command; the exit code. Raises EngineError, OSError."""
+    return Program(wanted, settings, os.environ).run()

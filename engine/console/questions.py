@@ -1,0 +1,99 @@
+"""A question for permission as a person reads it in a terminal, and the keys that answer it.
+
+What would happen is shown whole before its question, because a person decides by what is on the screen. Whatever is no
+key of an option is no answer. Pure; the asking is in `permissions`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from ..cutting import plural
+from ..legible import legible_line, source_text
+from ..ports import (
+    ASKED_CHARS,
+    CommandSubject,
+    FileSubject,
+    PermissionAnswer,
+    PermissionQuestion,
+    PermissionSubject,
+    StatementSubject,
+)
+from .changes import diff
+from .fragments import Fragment
+from .highlighting import Highlight
+
+
+class Option(Struct, frozen=True):
+    """One answer: the key that gives it, what it is called, and what it means."""
+
+    key: str
+    label: str
+    answer: PermissionAnswer
+
+
+DISMISSED: Final = PermissionAnswer(outcome="cancelled")
+"""The answer of somebody who gives none: the turn is given up."""
+
+
+def options(question: PermissionQuestion) -> tuple[Option, ...]:
+    """The answers that the question has, the most cautious last."""
+    once = Option("y", "yes, this once", PermissionAnswer(outcome="allowed"))
+    no = Option("n", "no", PermissionAnswer(outcome="rejected"))
+    if not question.always:
+        return once, no
+    phrase = legible_line(question.always)
+    return (
+        once,
+        Option("a", f"always allow {phrase}", PermissionAnswer(outcome="allowed", remember=True)),
+        no,
+        Option("N", f"never allow {phrase}", PermissionAnswer(outcome="rejected", remember=True)),
+    )
+
+
+def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Fragment]:
+    """What would happen, whole."""
+    match subject:
+        case StatementSubject(source=source):
+            return [*highlight(source_text(source, ASKED_CHARS)), ("", "\n")]
+        case FileSubject(path=path, changes=changes, note=note):
+            return diff(path, changes, note)
+        case CommandSubject(command=command):
+            return [("quiet", "$ "), ("strong", source_text(command, ASKED_CHARS).replace("\n", "\n  ") + "\n")]
+
+
+def asked(question: PermissionQuestion) -> list[Fragment]:
+    """What is asked about what is shown above, and with which keys it is answered."""
+    rows = [
+        fragment
+        for option in options(question)
+        for fragment in (("strong", f"  {option.key}"), ("", f"    {option.label}\n"))
+    ]
+    return [("notice", f"{_sentence(question.subject)}\n"), *rows, ("strong", "  Esc"), ("", "  give the turn up\n")]
+
+
+def _sentence(subject: PermissionSubject) -> str:
+    match subject:
+        case StatementSubject(source=source):
+            return f"Run this statement? It has {_lines(source)}, all shown above."
+        case FileSubject():
+            return "Write this file? The change is shown above, whole."
+        case CommandSubject(command=command, cwd=cwd):
+            return f"Run this command in {legible_line(cwd)}? It has {_lines(command)}, all shown above."
+
+
+def _lines(text: str) -> str:
+    count = text.count("\n") + 1
+    return f"{count:,} {plural(count, 'line')}"
+
+
+def chosen(question: PermissionQuestion, key: str) -> Option | None:
+    """The option that the key stands for; None for any other key."""
+    return next((option for option in options(question) if option.key == key), None)
+
+
+def answered(option: Option | None) -> list[Fragment]:
+    """What is written when the question is answered; None: it was dismissed."""
+    return [("quiet", f"  {option.key}: {option.label}\n" if option else "  the turn is given up\n")]

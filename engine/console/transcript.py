@@ -1,0 +1,299 @@
+"""A session as a person reads it in a terminal: each event or piece of a stream gives the fragments to be written.
+
+Shows what happens and what happened in the same way; only that the user's own words, which the line editor leaves on
+the screen, are repeated for the past alone. What was streamed is not said again when it is whole. A statement is shown
+whole when it is announced, because a question about it may follow. Pure: holds where on the screen it is, writes
+nothing. Must not know the terminal. Called by `pump`, and for the past by `past`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final, cast
+
+from msgspec.structs import replace
+
+from ..cutting import cut_middle, plural
+from ..events import AnyEvent
+from ..events.conversation import (
+    AgentReasoning,
+    AgentText,
+    Condensation,
+    RunStop,
+    StopCause,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from ..events.execution import ExecutionFinished, FileWritten, StatementRecorded
+from ..events.nodes import FileChanged, NodeChanged
+from ..events.session import EnvironmentRestored
+from ..ids import MessageId, StatementId, ToolCallId
+from ..legible import source_text
+from ..ports import ASKED_CHARS, PermissionQuestion
+from ..projection.results import given_text, output_text
+from ..sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from ..terminal.printing import shown_line
+from ..text import as_printed, visible
+from ..toolbox import TOOLS
+from ..user_message import spoken_text
+from .changes import diff
+from .fragments import Fragment, indented
+from .highlighting import Highlight
+from .printed import Printed
+from .questions import asked, subject_shown
+
+INDENT: Final = "    "
+"""Before what belongs to a statement of a model."""
+_CALL_CHARS: Final = 100
+_OPENING_CHARS: Final = 400
+"""Of a statement that opens what was attached, and may hold the whole text of it."""
+_PAST_CHARS: Final = 4_000
+"""Of one text of the past, of which both ends are shown."""
+_ARGUMENTS: Final = ("pattern", "glob", "command", "path")
+"""Of a tool's call, those that say what it is about, in this order."""
+_STOPS: Final[dict[StopCause, str]] = {
+    "cancelled": "cancelled",
+    "max_tokens": "the reply was cut: it reached the length that the model allows",
+    "max_turn_requests": "stopped: as many model calls as one turn may have (max_rounds)",
+    "refusal": "the model refused to answer",
+    "error": "error",
+}
+_CONDENSED: Final = "the conversation so far was replaced by a summary of it"
+
+
+class Transcript:
+    """What has been shown, and the rules by which the next item is. One per session and terminal."""
+
+    def __init__(self, cwd: str, highlight: Highlight) -> None:
+        self._cwd = cwd
+        self._highlight = highlight
+        self._at_start = True
+        self._is_begun = False
+        """Whether something was shown since the user typed last."""
+        self._block: object = None
+        """What the last line belongs to: a message, a statement, or nothing."""
+        self._streamed: set[MessageId] = set()
+        self._typed: set[ToolCallId] = set()
+        self._sources: dict[StatementId, StatementRecorded] = {}
+        self._printed: dict[tuple[ToolCallId, str], Printed] = {}
+        self._parents: dict[ToolCallId, ToolCallId] = {}
+        """By the call of a tool, the call of its statement."""
+        self._decided: set[ToolCallId] = set()
+        """Calls whose whole effect was shown to be decided about."""
+        self._changed: FileChanged | None = None
+
+    def begin(self) -> None:
+        """The user has typed, and the screen is at the start of a line."""
+        self._at_start, self._is_begun, self._block = True, False, None
+
+    def finish_line(self) -> list[Fragment]:
+        """What brings the screen to the start of a line."""
+        return self._said([] if self._at_start else [("", "\n")])
+
+    def question(self, question: PermissionQuestion) -> list[Fragment]:
+        """What is to be written to ask the user; a statement stands there already, whole."""
+        call = question.tool_call_id
+        shown: list[Fragment] = []
+        if not any(each.tool_call_id == call for each in self._sources.values()):
+            self._decided.add(call)
+            shown = subject_shown(question.subject, self._highlight)
+        return [*self._whole(question.seq, shown), *self.finish_line(), *self._said(asked(question))]
+
+    # --- what is to be written ----------------------------------------------------------------------------------------
+
+    def show(self, item: Item) -> list[Fragment]:
+        """What is to be written for something that happens now."""
+        match item:
+            case TextStreamed(message_id=message, text=text):
+                self._streamed.add(message)
+                return self._piece(message, "", text)
+            case ReasoningStreamed(message_id=message, text=text):
+                self._streamed.add(message)
+                return self._piece(message, "thinking", text)
+            case OutputStreamed(tool_call_id=call, stream=stream, text=text):
+                printed = self._printed.setdefault((call, stream), Printed())
+                return self._output(call, stream, printed.add(text))
+            case UserMessage():
+                return []
+            case _:
+                return self._event(cast("AnyEvent", item))
+
+    def show_past(self, event: AnyEvent) -> list[Fragment]:
+        """What is to be written for something that happened before this process had the session."""
+        match event:
+            case UserMessage():
+                self._block = None
+                text = visible(cut_middle(spoken_text(event), _PAST_CHARS))
+                return self._whole(event.message_id, [("user", f"> {text.replace(chr(10), f'{chr(10)}  ')}\n")])
+            case AgentText(text=text) | AgentReasoning(text=text):
+                return self._event(replace(event, text=cut_middle(text, _PAST_CHARS)))
+            case _:
+                return self._event(event)
+
+    def _event(self, event: AnyEvent) -> list[Fragment]:
+        changed, self._changed = self._changed, None
+        fragments = self._file_changed(changed, event) if changed is not None else []
+        return [*fragments, *self._of(event)]
+
+    def _of(self, event: AnyEvent) -> list[Fragment]:
+        match event:
+            case AgentText(message_id=message, text=text):
+                return self._message(message, "", text)
+            case AgentReasoning(message_id=message, text=text):
+                return self._message(message, "thinking", text)
+            case ToolCall():
+                return self._called(event)
+            case StatementRecorded():
+                return self._statement(event)
+            case ExecutionFinished():
+                return self._finished(event)
+            case FileWritten():
+                return self._written(event)
+            case FileChanged():
+                self._changed = event
+                return []
+            case RunStop():
+                return self._stopped(event)
+            case _:
+                return self._remark(event)
+
+    def _remark(self, event: AnyEvent) -> list[Fragment]:
+        match event:
+            case ToolResult(parent_id=parent, status="rejected", text=text):
+                return self._note(text if parent is None else f"{text} (the call was refused)")
+            case EnvironmentRestored(executions=count, divergences=divergences):
+                head = f"the names were rebuilt: {count} {plural(count, 'statement')} ran again in a new worker"
+                return self._note("\n".join([head, *divergences]))
+            case Condensation():
+                return self._note(_CONDENSED)
+            case _:
+                return []
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def _piece(self, message: MessageId, style: str, text: str) -> list[Fragment]:
+        return [*self._enter(message), *self._said([(style, visible(text.replace("\r\n", "\n")))])]
+
+    def _message(self, message: MessageId, style: str, text: str) -> list[Fragment]:
+        if message in self._streamed:
+            self._streamed.discard(message)
+            return self.finish_line()
+        return [*self._piece(message, style, text), *self.finish_line()] if text else []
+
+    def _note(self, text: str) -> list[Fragment]:
+        return self._whole(object(), [("notice", f"[{as_printed(text)}]\n")])
+
+    def _stopped(self, event: RunStop) -> list[Fragment]:
+        self._streamed.clear()
+        if event.cause == "end_turn":
+            return self.finish_line()
+        detail = f": {event.detail}" if event.detail else ""
+        style = "error" if event.cause == "error" else "notice"
+        text = as_printed(f"[{_STOPS[event.cause]}{detail}]\n")
+        return self._whole(event.event_id, [(style, text)])
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    def _called(self, event: ToolCall) -> list[Fragment]:
+        if event.parent_id is None:
+            if event.typed:
+                self._typed.add(event.tool_call_id)
+            return []
+        about = " ".join(str(event.arguments[name]) for name in _ARGUMENTS if event.arguments.get(name) is not None)
+        line = shown_line(f"{event.tool} {about}", _CALL_CHARS)
+        self._parents[event.tool_call_id] = event.parent_id
+        tool = TOOLS.get(event.tool)
+        if event.parent_id in self._typed and tool is not None and tool.kind in ("read", "search"):
+            return []  # because who typed it knows
+        return self._of_statement(event.parent_id, [("quiet", f"~ {line}\n")])
+
+    def _statement(self, event: StatementRecorded) -> list[Fragment]:
+        self._sources[event.statement_id] = event
+        if event.tool_call_id in self._typed:
+            return []
+        is_opening = event.statement_kind == "meta"
+        source = source_text(event.source, _OPENING_CHARS if is_opening else ASKED_CHARS)
+        head = f"{event.index}> "
+        fragments = indented([("quiet", source)] if is_opening else self._highlight(source), " " * len(head), False)
+        return self._whole(event.tool_call_id, [("quiet", head), *fragments, ("", "\n")])
+
+    def _written(self, event: FileWritten) -> list[Fragment]:
+        """The change that was made; one that was decided about stands above."""
+        if event.tool_call_id in self._decided:
+            return []
+        shown = diff(os.path.relpath(event.path, self._cwd), event.changes, event.note)
+        return self._of_statement(self._parents.get(event.tool_call_id, event.tool_call_id), shown)
+
+    def _output(self, call: ToolCallId, stream: str, text: str) -> list[Fragment]:
+        statement = self._parents.get(call, call)
+        return self._of_statement(statement, [("stderr" if stream == "stderr" else "", text)]) if text else []
+
+    def _finished(self, event: ExecutionFinished) -> list[Fragment]:
+        statement = self._sources.pop(event.statement_id, None)
+        if statement is None:
+            return []
+        call = statement.tool_call_id
+        self._parents.clear()  # because one statement runs at a time
+        self._decided.clear()
+        streams = {stream: self._printed.pop((call, stream), None) for stream in ("stdout", "stderr")}
+        if any(streams.values()):
+            result = [
+                piece
+                for stream, printed in streams.items()
+                if printed is not None
+                for piece in self._output(call, stream, printed.end())
+            ]
+            result += self._cut(call, event)
+        else:
+            result = self._block_of(call, "", output_text(event))
+        result += self._block_of(call, "", given_text(replace(event, exception=None, status="ok")))
+        return result + self._block_of(call, "error", given_text(replace(event, displays=(), value=None)))
+
+    def _cut(self, call: ToolCallId, event: ExecutionFinished) -> list[Fragment]:
+        """Says of each stream of which not all was kept, and so not all streamed, how much there was."""
+        return [
+            fragment
+            for captured in (event.stdout, event.stderr)
+            if captured.truncated
+            for fragment in self._block_of(call, "notice", f"[... {captured.total_bytes:,} bytes in all]")
+        ]
+
+    def _block_of(self, call: ToolCallId, style: str, text: str) -> list[Fragment]:
+        if not text:
+            return []
+        return [*self.finish_line(), *self._of_statement(call, [(style, as_printed(text).rstrip("\n") + "\n")])]
+
+    def _file_changed(self, changed: FileChanged, following: AnyEvent) -> list[Fragment]:
+        """A file behind a running view changed; the view says more of it, if that is what follows."""
+        delta = changed.delta
+        if isinstance(following, NodeChanged) and following.delta.startswith(delta):
+            delta = following.delta
+        return self._whole(changed.event_id, [("place", as_printed(delta).rstrip("\n") + "\n")])
+
+    # --- where the screen is ------------------------------------------------------------------------------------------
+
+    def _of_statement(self, call: ToolCallId, fragments: list[Fragment]) -> list[Fragment]:
+        """What belongs to a statement: indented below its source; at the margin where the user typed it."""
+        if call in self._typed:
+            return self._said(fragments)
+        start = self._enter(call)
+        return [*start, *self._said(indented(fragments, INDENT, self._at_start))]
+
+    def _whole(self, block: object, fragments: list[Fragment]) -> list[Fragment]:
+        return [*self._enter(block), *self._said(fragments)]
+
+    def _enter(self, block: object) -> list[Fragment]:
+        """What goes between the last block and this one: the end of a line, and an empty line."""
+        if block == self._block:
+            return []
+        self._block = block
+        gap = "" if not self._is_begun else "\n" if self._at_start else "\n\n"
+        return self._said([("", gap)] if gap else [])
+
+    def _said(self, fragments: Iterable[Fragment]) -> list[Fragment]:
+        result = [(style, text) for style, text in fragments if text]
+        if result:
+            self._at_start, self._is_begun = result[-1][1].endswith("\n"), True
+        return result

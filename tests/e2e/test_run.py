@@ -1,0 +1,368 @@
+"""`rewindow run` on a real terminal: what a person types, what they see, and what ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.commands import COMMAND, Home
+from tests.support.scripts import Gate, assert_gone, scripted
+from tests.support.terminal import CTRL_C, CTRL_D, ENTER, ESCAPE, META_ENTER, SHIFT_TAB, TAB, UP, Terminal, pasted
+
+TITLE = "\x1b]0;owned\x07"
+
+
+def on_terminal(home: Home, *arguments: str, lines: int = 60, columns: int = 170, **variables: str) -> Terminal:
+    environ = {name: value for name, value in home.variables.items() if name != "COLUMNS"}
+    environ |= {"TERM": "xterm-256color", **variables}
+    return Terminal([*COMMAND, "run", *arguments], environ, str(home.path), lines=lines, columns=columns)
+
+
+def processes_of(terminal: Terminal) -> list[psutil.Process]:
+    process = psutil.Process(terminal.process.pid)
+    return [process, *process.children(recursive=True)]
+
+
+def only_session(home: Home) -> str:
+    (row,) = home.run("sessions", "--json").stdout.splitlines()
+    return json.loads(row)["session_id"]
+
+
+def timeline(home: Home) -> str:
+    return home.run("show", "ses_").stdout
+
+
+# --- typing -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_typed_runs_and_leaving_closes_everything(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with on_terminal(home) as terminal:
+        terminal.until("\n1>", "no tokens used yet")
+        terminal.type("for i in range(2):" + ENTER)
+        terminal.type("print('line', i)" + ENTER + ENTER)
+        terminal.until("line 0\nline 1\n2>")
+        processes = processes_of(terminal)
+        assert len(processes) > 2
+        terminal.type("20 + 22" + ENTER)
+        terminal.until("2> 20 + 22\n42\n3>")
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+        assert terminal.is_cooked
+    assert_gone(processes)
+    assert "1> for i in range(2):\n       print('line', i)\n    line 0\n    line 1" in timeline(home)
+
+
+@pytest.mark.slow
+def test_what_is_pasted_stays_whole_and_a_long_text_is_a_label(tmp_path: Path) -> None:
+    with on_terminal(Home(tmp_path)) as terminal:
+        terminal.until("\n1>")
+        terminal.type(pasted("def twice(x):\r\n    return 2 * x\r\n\r\nprint(twice(4))\r\n"))
+        terminal.until("print(twice(4))")
+        assert "\n8" not in terminal.text
+        terminal.type(ENTER)
+        terminal.until("\n8\n2>")
+        terminal.type(pasted("\n".join(f"n{i} = {i}" for i in range(20_000))))
+        terminal.until("2> [pasted text 1: 20,000 lines]")
+        terminal.type(ENTER)
+        terminal.until("\n3>")
+        terminal.type("n19999 + n1" + ENTER)
+        terminal.until("\n20000\n4>")
+
+
+@pytest.mark.slow
+def test_names_commands_and_paths_are_completed_and_lines_come_back_from_a_former_run(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "first.txt").write_text("hello")
+    with on_terminal(home, SOME_TOKEN="a-secret-value-9") as terminal:
+        terminal.until("\n1>")
+        terminal.type("longish_name = 'a-secret-value-9'" + ENTER)
+        terminal.until("\n2>")
+        terminal.type("longi" + TAB + " == 'x'" + ENTER)
+        terminal.until("2> longish_name == 'x'\nFalse")
+        terminal.type("read('no" + TAB + "fi" + TAB + "')" + ENTER)
+        terminal.until("3> read('notes/first.txt')\n'hello'")
+        terminal.type("/tim" + TAB + " 2" + ENTER)
+        terminal.until("> /timeline 2\n2. `longish_name == 'x'`")
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+    kept = home.state / "typed.jsonl"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert "a-secret-value-9" not in kept.read_text()
+    with on_terminal(home) as terminal:
+        terminal.until("\n1>")
+        terminal.type(UP + UP)
+        terminal.until("1> read('notes/first.txt')")
+        terminal.type(CTRL_C)
+        terminal.until_it(lambda seen: "read(" not in seen, "an empty line")
+        terminal.type(UP * 4)
+        terminal.until("1> longish_name = '***'")
+
+
+@pytest.mark.slow
+def test_in_a_session_with_a_model_enter_sends_and_a_mention_attaches_a_file(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "plan.md").write_text("Be brief.\n")
+    model = scripted(tmp_path, {"text": "I have read it."})
+    with on_terminal(home, "--model", model) as terminal:
+        terminal.until("\n>")
+        terminal.type("do this:" + META_ENTER + "read @pl" + TAB + ", please" + ENTER)
+        terminal.until(
+            "> do this:\n  read @plan.md, please", "1> plan_md = view(", "Be brief.", "\n\nI have read it.\n>"
+        )
+
+
+@pytest.mark.slow
+def test_shift_tab_changes_the_mode_and_so_does_a_command(tmp_path: Path) -> None:
+    with on_terminal(Home(tmp_path), "--mode", "plan") as terminal:
+        terminal.until("plan (Shift-Tab)")
+        terminal.type(SHIFT_TAB)
+        terminal.until("ask (Shift-Tab)")
+        terminal.type("/mo" + TAB + " au" + TAB + ENTER)
+        terminal.until("/mode auto\nAuto: Statements run without asking.", "auto (Shift-Tab)")
+        terminal.type("/mode never" + ENTER)
+        terminal.until("rewindow: there is no mode 'never'; there is ask, auto, plan")
+        terminal.type("/exit" + ENTER)
+        assert terminal.ended() == 0
+
+
+# --- interrupting, leaving --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_ctrl_c_cancels_what_runs_however_often_and_clears_a_line_and_nothing_else(tmp_path: Path) -> None:
+    with on_terminal(Home(tmp_path)) as terminal:
+        terminal.until("\n1>")
+        terminal.type("kept = 1" + ENTER)
+        terminal.until("\n2>")
+        terminal.type("import time; kept = 2; print('beg' + 'un'); time.sleep(600)" + ENTER)
+        terminal.until("begun")
+        terminal.type(CTRL_C + CTRL_C + CTRL_C)
+        terminal.until("KeyboardInterrupt", "\n[cancelled]\n3>")
+        terminal.type("kept" + CTRL_C + "kept + 1" + ENTER)
+        terminal.until("3> kept + 1\n3\n4>")
+
+
+@pytest.mark.slow
+def test_leaving_in_the_middle_of_a_turn_cancels_it_first(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    gate = Gate(tmp_path / "gate")
+    with on_terminal(home) as terminal:
+        terminal.until("\n1>")
+        terminal.type(gate.source + ENTER)
+        gate.reached()
+        processes = processes_of(terminal)
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+    assert_gone(processes)
+    assert timeline(home).rstrip().endswith("[cancelled]")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("running", [False, True], ids=["at the prompt", "in a turn"])
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "gone"])
+def test_a_signal_and_a_terminal_that_is_gone_close_the_session_in_order(
+    tmp_path: Path, how: str, running: bool
+) -> None:
+    home = Home(tmp_path)
+    gate = Gate(tmp_path / "gate")
+    with on_terminal(home) as terminal:
+        terminal.until("\n1>")
+        terminal.type("x = 1" + ENTER)
+        terminal.until("\n2>")
+        if running:
+            terminal.type(gate.source + ENTER)
+            gate.reached()
+        processes = processes_of(terminal)
+        if how == "gone":
+            terminal.hang_up()
+        else:
+            terminal.process.send_signal(signal.Signals[how])
+        code = terminal.ended()
+        assert code == 128 + (signal.SIGTERM if how == "SIGTERM" else signal.SIGHUP)
+    assert_gone(processes)
+    shown = timeline(home)
+    assert "1> x = 1" in shown
+    assert shown.rstrip().endswith("[cancelled]") == running
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_question_shows_the_whole_statement_and_each_key_is_an_answer(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    touched = tmp_path / "touched"
+    source = "\n".join([*(f"a{i} = {i}" for i in range(100)), f"open({str(touched)!r}, 'a').write('+')"])
+    asks = {"statement": source}
+    model = scripted(
+        tmp_path, asks, {"text": "Pity."}, asks, asks, asks, {"text": "Did it."}, asks, {"text": "Again."}, asks
+    )
+    with on_terminal(home, "--model", model) as terminal:
+        terminal.until("\n>")
+        terminal.type("one" + ENTER)
+        seen = terminal.until("Run this statement? It has 101 lines, all shown above.", "  Esc  give the turn up")
+        assert all(f"a{i} = {i}\n" in seen for i in range(100))
+        terminal.type("xY" + ENTER + "n")
+        terminal.until("n: no", "[The user rejected this statement.]", "Pity.\n>")
+        for key in (ESCAPE, CTRL_C):
+            before = terminal.text.count("[cancelled]")
+            terminal.type("two" + ENTER)
+            terminal.until_it(lambda seen: seen.rstrip().endswith("give the turn up"), "the question")
+            terminal.type(key)
+            terminal.until_it(lambda seen, before=before: seen.count("[cancelled]") > before, "the end of the turn")
+            terminal.until_it(lambda seen: "\n>" in seen[-400:], "the next line")
+        assert not touched.exists()
+        terminal.type("three" + ENTER)
+        terminal.until_it(lambda seen: seen.count("Run this statement?") == 4, "the question")
+        terminal.type("y")
+        terminal.until("y: yes, this once", "Did it.\n>")
+        assert touched.read_text() == "+"
+        terminal.type("four" + ENTER)
+        terminal.until_it(lambda seen: seen.count("Run this statement?") == 5, "the question")
+        terminal.type("a")
+        terminal.until("a: always allow ", "Again.\n>")
+        terminal.type("five" + ENTER)
+        terminal.until_it(lambda _: touched.read_text() == "+++", "the statement")
+        assert terminal.text.count("Run this statement?") == 5
+
+
+@pytest.mark.slow
+def test_never_is_remembered_and_what_was_typed_before_a_question_is_no_answer(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    gate = Gate(tmp_path / "gate")
+    touched = tmp_path / "touched"
+    asks = {"statement": f"open({str(touched)!r}, 'a').close()"}
+    first = {"statement": gate.source}
+    model = scripted(tmp_path, first, asks, {"text": "Well."}, asks, {"text": "Never."})
+    with on_terminal(home, "--model", model) as terminal:
+        terminal.until("\n>")
+        terminal.type("go" + ENTER)
+        terminal.until("give the turn up")
+        terminal.type("y")
+        gate.reached()
+        terminal.type("yyy")
+        gate.release()
+        terminal.until_it(lambda seen: seen.count("give the turn up") == 2, "the second question")
+        terminal.type("N")
+        terminal.until("N: never allow ", "Well.\n> yyy")
+        terminal.type(ENTER)
+        terminal.until("Never.\n>")
+        assert terminal.text.count("Run this statement?") == 2
+    assert not touched.exists()
+
+
+# --- coming back ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_session_goes_on_by_its_id_or_as_the_latest_and_shows_its_last_exchanges(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with on_terminal(home) as terminal:
+        for number in range(1, 6):
+            terminal.until(f"\n{number}>")
+            terminal.type(f"x = {number}; print('now', x)" + ENTER)
+        terminal.until("now 5\n6>")
+        session = only_session(home)
+        with on_terminal(home, session[:8], columns=200) as second:
+            second.until(
+                f"rewindow: session {session} is in use by process {terminal.process.pid}; close it there first"
+            )
+            assert second.ended() == 1
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+    title = f"Session {session} \"x = 1; print('now', x)\" in {tmp_path}"
+    with on_terminal(home, "-c") as terminal:
+        seen = terminal.until(f"{title}, 5 statements\n... 2 earlier messages", "\n6>")
+        assert "now 2" not in seen
+        assert "> x = 3; print('now', x)\nnow 3\n\n> x = 4; print('now', x)\nnow 4\n" in seen
+        terminal.type("x + 1" + ENTER)
+        terminal.until("5 statements ran again in a new worker]\n6\n7>")
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+    with on_terminal(home, session[:10]) as terminal:
+        terminal.until(f"{title}, 6 statements\n", "> x + 1\n", "\n6\n\n", "\n7>")
+
+
+@pytest.mark.slow
+def test_where_no_session_can_be_meant_it_is_said_in_a_sentence(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for arguments, sentence in (
+        (["-c"], f"rewindow: no session of {tmp_path} can go on; `rewindow run` begins one"),
+        (["ses_none"], "rewindow: no session ses_none; list the sessions there are with `rewindow sessions`"),
+        (["--mode", "fast"], "rewindow: there is no mode 'fast'; there is ask, auto, plan"),
+        (["--model", "gpt"], "rewindow: "),
+    ):
+        with on_terminal(home, *arguments, columns=200) as terminal:
+            terminal.until(sentence)
+            assert terminal.ended() == 1
+            assert "Traceback" not in terminal.text
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_nothing_that_is_printed_read_or_said_controls_the_terminal(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "evil.txt").write_text(f"{TITLE}\x1b[2Jtext\u202e")
+    source = (
+        f"print({TITLE!r}, chr(27) + '[31mred', 'over\\n1234\\rabc')\nview('evil.txt')\nraise ValueError({TITLE!r})"
+    )
+    model = scripted(tmp_path, {"text": f"say {TITLE}\x1b[8m", "statement": source + f"  # {TITLE}"}, {"text": "end"})
+    with on_terminal(home, "--model", model, "--mode", "auto") as terminal:
+        terminal.until("\n>")
+        terminal.type("go" + ENTER)
+        terminal.until("\n\nend\n>", r"say \x1b]0;owned\x07\x1b[8m", " red over\n    abc4\n", r"text\u202e")
+    for sequence in (b"\x1b]", b"\x1b[2J", b"\x1b[8m", b"\x07", "\u202e".encode()):
+        assert sequence not in terminal.raw
+
+
+@pytest.mark.slow
+def test_without_colours_nothing_is_coloured(tmp_path: Path) -> None:
+    coloured = {}
+    for variables in ({}, {"NO_COLOR": "1"}):
+        with on_terminal(Home(tmp_path), **variables) as terminal:
+            terminal.until("\n1>")
+            terminal.type("def f(): return 'x'" + ENTER + "1/0" + ENTER)
+            terminal.until("ZeroDivisionError: division by zero\n3>")
+            coloured[bool(variables)] = bool(re.search(rb"\x1b\[[0-9;]*3[0-9]", terminal.raw))
+    assert coloured == {False: True, True: False}
+
+
+@pytest.mark.slow
+def test_the_window_may_change_its_size_and_be_tiny(tmp_path: Path) -> None:
+    with on_terminal(Home(tmp_path), lines=20, columns=60) as terminal:
+        terminal.until("\n1>")
+        terminal.type("value = '" + "a" * 100)
+        terminal.until("a" * 40)
+        terminal.resize(8, 30)
+        terminal.type("'" + ENTER)
+        terminal.until("\n2>")
+        terminal.resize(2, 6)
+        terminal.type("len(value)" + ENTER)
+        terminal.until("100")
+        terminal.resize(20, 60)
+        terminal.type("'wide' + ' again'" + ENTER)
+        terminal.until("'wide again'")
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_state_directory_that_cannot_be_written_is_said_and_the_session_works(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.state.mkdir(mode=0o500)
+    with on_terminal(home) as terminal:
+        terminal.until("\n1>")
+        terminal.type("20 + 22" + ENTER)
+        terminal.until("Nothing of this session is kept", "\n42\n2>")
