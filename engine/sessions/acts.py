@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 import msgspec
@@ -28,13 +28,14 @@ from ..execution import Artifact, ExceptionInfo
 from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
-from ..ports import EffectAnswer, EffectRequest, Environment, FileSubject, PermissionSubject, Store
+from ..ports import CommandSubject, EffectAnswer, EffectRequest, Environment, FileSubject, PermissionSubject, Store
 from ..redaction import Redactor, marked_line, withheld
 from ..tool_values import shown_value
 from ..toolbox import CHANGING
-from ..tools import OPERATIONS, Change, Reading, Seen, Workspace, changes_of, land
+from ..tools import OPERATIONS, Change, Program, Reading, Seen, Workspace, changes_of, land
 from .policy import Policy
 from .questions import Questions
+from .signals import OutputStreamed
 
 SHOWN_CHARS: Final = 2_000
 """How much of an answer, and of each argument, the call on the log repeats; the whole answer is in the blob."""
@@ -45,7 +46,7 @@ _STOPPED: Final = EffectAnswer(error=ExceptionInfo(type="InterruptedError", mess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What the acts of a session share. `seen` follows the log; `dismissed` gives up the turn that is under way."""
+    """What the acts of a session share. `seen` follows the log; `signal` shows; `dismissed` gives up the turn that is under way."""
 
     log: EventLog
     store: Store
@@ -55,6 +56,7 @@ class Desk:
     policy: Policy
     questions: Questions
     seen: Seen
+    signal: Callable[[OutputStreamed], None]
     dismissed: Callable[[], None]
 
 
@@ -119,6 +121,8 @@ class Acts:
                     return EffectAnswer(value=found.value)
                 case Change():
                     return EffectAnswer(value=await self._change(request, call, found))
+                case Program():
+                    return EffectAnswer(value=await self._run(request, call, found, environment))
                 case _:
                     return EffectAnswer(value=found)
         except msgspec.ValidationError as error:
@@ -179,6 +183,22 @@ class Acts:
         if self._desk.redactor and self._desk.redactor.holds(data.decode("utf-8", "replace")):
             return None, withheld(data)
         return self._desk.store.blob_put(data), ""
+
+    # --- programs -----------------------------------------------------------------------------------------------------
+
+    async def _run(
+        self, request: EffectRequest, call: ToolCallId, program: Program, environment: Environment
+    ) -> object:
+        """What the statement gets of the program's end. What a search prints is for that alone; a command's is shown."""
+
+        def show(stream: Literal["stdout", "stderr"], text: str) -> None:
+            if program.asks:
+                self._desk.signal(OutputStreamed(call, stream, text))
+
+        if program.asks:
+            await self._permit(request, call, CommandSubject(command=program.command, cwd=program.request.cwd))
+        outcome = await environment.command(program.request, show)
+        return await anyio.to_thread.run_sync(program.answer, outcome)
 
     # --- permission ---------------------------------------------------------------------------------------------------
 

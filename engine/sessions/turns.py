@@ -65,6 +65,7 @@ class Turns:
             policy=parts.policy,
             questions=self._questions,
             seen=seen,
+            signal=journal.signal,
             dismissed=self.cancel,
         )
         answers = partial(recorded_answers, parts.store)

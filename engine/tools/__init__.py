@@ -17,6 +17,7 @@ from ..toolbox import TOOLS
 from .change import Change
 from .changes import changes_of
 from .landing import land
+from .program import Program
 from .reading import Reading
 from .seen import Seen
 from .workspace import Workspace
@@ -38,4 +39,4 @@ def _operation(name: str) -> Operation:
 OPERATIONS: Final = {name: _operation(name) for name in TOOLS}
 """By the names of their tools. Found by name, so that a row and a file are all that a tool needs."""
 
-__all__ = ["OPERATIONS", "Change", "Operation", "Reading", "Seen", "Workspace", "changes_of", "land"]
+__all__ = ["OPERATIONS", "Change", "Operation", "Program", "Reading", "Seen", "Workspace", "changes_of", "land"]

@@ -15,9 +15,11 @@ from ..ports import CommandOutcome, CommandRequest
 class Program:
     """A program to run. `asks`: it may change something, so the user is asked, as far as the session's mode does.
 
-    `answer` makes plain data of its end, and may raise OSError or ValueError, which the statement sees.
+    `answer` makes plain data of its end, and may raise OSError or ValueError, which the statement sees. `command` is
+    what the user is asked about and shown, where that is not the arguments.
     """
 
     request: CommandRequest
     asks: bool
     answer: Callable[[CommandOutcome], object]
+    command: str = ""

@@ -41,6 +41,7 @@ async def performed(root: Path, operation: str, **arguments: object) -> tuple[Ef
         policy=policy,
         questions=Questions(log, policy, redactor, roots),
         seen=Seen(),
+        signal=lambda signal: None,
         dismissed=lambda: None,
     )
     acts = Acts(desk, ExecutionId("ex"), PARENT, approved=True)
