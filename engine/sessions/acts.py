@@ -46,7 +46,10 @@ _STOPPED: Final = EffectAnswer(error=ExceptionInfo(type="InterruptedError", mess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What the acts of a session share. `seen` follows the log; `signal` shows; `dismissed` gives up the turn that is under way."""
+    """What the acts of a session share. `seen` follows the log.
+
+    `signal` shows what a program prints; `dismissed` gives up the turn that is under way.
+    """
 
     log: EventLog
     store: Store
@@ -189,7 +192,7 @@ class Acts:
     async def _run(
         self, request: EffectRequest, call: ToolCallId, program: Program, environment: Environment
     ) -> object:
-        """What the statement gets of the program's end. What a search prints is for that alone; a command's is shown."""
+        """What the statement gets of the program's end. What a search prints is for it alone."""
 
         def show(stream: Literal["stdout", "stderr"], text: str) -> None:
             if program.asks:

@@ -333,6 +333,8 @@ LOADED = [
     "tokens.ranks",
     "tokens.ruler",
     "tool_values",
+    "tool_values.matches",
+    "tool_values.paths",
     "tool_values.written",
     "toolbox",
     "worker",
