@@ -13,8 +13,10 @@ from engine.projection.written import CLOSING, OPENING
 from engine.tokens import count
 from engine.toolbox import INJECTED
 from engine.tools import OPERATIONS, Change, Reading, Workspace, land
+from engine.tools.program import Program
 from engine.worker.names import InjectedNames
 from tests.support.boards import Desk
+from tests.support.searching import outcome_of
 
 
 @pytest.mark.parametrize("calls_tools", [True, False])
@@ -51,6 +53,8 @@ def test_every_example_runs_in_a_project_with_a_readme(tmp_path: Path) -> None:
         found = tool.perform(workspace, msgspec.convert(arguments, tool.arguments))
         if isinstance(found, Change):
             land(workspace, found)
+        if isinstance(found, Program):
+            return found.answer(outcome_of(found.request))
         return found.value if isinstance(found, Change | Reading) else found
 
     InjectedNames(desk.board, ask, desk.namespace)
