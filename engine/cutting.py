@@ -51,9 +51,9 @@ def more(count: int, noun: str = "", where: str = "") -> str:
     return " ".join(part for part in (DOTS, str(count), "more", plural(count, noun), where) if part)
 
 
-def between(count: int, reason: str = "") -> str:
+def between(count: int, reason: str = "", noun: str = "character") -> str:
     """The line between two ends, with its newlines: `... 90 characters left out ...`, the reason after a comma."""
-    return f"\n{DOTS} {left_out(count)}{reason and f', {reason}'} {DOTS}\n"
+    return f"\n{DOTS} {left_out(count, noun)}{reason and f', {reason}'} {DOTS}\n"
 
 
 def left_out(count: int, noun: str = "character") -> str:

@@ -7,12 +7,13 @@ length, because whoever implements a port reads its neighbours.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct, field
 
-from .cutting import cut_line
+from .cutting import between, cut_line
 from .events import Event
 from .events.session import PermissionOutcome
 from .execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff, TextChange
@@ -318,6 +319,12 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
 
 
+_CONTINUATION: Final = bytes(range(0x80, 0xC0))
+"""The bytes of UTF-8 that begin no character."""
+_CUT_BYTES: Final = 3
+"""So many of them a character has at most."""
+
+
 class CommandOutput(Struct, frozen=True, kw_only=True):
     """What a program printed: the beginning and the end, which together are the whole where `left_out` is 0."""
 
@@ -329,6 +336,18 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
     def left_out(self) -> int:
         """Bytes between the two that were not kept."""
         return self.total - len(self.head) - len(self.tail)
+
+    @property
+    def text(self) -> str:
+        """What was printed, what is no UTF-8 as U+FFFD; between the ends a line counts the bytes that were not kept."""
+        if not self.left_out:
+            return (self.head + self.tail).decode("utf-8", "replace")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        head = decoder.decode(self.head)
+        # The cut may have gone through a character, of which each end has a part.
+        tail = self.tail[:_CUT_BYTES].lstrip(_CONTINUATION) + self.tail[_CUT_BYTES:]
+        lost = self.left_out + len(decoder.getstate()[0]) + len(self.tail) - len(tail)
+        return head + between(lost, noun="byte") + tail.decode("utf-8", "replace")
 
 
 class CommandOutcome(Struct, frozen=True, kw_only=True):

@@ -125,6 +125,17 @@ _ROWS: Final = (
         doc="Replaces the text `old`, which has to occur `count` times in the file; None replaces it wherever it does.",
         examples=(Example('edit("docs/notes.md", "# Notes", "# Plan")', "replace a text that occurs once"),),
     ),
+    Tool(
+        name="bash",
+        kind="execute",
+        group="bash-group",
+        parameters=(Parameter("command", str), Parameter("timeout", float, 120.0), Parameter("cwd", str, ".")),
+        doc=(
+            "Runs the command in a shell of its own, with nobody to answer it and no terminal, and ends all that it\n"
+            "started. The value has `.code`, `.output`, `.truncated`, `.timed_out`; `timeout` is in seconds."
+        ),
+        examples=(Example('tests = bash("ls -l")', "run a command; .code, .output"),),
+    ),
 )
 
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROWS}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from .completed import Completed
 from .matches import matches_of
 from .paths import paths_of
 from .written import Written
@@ -18,6 +19,7 @@ VALUES: Final[dict[str, Callable[[Any], object]]] = {
     "find": paths_of,
     "write": lambda data: Written(**data),
     "edit": lambda data: Written(**data),
+    "bash": lambda data: Completed(**data),
 }
 """By the names of their tools, what makes the value of plain data; the others' answers are plain."""
 

@@ -37,6 +37,17 @@ def running(pid: int) -> bool:
         return False
 
 
+def processes_in(folder: Path) -> int:
+    """How many processes have it as their working directory."""
+    found = 0
+    for name in os.listdir("/proc"):
+        try:
+            found += name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(folder)
+        except OSError:
+            continue
+    return found
+
+
 async def gone(*pids: int) -> None:
     """Returns when none of the processes runs any more."""
     with anyio.fail_after(PATIENCE):

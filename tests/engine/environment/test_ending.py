@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.support.environments import PATIENCE, until
-from tests.support.workers import bench
+from tests.support.workers import bench, processes_in
 
 pytestmark = pytest.mark.anyio
 
@@ -49,16 +48,6 @@ for _ in range({LINES}):
 print("runs", flush=True)
 """
 """Each process starts the next and ends at once: none of them lives long enough to be looked at twice."""
-
-
-def processes_in(folder: Path) -> int:
-    found = 0
-    for name in os.listdir("/proc"):
-        try:
-            found += name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(folder)
-        except OSError:
-            continue
-    return found
 
 
 async def end(folder: Path, source: str, how: str) -> None:

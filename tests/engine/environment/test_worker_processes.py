@@ -333,6 +333,7 @@ LOADED = [
     "tokens.ranks",
     "tokens.ruler",
     "tool_values",
+    "tool_values.completed",
     "tool_values.matches",
     "tool_values.paths",
     "tool_values.written",
