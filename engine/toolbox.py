@@ -161,8 +161,16 @@ VIEWS: Final[dict[str, tuple[Example, ...]]] = {
 }
 """The names that the worker's board provides, with their examples."""
 
+OPEN: Final = "open"
+"""The function that opens files; what it writes lands as the tool `write` does."""
+
+FILES: Final[dict[str, tuple[Example, ...]]] = {
+    OPEN: (Example('open("docs/list.txt", "w").write(text)', "lands at close, as a write"),),
+}
+"""The names that the worker provides over the tools, with their examples."""
+
 RESTORE: Final = "restore_names"
 """The function that gives all these names their meaning back."""
 
-INJECTED: Final = frozenset((*VIEWS, *TOOLS, RESTORE))
+INJECTED: Final = frozenset((*VIEWS, *TOOLS, *FILES, RESTORE))
 """Every name that a namespace begins with."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..toolbox import TOOLS, VIEWS
+from ..toolbox import FILES, TOOLS, VIEWS
 from .written import CLOSING, OPENING, STATEMENT_TOOL
 
 EXAMPLES: Final = (
     *(example for examples in VIEWS.values() for example in examples),
     *(example for tool in TOOLS.values() for example in tool.examples),
+    *(example for examples in FILES.values() for example in examples),
 )
 
 _CALLED: Final = f"Call the tool `{STATEMENT_TOOL}` with one cell of source at a time"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..plain_data import clean
-from .guard import ReplayEffect
+from .guard import KEPT_STOPS, ReplayEffect
 from .interrupts import Interrupts
 from .protocol import Answer, Ask, FromWorker, ToWorker
 
@@ -49,17 +49,45 @@ class Effects:
         self._interrupts = interrupts
         self._admit = admit
         self._lock = threading.Lock()
+        self._asking = 0
         self._open = False
         self._ordinal = 0
         self._recorded: dict[int, Answer] | None = None
-        self.stops: list[str] = []
+        self._stops: list[str] = []
+        self._stopped = 0
+
+    @property
+    def ours(self) -> bool:
+        """False in a process that a statement forked, which must not ask."""
+        return self._transport.ours
+
+    @property
+    def replaying(self) -> bool:
+        """Whether answers come from a recording, so that nothing is done."""
+        return self._recorded is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the calling thread is asking already, and was interrupted by what wants to ask too."""
+        return self._asking == threading.get_ident()
 
     def open(self, recorded: tuple[Answer, ...] | None) -> None:
         """A statement begins; `recorded` answers its effects in a replay, None asks the host."""
         self._ordinal = 0
-        self.stops = []
+        self._stops, self._stopped = [], 0
         self._recorded = None if recorded is None else {answer.ordinal: answer for answer in recorded}
         self._open = True
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """A phrase for each question that a recording had no answer to, at most KEPT_STOPS and a number."""
+        left = self._stopped - len(self._stops)
+        return (*self._stops, f"asked {left:,} more times without an answer") if left else tuple(self._stops)
+
+    def _stop(self, phrase: str) -> None:
+        self._stopped += 1
+        if len(self._stops) < KEPT_STOPS:
+            self._stops.append(phrase)
 
     def close(self) -> None:
         """The statement has ended: waits for a thread that is being answered, then refuses further questions."""
@@ -83,8 +111,12 @@ class Effects:
         with self._lock:
             if not self._open:
                 raise RuntimeError(f"{operation}() can only be called while a statement runs")
-            ordinal, self._ordinal = self._ordinal, self._ordinal + 1
-            answer = self._exchange(Ask(ordinal=ordinal, operation=operation, arguments=sent, basis=basis))
+            self._asking = threading.get_ident()
+            try:
+                ordinal, self._ordinal = self._ordinal, self._ordinal + 1
+                answer = self._exchange(Ask(ordinal=ordinal, operation=operation, arguments=sent, basis=basis))
+            finally:
+                self._asking = 0
         if answer.error is not None:
             raise exception_named(answer.error.type, answer.error.message)
         return answer.value
@@ -94,10 +126,10 @@ class Effects:
         if self._recorded is not None:
             answer = self._recorded.get(ordinal)
             if answer is None:
-                self.stops.append(f"asked for {operation}, for which there is no recorded answer")
+                self._stop(f"asked for {operation}, for which there is no recorded answer")
                 raise ReplayEffect(f"{operation}() has no recorded answer")
             if answer.withheld:
-                self.stops.append(f"asked for {operation}, whose answer held a secret and was not kept")
+                self._stop(f"asked for {operation}, whose answer held a secret and was not kept")
                 raise ReplayEffect(f"the answer of {operation}() held a secret and was not kept; run this again")
             return answer
         with self._interrupts.held():

@@ -41,7 +41,8 @@ class Result:
 class Executor:
     """The namespace with what is needed to run statements in it. `flush` follows the flush of Python's own streams.
 
-    `python` is what our own code runs on, and statements may replace.
+    `python` is what our own code runs on, and statements may replace. `settle` does what a statement has left to its
+    end, and returns what went wrong with that.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class Executor:
         interrupts: Interrupts,
         flush: Callable[[], None],
         python: OwnPython,
+        settle: Callable[[], list[BaseException]],
     ) -> None:
         self._namespace = namespace
         self._python = python
         self._watch = watch
         self._interrupts = interrupts
         self._flush_more = flush
+        self._settle = settle
         self._owner = os.getpid()
 
     def run(self, source: str, label: str) -> Result:
@@ -64,9 +67,11 @@ class Executor:
         result = Result()
         lines = source.splitlines(keepends=True)
         linecache.cache[label] = (len(source), None, lines, label)
-        # Order matters: the diff sees what displaying did, and streams are flushed when no user code can follow.
+        # Order matters: displaying may write files, the diff sees what displaying did, and streams are flushed when no
+        # user code can follow.
         phases: tuple[Callable[[], None], ...] = (
             lambda: self._execute(source, label, result),
+            lambda: self._settle_files(result),
             lambda: self._compare(result),
         )
         for phase in phases:
@@ -122,6 +127,15 @@ class Executor:
         if not isinstance(last, ast.Expr):
             return body, None
         return body, compile(ast.Expression(last.value), label, "eval", dont_inherit=True)
+
+    def _settle_files(self, result: Result) -> None:
+        first, *others = self._settle() or [None]
+        if first is not None and result.exception is not None:
+            others.insert(0, first)
+        for error in others:
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        if first is not None and result.exception is None:
+            raise first
 
     def _compare(self, result: Result) -> None:
         result.diff = self._watch.after()

@@ -23,8 +23,10 @@ from .files import DirectFiles
 from .framing import FrameTooLargeError, pack_events
 from .guard import OutsideGuard, planning, replaying
 from .interrupts import Interrupts
+from .last_shown import LastShown
 from .names import InjectedNames
 from .namespace import NamespaceWatch
+from .opening import Opening
 from .own_python import OwnPython
 from .protocol import (
     Answer,
@@ -77,9 +79,11 @@ class Interpreter:
         self._guard = guard
         self._board = Board(DirectFiles(), count, cwd, directories, time.time)
         self._effects = Effects(transport, interrupts, guard.admit)
-        self._names = InjectedNames(self._board, self._effects.ask, namespace)
+        change = LastShown(self._board).ask_to_change(self._effects.ask)
+        opening = Opening(self._effects, change, (cwd, *directories))
+        self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace)
         self._executor = Executor(
-            namespace, NamespaceWatch(namespace, self._names.originals), interrupts, flush, python
+            namespace, NamespaceWatch(namespace, self._names.originals), interrupts, flush, python, opening.settle
         )
 
     def answer(self, request: Request) -> FromWorker:

@@ -13,7 +13,7 @@ from inspect import Signature
 from typing import Final, Protocol, cast
 
 from ..tool_values import value_of
-from ..toolbox import REQUIRED, RESTORE, TOOLS, Tool
+from ..toolbox import OPEN, REQUIRED, RESTORE, TOOLS, Tool
 from .board import Board
 from .last_shown import LastShown
 
@@ -27,7 +27,7 @@ class Ask(Protocol):
 class InjectedNames:
     """What is injected, and into which namespace."""
 
-    def __init__(self, board: Board, ask: Ask, namespace: dict[str, object]) -> None:
+    def __init__(self, board: Board, ask: Ask, open_file: Callable[..., object], namespace: dict[str, object]) -> None:
         self._namespace = namespace
         self._rebound: set[str] = set()
         changing = LastShown(board).ask_to_change(ask)
@@ -46,6 +46,7 @@ class InjectedNames:
             **board.names(),
             **proxies,
             "ls": ls,
+            OPEN: open_file,
             RESTORE: restore_names,
         }
         self.restore()
@@ -80,7 +81,7 @@ def proxy(tool: Tool, ask: Ask) -> Callable[..., object]:
         except TypeError as error:
             raise TypeError(f"{tool.name}(): {error}") from None
         bound.apply_defaults()
-        answer = ask(tool.name, {name: _plain(value) for name, value in bound.arguments.items()})
+        answer = ask(tool.name, {name: _plain(tool, name, value) for name, value in bound.arguments.items()})
         return value_of(tool.name, answer)
 
     call.__name__ = call.__qualname__ = tool.name
@@ -93,5 +94,12 @@ def _default(value: object) -> object:
     return Argument.empty if value is REQUIRED else value
 
 
-def _plain(value: object) -> object:
-    return os.fsdecode(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
+def _plain(tool: Tool, name: str, value: object) -> object:
+    plain = os.fsdecode(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
+    if isinstance(plain, str):
+        try:
+            plain.encode()
+        except UnicodeEncodeError:
+            # On its way it would become another text, and so another file's name or content.
+            raise ValueError(f"{tool.name}(): {name} holds half a surrogate pair, which is no character") from None
+    return plain

@@ -73,7 +73,9 @@ def test_a_cancel_from_another_process_is_shown_as_cancelled_and_the_session_goe
 )
 def test_what_a_model_wants_to_run_is_decided_by_acpx(tmp_path: Path, options: list[str], runs_it: bool) -> None:
     touched = tmp_path / "touched"
-    model = scripted(tmp_path, {"statement": f"open({str(touched)!r}, 'w').close()"}, {"text": "Done."})
+    model = scripted(
+        tmp_path, {"statement": f"import os; os.close(os.open({str(touched)!r}, os.O_CREAT))"}, {"text": "Done."}
+    )
     client = Acpx(tmp_path, f"{AGENT} --model {model}")
     said = client.run(*options, "exec", "go", code=0 if runs_it else DENIED)
     assert said.rstrip().endswith("[done] end_turn")

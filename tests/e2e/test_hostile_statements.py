@@ -111,7 +111,7 @@ def test_a_rebuild_neither_writes_starts_nor_connects_and_says_so(tmp_path: Path
         server.setblocking(False)
         place = server.getsockname()
         effects = (
-            f"with open({str(log)!r}, 'a') as f: _ = f.write('once\\n')",
+            f"import io\nwith io.open({str(log)!r}, 'a') as f: _ = f.write('once\\n')",
             f"import subprocess; _ = subprocess.run(['touch', {str(marker)!r}])",
             f"import socket; _ = socket.create_connection({place!r})",
         )

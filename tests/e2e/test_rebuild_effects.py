@@ -22,7 +22,7 @@ from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import last_value, load, logged
 
 AT_ONCE = {
-    "open": "with open(PATH, 'w') as f: _ = f.write('x')",
+    "open": "import io\nwith io.open(PATH, 'w') as f: _ = f.write('x')",
     "os_open": "import os; os.close(os.open(PATH, os.O_CREAT | os.O_WRONLY))",
     "pathlib": "from pathlib import Path; _ = Path(PATH).write_text('x')",
     "copy": "import shutil; _ = shutil.copy(GIVEN, PATH)",
@@ -239,7 +239,7 @@ def test_no_statement_makes_a_session_unusable(tmp_path: Path) -> None:
     project.mkdir()
     ending = "import os, pathlib\nif pathlib.Path('reloaded').exists(): os._exit(1)"
     many = (
-        "for n in range(20_000):\n    try: open(f'{n}.txt', 'x').close()\n    except RuntimeError: pass\n"
+        "import io\nfor n in range(20_000):\n    try: io.open(f'{n}.txt', 'x').close()\n    except RuntimeError: pass\n"
         "for name in os.listdir(): os.remove(name)"
     )
     replacing = "import builtins; builtins.compile = builtins.isinstance = os.open = None"

@@ -26,7 +26,9 @@ def writer(tmp_path: Path, count: int) -> tuple[str, list[Path]]:
     """A model whose every turn writes one more file."""
     files = [tmp_path / f"written_{number}" for number in range(count)]
     replies = [
-        reply for file in files for reply in ({"statement": f"open({str(file)!r}, 'w').close()"}, {"text": "Next."})
+        reply
+        for file in files
+        for reply in ({"statement": f"import os; os.close(os.open({str(file)!r}, os.O_CREAT))"}, {"text": "Next."})
     ]
     return scripted(tmp_path, *replies), files
 

@@ -46,7 +46,7 @@ async def test_recorded_answers_are_given_again_without_asking(b: AnyBench) -> N
 
 
 OUTSIDE = (
-    "open({0} + '/f.txt', 'a').write('again')",
+    "import io; io.open({0} + '/f.txt', 'a').write('again')",
     "import os; os.write(os.open({0} + '/f.txt', os.O_WRONLY | os.O_APPEND), b'again')",
     "from pathlib import Path; Path({0} + '/f.txt').unlink()",
     "import os; os.rename({0} + '/f.txt', {0} + '/g.txt')",
@@ -106,7 +106,7 @@ async def test_a_replay_may_read_import_print_and_write_to_dev_null(b: AnyBench,
     )
     assert await restore(b, past(source)) == Restored(executions=1)
     assert not (tmp_path / "__pycache__").exists()
-    assert (await b.run(f"with open({here} + '/written', 'w') as f: f.write('x')")).status == "ok"
+    assert (await b.run(f"import io\nwith io.open({here} + '/written', 'w') as f: f.write('x')")).status == "ok"
 
 
 async def test_a_replay_that_ends_differently_says_so(make: Callable[[], Environment], tmp_path: Path) -> None:

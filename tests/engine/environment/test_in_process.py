@@ -162,7 +162,7 @@ async def test_the_guard_stands_before_its_own_statement_and_nobody_else(
                 tasks.start_soon(lambda: planning.run("read('x')", effects=wait, plan=True))
                 await asked.wait()
                 (tmp_path / "the host's").write_text("x")
-                write = f"with open({str(tmp_path / 'free')!r}, 'w') as f: n = f.write('x')"
+                write = f"import io\nwith io.open({str(tmp_path / 'free')!r}, 'w') as f: n = f.write('x')"
                 assert (await free.run(write)).status == "ok"
                 refused = await free.run(write, plan=True)
                 assert refused.exception is not None

@@ -22,9 +22,9 @@ def read(pid, what):
 """
 
 ORDINARY = """
-import os, shutil, socket, subprocess, sys, tempfile
+import io, os, shutil, socket, subprocess, sys, tempfile
 os.makedirs("one/two"); os.makedirs("three")
-open("one/two/file", "w").write("text")
+io.open("one/two/file", "w").write("text")
 os.rename("one/two/file", "three/file")
 os.link("three/file", "one/linked"); os.symlink("three/file", "pointer")
 os.rename("one/two", "three/two")

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
         "import os; os.spawnlp(os.P_WAIT, 'touch', 'touch', 'g.txt')",
         "import os; os.execlp('touch', 'touch', 'g.txt')",
         "import os\nif os.fork() == 0:\n    os.system('touch g.txt'); os._exit(0)\nos.wait()",
-        "import threading\nraised = []\n"
-        "def work():\n    try: open('g.txt', 'w')\n    except Exception as e: raised.append(e)\n"
+        "import io, threading\nraised = []\n"
+        "def work():\n    try: io.open('g.txt', 'w')\n    except Exception as e: raised.append(e)\n"
         "t = threading.Thread(target=work); t.start(); t.join()\nraise raised[0]",
     ],
 )
@@ -245,7 +245,7 @@ async def test_a_report_is_bounded_however_much_came_out_differently(tmp_path: P
 
 async def test_a_statement_that_ended_by_what_it_was_kept_from_is_told_in_one_sentence(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
-        history = [past(f"open('{n}', 'w')", label=f"<statement {n}>") for n in range(150)]
+        history = [past(f"import io; io.open('{n}', 'w')", label=f"<statement {n}>") for n in range(150)]
         history += [past("x = 1\n1 / 0", label="<statement 150>")]
         restored = await restore(b, *history)
     assert len(restored.divergences) == 151

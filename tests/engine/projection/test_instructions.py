@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import msgspec
@@ -57,7 +58,7 @@ def test_every_example_runs_in_a_project_with_a_readme(tmp_path: Path) -> None:
             return found.answer(outcome_of(found.request))
         return found.value if isinstance(found, Change | Reading) else found
 
-    InjectedNames(desk.board, ask, desk.namespace)
+    InjectedNames(desk.board, ask, lambda path, mode: StringIO(), desk.namespace)
     for example in EXAMPLES:
         desk.run(example.source)
     assert desk.get("text") == "line\n" * 60

@@ -29,7 +29,9 @@ DIFFERENT = {
     "raise ValueError(open('a.txt').read())": r"ended with error \(\w+: now\) instead of error \(\w+: then\)",
     "items = [0] * 1000; items[900] = random.random()": r"left another value in items \(its content\)",
     "items.append(random.random())": r"left another value in items \(its content\)",
-    "f = open('a.txt', 'a')": r"was kept from open a.txt; ended with error \(ReplayEffect\) instead of ok; did .*",
+    "import io; f = io.open('a.txt', 'a')": (
+        r"was kept from open a.txt; ended with error \(ReplayEffect\) instead of ok; did .*"
+    ),
     "bytes(3)": "",
 }
 """Statements, and what is said of each after a rebuild for which a.txt was changed."""

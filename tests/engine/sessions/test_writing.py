@@ -184,3 +184,41 @@ async def test_plan_mode_writes_nothing_and_names_the_tool(tmp_path: Path) -> No
         assert finished.exception.type == "PermissionError"
         assert "write()" in finished.exception.message
     assert not (tmp_path / "a.txt").exists()
+
+
+async def test_what_open_writes_is_a_write_with_its_diff_and_asked_about_once(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("one\n")
+    script = tmp_path / "replies.jsonl"
+    source = (
+        "with open('a.txt', 'a') as file:\n    for n in range(3): _ = file.write(f'{n}\\n')\n"
+        "open('b.txt', 'w').write('new')\nopen('a.txt').read()"
+    )
+    script.write_text(json.dumps({"statement": source}) + "\n" + json.dumps({"text": "Done."}))
+    user = Meddling(lambda: None)
+    settings: dict[str, object] = {"model": f"scripted:{script}"}
+    async with sessions_of(tmp_path, settings=settings) as sessions:
+        session = await sessions.create(str(project))
+        session.set_option("ask_about", "acts")
+        session.attach(user)
+        await session.accept("go").end()
+        (finished,) = [event for event in session.events if isinstance(event, ExecutionFinished)]
+        assert finished.exception is None, finished.exception
+        assert finished.value == repr("one\n0\n1\n2\n")
+        subjects = [question.subject for question in user.asked]
+        changes = [TextChange(line=1, old="one\n", new="one\n0\n1\n2\n"), TextChange(line=1, old=None, new="new")]
+        assert [subject.changes for subject in subjects if isinstance(subject, FileSubject)] == [
+            (change,) for change in changes
+        ]
+        assert [event.changes for event in written(session)] == [(change,) for change in changes]
+        session.set_mode("auto")
+        await session.cell("file = open('b.txt', 'r+'); _ = file.read(); _ = file.write(' and more')")
+        assert (project / "b.txt").read_text() == "new and more"
+        (project / "b.txt").write_text("theirs")
+        said = await failure(session, "file.write('!'); file.close()")
+        assert said.startswith("OSError: b.txt has changed since it was last written")
+        assert (project / "b.txt").read_text() == "theirs"
+        await session.cell("import os; os._exit(1)")
+        assert await value(session, "_") == "9"
+        assert (project / "a.txt").read_text() == "one\n0\n1\n2\n"

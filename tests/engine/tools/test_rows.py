@@ -9,7 +9,7 @@ import pytest
 
 import engine.tools
 from engine.cycles.steps import GROUPS
-from engine.toolbox import INJECTED, REQUIRED, TOOLS, VIEWS
+from engine.toolbox import FILES, INJECTED, REQUIRED, TOOLS, VIEWS
 from engine.tools import OPERATIONS
 
 SHARED = {"change", "changes", "landing", "nearest", "program", "reading", "seen", "stale", "workspace"}
@@ -41,7 +41,7 @@ def test_there_is_no_module_without_a_row() -> None:
 
 def test_no_tool_takes_the_name_of_another_injected_name() -> None:
     assert not VIEWS.keys() & TOOLS.keys()
-    assert len(INJECTED) == len(VIEWS) + len(TOOLS) + 1
+    assert len(INJECTED) == len(VIEWS) + len(TOOLS) + len(FILES) + 1
 
 
 def test_the_calls_of_our_tools_are_grouped_by_their_rows_and_of_others_by_their_usual_names() -> None:

@@ -9,7 +9,7 @@ from engine.execution import ExceptionInfo
 from engine.worker.channel import Channel
 from engine.worker.effects import Effects, exception_named
 from engine.worker.framing import FrameBuffer, frame, from_worker
-from engine.worker.guard import ReplayEffect
+from engine.worker.guard import KEPT_STOPS, ReplayEffect
 from engine.worker.interrupts import SignalInterrupts
 from engine.worker.protocol import Answer, Ask
 
@@ -67,7 +67,7 @@ def test_a_recording_answers_by_ordinal_and_stops_where_it_ends(ends: Ends) -> N
         effects.ask("b", {})
     with pytest.raises(ReplayEffect):
         effects.ask("c", {})
-    assert effects.stops == ["asked for c, for which there is no recorded answer"]
+    assert effects.stops == ("asked for c, for which there is no recorded answer",)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,13 @@ def test_a_recording_answers_by_ordinal_and_stops_where_it_ends(ends: Ends) -> N
 )
 def test_only_builtin_exceptions_are_raised_by_name(name: str, kind: type[Exception]) -> None:
     assert type(exception_named(name, "m")) is kind
+
+
+def test_many_questions_without_an_answer_are_counted(ends: Ends) -> None:
+    _, effects = ends
+    effects.open(())
+    for _ in range(20_000):
+        with pytest.raises(ReplayEffect):
+            effects.ask("read", {})
+    assert len(effects.stops) == KEPT_STOPS + 1
+    assert effects.stops[-1] == "asked 19,995 more times without an answer"

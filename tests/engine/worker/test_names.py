@@ -23,7 +23,7 @@ class Names:
         self.asked: Asked = []
         self.desk = Desk(root)
         self.namespace: dict[str, Any] = {}
-        self.injected = InjectedNames(self.desk.board, self._answer, self.namespace)
+        self.injected = InjectedNames(self.desk.board, self._answer, open, self.namespace)
 
     def _answer(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object:
         self.asked.append((operation, arguments))
@@ -142,3 +142,14 @@ def test_what_no_view_shows_has_no_basis(tmp_path: Path, path: object) -> None:
     with pytest.raises(OSError, match=r"look at it again$"):
         host.namespace["write"](path, "x")
     assert host.bases == [None]
+
+
+def test_a_text_that_would_become_another_on_its_way_is_refused(names: Names) -> None:
+    for call in (
+        lambda: names.namespace["write"]("a", "\udc80"),
+        lambda: names.namespace["write"]("\udc80", "a"),
+        lambda: names.namespace["read"](Path("\udcff")),
+    ):
+        with pytest.raises(ValueError, match=r"(write|read)\(\): (path|text) holds half a surrogate pair"):
+            call()
+    assert names.asked == []

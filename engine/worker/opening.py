@@ -1,0 +1,199 @@
+"""`open` of a statement: what it writes into files of the workspace lands as a `write` of the host's, with its diff.
+
+A file that is opened for writing is a staging file in memory, an ordinary one to whoever has its descriptor, also to a
+program that is started. Its content lands when it is closed, by whatever means, and when the statement ends in which
+it was written: what one statement wrote, the next one finds on the disk. Everything else (reading, devices and pipes,
+descriptors, an `opener`) is the built-in's. Must not know how a write is asked about or done. Made by `interpreter`;
+`executor` calls `settle` after each statement.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import Any, Final, Protocol, cast
+from weakref import WeakValueDictionary
+
+from ..confinement import Place, place_to_write
+from ..nodes.revision import digest_of
+from .staging import LARGEST, Layer, Staging, layers, too_large
+
+_WRITING: Final = frozenset("wax+")
+
+
+class Asking(Protocol):
+    """What is used of `Effects`."""
+
+    @property
+    def ours(self) -> bool: ...
+
+    @property
+    def replaying(self) -> bool: ...
+
+    @property
+    def busy(self) -> bool: ...
+
+    def ask(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object: ...
+
+
+class Opening:
+    """The files that statements have open for writing.
+
+    Args:
+        change: asks for a change with what views have shown of the file (`LastShown.ask_to_change`).
+        roots: absolute directories in which files may be written; the first is what paths are shown relative to.
+    """
+
+    def __init__(self, effects: Asking, change: Callable[..., object], roots: tuple[str, ...]) -> None:
+        self._effects = effects
+        self._change = change
+        self._roots = roots
+        self._opened = 0
+        self._files: WeakValueDictionary[int, Layer] = WeakValueDictionary()
+        self._late: list[tuple[Staging, bytes]] = []
+        self._errors: list[BaseException] = []
+
+    def open(
+        self,
+        file: Any,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        closefd: bool = True,
+        opener: Callable[[str, int], int] | None = None,
+    ) -> Any:
+        """The built-in `open`, but `~` is expanded, and what is written into the project lands when the file is closed.
+
+        It lands as one write, with its diff, at the latest when the statement ends.
+        """
+        arguments = (buffering, encoding, errors, newline, closefd, opener)
+        if not isinstance(file, int):
+            file = cast("str | bytes", os.path.expanduser(file))
+        if isinstance(file, int) or not self._is_staged(file, mode) or opener is not None or not closefd:
+            return builtins.open(file, mode, *arguments)
+        # So that wrong arguments are refused as ever, before anything else is looked at.
+        builtins.open(os.devnull, mode.replace("x", "w"), *arguments).close()
+        content, staging = self._begun(file, mode)
+        top = layers(staging, content, mode, buffering, encoding, errors, newline)
+        self._files[staging.number] = top
+        return top
+
+    def _is_staged(self, file: str | bytes, mode: object) -> bool:
+        """Whether it is a regular or a new file to be written; what is no mode or no path, the built-in refuses."""
+        if not isinstance(mode, str) or not _WRITING & set(mode) or not self._effects.ours:
+            return False
+        try:
+            return stat.S_ISREG(os.stat(file).st_mode)
+        except OSError:
+            return True
+        except ValueError:
+            return False
+
+    def _begun(self, file: str | bytes, mode: str) -> tuple[bytes, Staging]:
+        """What the staging file begins with, and what is to become of it."""
+        place = os.path.join(os.getcwd(), os.fsdecode(file))
+        try:
+            place.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"open(): {place!r} is no text in UTF-8; io.open() opens it, and nobody is shown"
+            ) from None
+        try:
+            held = self._held(place, file, mode)
+        except OSError:
+            # What is on the disk now is not what the statement found when it ran; nothing lands in a replay.
+            if not self._effects.replaying:
+                raise
+            held = b""
+        is_new = "w" in mode or "x" in mode
+        self._opened += 1
+        known = None if is_new or held is None else digest_of(held)
+        return b"" if is_new else held or b"", Staging(self, self._opened, self._shown(place), file, known, known)
+
+    def _held(self, place: str, file: str | bytes, mode: str) -> bytes | None:
+        """What the file holds where that matters; None where there is none. Raises where it cannot be written."""
+        if not self._effects.replaying:
+            sys.audit("open", os.fsdecode(file), mode, 0)  # which plan mode refuses
+        if "x" in mode and os.path.lexists(place) and not self._effects.replaying:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
+        with place_to_write(place, self._roots) as found:
+            if not found.missing:
+                found.check_writable()
+                held = _content(found, file, only_size="w" in mode)
+                if held is not None or "r" not in mode:
+                    return held
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+
+    def _shown(self, place: str) -> str:
+        """The path for the host: short where that is the same."""
+        short = place.removeprefix(self._roots[0].rstrip("/") + "/")
+        return place if short.startswith(("~", "/")) else short
+
+    # --- landing ------------------------------------------------------------------------------------------------------
+
+    def land(self, staging: Staging, content: bytes) -> None:
+        """Has the host write what is not there yet. Raises what the host refuses; the same is not tried again."""
+        if not self._effects.ours:
+            return
+        digest = digest_of(content)
+        if digest == staging.landed:
+            return
+        staging.landed = digest
+        # The collector may finalize a file while this very thread is asking something, and no question has room for
+        # another one.
+        if self._effects.busy:
+            self._late.append((staging, content))
+            return
+        arguments: dict[str, object] = {"path": staging.path, "text": content}
+        if staging.known is None:
+            self._change("write", arguments)
+        else:
+            self._effects.ask("write", arguments, staging.known)
+        staging.known = digest
+
+    def report(self, staging: Staging, error: BaseException) -> None:
+        """Keeps what a finalizer met for the end of the statement."""
+        if self._effects.ours:
+            error.add_note(f"raised when the file {os.fsdecode(staging.name)} was closed by its last reference")
+            self._errors.append(error.with_traceback(None))
+
+    def follow(self, staging: Staging, top: Layer) -> None:
+        self._files[staging.number] = top
+
+    def settle(self) -> list[BaseException]:
+        """The statement has ended: lands what was written and not closed. Returns what went wrong, in order."""
+        errors, self._errors = self._errors, []
+        late, self._late = self._late, []
+        for staging, content in late:
+            staging.landed = None
+            self._try(lambda staging=staging, content=content: self.land(staging, content), errors)
+        for _, top in sorted(self._files.items()):
+            self._try(lambda top=top: _land_open(top), errors)
+        return errors
+
+    def _try(self, action: Callable[[], None], errors: list[BaseException]) -> None:
+        try:
+            action()
+        except Exception as error:
+            errors.append(error)
+
+
+def _land_open(top: Any) -> None:
+    if not top.closed and top.staging is not None:
+        top.flush()
+        top.staging.land(top.fileno())
+
+
+def _content(place: Place, name: object, *, only_size: bool) -> bytes | None:
+    with place.opened() as file:
+        if file is None:
+            return None
+        if os.fstat(file.fileno()).st_size > LARGEST:
+            raise too_large(name)
+        return b"" if only_size else file.read(LARGEST)
