@@ -9,11 +9,12 @@ the time is linear in the text.
 
 What opens a block is the tag that HTML has: any case, quotes, spaces and further attributes. In a code span of its
 line or in a fenced block of code it is quoted and opens nothing, and so is the tag of another type, or `&lt;script`.
+Nor does anything in what a model thinks, where its server sends that as the beginning of the text, in `<think>`.
 What closes a block is the first `</script>` that is in no string of the cell, because cells write HTML. Where the
 quotes of a cell do not match and all of the rest is a string, it is the first `</script>` at all. A block without an
 end is no block: it is text, because nobody can tell half of a cell from all of it.
 
-Pure. Must not know what a statement is. Called by `written_replies`, and by `direct` for what users type.
+Pure. Must not know what a statement is. Called by `written_replies`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _MARKS: Final = {
     **{quote: re.compile(rf"{_ESCAPE}|{quote}", re.DOTALL) for quote in ('"""', "'''")},
 }
 """What counts where: in code, in a comment, and in a string of each quote."""
-_FIRST_LINE: Final = re.compile(r"[ \t]*\r?\n")
+_THINKS, _THOUGHT = "<think>", "</think>"
+_FIRST_LINE: Final = re.compile(r"\A[ \t]*\r?\n")
 _FENCE: Final = 3
 
 
@@ -110,6 +112,8 @@ class _Prose:
         self._run: tuple[str, int, bool] | None = None
         self._fence: tuple[str, int] | None = None
         """The fence of the block of code that this line is in."""
+        self._may_think = True
+        self._is_thinking = False
         self._begin_line()
 
     def _begin_line(self) -> None:
@@ -126,8 +130,8 @@ class _Prose:
         while at < len(text):
             found = _PROSE.match(text, at)
             assert found is not None
-            if found.lastgroup == "tag" and not self._is_quoted():
-                tag = _tag_at(text, at, is_end)
+            if found.lastgroup == "tag":
+                tag = self._opening_at(text, at, is_end)
                 if tag is None:
                     self._kept = text[at:]
                     return text[:at], None
@@ -138,15 +142,29 @@ class _Prose:
             at = found.end()
         return text, None
 
-    def _is_quoted(self) -> bool:
+    def _opening_at(self, text: str, at: int, is_end: bool) -> str | None:
+        """The tag that opens a block at this `<`; "" for anything else; None as long as more text decides."""
         self._end_run()
-        return bool(self._fence or self._span or self._opened)
+        if self._is_thinking or self._may_think:
+            mark = _THOUGHT if self._is_thinking else _THINKS
+            found = text[at : at + len(mark)].lower()
+            if found == mark:
+                self._is_thinking = not self._is_thinking
+                self._fence = None
+                self._begin_line()
+            elif mark.startswith(found) and not is_end:
+                return None
+        is_quoted = self._is_thinking or self._fence or self._span or self._opened
+        return "" if is_quoted else _tag_at(text, at, is_end)
 
     def _step(self, found: re.Match[str]) -> None:
         if found.lastgroup == "run":
+            self._may_think = False
             self._extend_run(found[0])
             return
         self._end_run()
+        if found.lastgroup in ("tag", "word"):
+            self._may_think = False
         if found.lastgroup == "line":
             if self._fence is None:
                 self._fence = self._opened
@@ -173,8 +191,8 @@ class _Prose:
             self._is_closing = is_first and char == self._fence[0] and length >= self._fence[1]
             return
         fence = (char, length) if is_first and length >= _FENCE else None
-        if char == "~":
-            self._opened = self._opened or fence
+        if char == "~" or (self._opened is not None and self._opened[0] == "~"):
+            self._opened = self._opened or fence  # backticks behind it are of no account
         elif self._span:
             self._span, self._opened = 0 if length == self._span else self._span, None
         else:

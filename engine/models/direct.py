@@ -12,8 +12,8 @@ from typing import Final
 
 from ..events.conversation import ToolResult, UserMessage
 from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
+from ..projection.written import CLOSING, OPENING
 from ..user_message import MAX_TEXT_CHARS, is_long_text
-from .blocks import BlockReader
 
 _FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
@@ -33,11 +33,10 @@ openai, google). To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
 
 def statement_in(text: str) -> str | None:
     """The Python cell in `text`: all of it, a fenced block, or a `<script>` form; None where there is none."""
-    blocks = BlockReader()
-    blocks.read(text)
-    blocks.end()
-    if blocks.source is not None:
-        return blocks.source
+    _, found, rest = text.partition(OPENING)
+    source, closed, _ = rest.partition(CLOSING)
+    if found and closed:
+        return source.removeprefix("\n")
     fence = _FENCE.match(text)
     source = fence.group(1) if fence else text
     try:

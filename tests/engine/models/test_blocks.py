@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.models.blocks import LONGEST_TAG, BlockReader
 from engine.projection.written import CLOSING, OPENING
+from tests.support.block_reference import block_in
 from tests.support.examples import examples
 
 Found = tuple[str, str | None, bool]
@@ -61,6 +62,7 @@ def test_a_tag_may_be_spelled_as_html_allows(opening: str, closing: str) -> None
     [
         ("\n6 * 7\n", "6 * 7\n"),
         ("6 * 7", "6 * 7"),
+        ("x = 1\ny = 2", "x = 1\ny = 2"),
         ("", ""),
         ("\n", ""),
         ("\r\nx = 1\r\ny = 2\r\n", "x = 1\r\ny = 2\r\n"),
@@ -137,11 +139,15 @@ def test_the_first_block_counts_and_what_follows_is_noticed(rest: str) -> None:
         f"```python\n{block('1')}\n```",
         f"```\n{block('1')}\n```\n",
         f"~~~html\n{block('1')}\n~~~",
+        f"~~~ a `b`\n{block('1')}\n~~~",
         f"  ````\n```\n{block('1')}\n````",
         f"```\n``` not the end\n{block('1')}",
         f"```\n~~~\n{block('1')}",
         f"``` {block('1')}\n",
         f"~~~ {block('1')}\n",
+        f"<think>I could write {block('1')}</think> No.",
+        f"\n <THINK>\n{block('1')}",
+        f"<think>{block('1')}</thin>",
     ],
 )
 def test_all_else_is_shown_as_it_is(text: str) -> None:
@@ -165,6 +171,11 @@ def test_all_else_is_shown_as_it_is(text: str) -> None:
         "<script type='",
         "<script type=",
         "<script type='text/javascript'></script>\n",
+        f"<think>I could write {block('1')} or ```</think>\n",
+        "\n<think></think>",
+        "<think>it`s ```</think>",
+        "<th",
+        "a <think> ",
     ],
 )
 def test_what_is_quoted_or_another_tag_before_a_block_hides_it_not(before: str) -> None:
@@ -196,17 +207,19 @@ _PARTS = (
         "\\",
         "#",
     ),
-    *("a", "word ", "print(1)\n", "é☃", "=", "/"),
+    *("<think>", "</think>", "<th", "</th", "a", "word ", "print(1)\n", "é☃", "=", "/"),
 )
-_TEXTS = st.lists(st.sampled_from(_PARTS), max_size=30).map("".join)
+_BEGINNINGS = ("", "", OPENING, f"x\n{OPENING}", f"```\n```\n{OPENING}", f"`a` {OPENING}", "<think>")
+_TEXTS = st.tuples(st.sampled_from(_BEGINNINGS), st.lists(st.sampled_from(_PARTS), max_size=30).map("".join)).map(
+    "".join
+)
 
 
 @examples(6)
 @given(text=_TEXTS, cuts=st.lists(st.integers(0, 400), max_size=12))
-def test_however_a_text_is_cut_the_same_is_found(text: str, cuts: list[int]) -> None:
-    whole = found([text])
-    assert found(pieces_of(text, cuts)) == whole
-    assert found(text) == whole
+def test_however_a_text_is_cut_the_same_is_found_as_the_rules_say(text: str, cuts: list[int]) -> None:
+    whole = block_in(text)
+    assert found([text]) == found(pieces_of(text, cuts)) == found(text) == whole
 
 
 @examples(2)
