@@ -90,9 +90,9 @@ class ProviderClient:
 
     def _settings(self, prompt: Prompt) -> ModelSettings:
         settings: AnthropicModelSettings = {"max_retries": 0}
-        if self._provider.one_call and prompt.calls_tools:
+        if self._provider.one_call:
             settings["parallel_tool_calls"] = False
-        if not prompt.statements and prompt.calls_tools:
+        if not prompt.statements:
             # The tool stays declared, because Anthropic wants it as long as the conversation has calls of it.
             settings["tool_choice"] = "none"
         if self._provider.cache_points:

@@ -16,7 +16,7 @@ from engine.events.conversation import AgentText, Condensation, ToolCall, ToolRe
 from engine.events.execution import ExecutionFinished
 from engine.models.provider import ProviderModel
 from engine.models.routes import route_to
-from engine.ports import ModelUnusableError, Prompt, TextDelta
+from engine.ports import ModelError, ModelUnusableError, Prompt, TextDelta
 from engine.projection.written import CLOSING, OPENING, REST_LEFT_OUT
 from engine.store.memory import MemoryStore
 from engine.tokens import count
@@ -267,3 +267,17 @@ async def test_a_server_that_rejects_tools_is_told_of_with_the_setting_and_once(
     assert message in str(raised.value)
     assert f"add {SPECS['chat']} to models_without_tools (REWINDOW_MODELS_WITHOUT_TOOLS)" in str(raised.value)
     assert len(server.asked) == 1
+
+
+async def test_who_was_sent_no_tools_is_not_told_of_the_setting(server: LlmServer) -> None:
+    server.answers += [Answer(400, (b'{"error": {"message": "it does not support tools"}}',))]
+    answering = model("chat")
+    try:
+        with pytest.raises(ModelError, match="does not support tools") as raised:
+            [
+                signal
+                async for signal in answering.reply(Prompt(instructions="", messages=(), tail="", calls_tools=False))
+            ]
+    finally:
+        await answering.aclose()
+    assert "models_without_tools" not in str(raised.value)
