@@ -27,6 +27,7 @@ from engine.ports import (
     ContextTooLongError,
     ModelError,
     ModelSignal,
+    ModelUnusableError,
     Prompt,
     ReasoningDelta,
     ReplyEnded,
@@ -93,16 +94,16 @@ class Waits:
         self.seconds.append(seconds)
 
 
-def prompt(text: str) -> Prompt:
+def prompt(text: str, calls_tools: bool = True) -> Prompt:
     messages: tuple[Event, ...] = (UserMessage(message_id=MessageId("m"), text=text),)
-    return Prompt(instructions="Be brief.", messages=messages, tail="TAIL")
+    return Prompt(instructions="Be brief.", messages=messages, tail="TAIL", calls_tools=calls_tools)
 
 
-async def replied(spec: str, text: str, waits: Waits | None = None) -> list[ModelSignal]:
+async def replied(spec: str, text: str, waits: Waits | None = None, *, calls_tools: bool = True) -> list[ModelSignal]:
     model = ProviderModel(route_to(spec, os.environ), waits or Waits(), lambda: 0.5)
     with anyio.fail_after(SECONDS):
         try:
-            return [signal async for signal in model.reply(prompt(text))]
+            return [signal async for signal in model.reply(prompt(text, calls_tools))]
         finally:
             await model.aclose()
 
@@ -266,6 +267,40 @@ async def test_a_prompt_that_is_too_long_is_told_apart(
     with pytest.raises(ContextTooLongError, match=message[:8]):
         await replied(spec, "hi")
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        (500, "tools param requires --jinja flag"),
+        (500, "Unsupported param: tools"),
+        (404, "No endpoints found that support tool use. To learn more about provider routing, visit: https://x"),
+        (400, "Unsupported parameter: 'tools' is not supported with this model."),
+        (400, "Unrecognized request argument supplied: tools"),
+        (400, "`tool calling` is not supported with this model"),
+        (400, "Function calling is not enabled for models/gemma-3-27b-it"),
+        (400, "deepseek-reasoner does not support Function Calling"),
+        (400, "This model doesn't support tool use."),
+    ],
+)
+async def test_a_server_that_rejects_tools_is_told_of_with_the_setting_and_once(
+    server: LlmServer, status: int, message: str
+) -> None:
+    server.answers += [error(status, message)] * 2
+    with pytest.raises(ModelUnusableError, match="models_without_tools") as raised:
+        await replied(CHAT, "hi")
+    assert message in str(raised.value)
+    assert f"add {CHAT} to models_without_tools (REWINDOW_MODELS_WITHOUT_TOOLS)" in str(raised.value)
+    assert len(server.asked) == 1
+
+
+async def test_who_was_sent_no_tools_is_not_told_of_the_setting(server: LlmServer) -> None:
+    server.answers += [error(400, "it does not support tools")]
+    with pytest.raises(ModelError, match="does not support tools") as raised:
+        await replied(CHAT, "hi", calls_tools=False)
+    assert "models_without_tools" not in str(raised.value)
 
 
 async def test_a_model_that_refuses_in_words_is_quoted(server: LlmServer) -> None:

@@ -16,7 +16,7 @@ from engine.events.conversation import AgentText, Condensation, ToolCall, ToolRe
 from engine.events.execution import ExecutionFinished
 from engine.models.provider import ProviderModel
 from engine.models.routes import route_to
-from engine.ports import ModelError, ModelUnusableError, Prompt, TextDelta
+from engine.ports import TextDelta
 from engine.projection.written import CLOSING, OPENING, REST_LEFT_OUT
 from engine.store.memory import MemoryStore
 from engine.tokens import count
@@ -100,6 +100,7 @@ def _joined(content: list[dict[str, Any]]) -> str:
     return "\n".join(part.get("text", part["type"]) for part in content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", SPECS)
 async def test_a_turn_over_the_wire_with_no_tool_in_it(server: LlmServer, tmp_path: Path, api: str) -> None:
     server.answers += [ANSWERS[api](text) for text in (f"Let me look.\n{BLOCK}\nx is 41.", "It is 42.")]
@@ -127,6 +128,7 @@ async def test_a_turn_over_the_wire_with_no_tool_in_it(server: LlmServer, tmp_pa
     assert spoken(second)[0][1].split("\n")[0] == spoken(first)[0][1].split("\n")[0] == "what is x?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", SPECS)
 async def test_calls_of_before_are_text_afterwards_and_calls_again_when_it_is_set_back(
     server: LlmServer, tmp_path: Path, api: str
@@ -203,6 +205,7 @@ async def test_a_condensation_in_that_form_runs_nothing_and_leaves_a_view_that_c
         assert list(view.ready()) == list(view.events)
 
 
+@pytest.mark.slow
 async def test_a_result_that_must_be_shortened_stays_in_its_fence(server: LlmServer, tmp_path: Path) -> None:
     server.answers += [chat(f"{OPENING}\nprint('word ' * 4000)\n{CLOSING}"), chat("Done.")]
     async with sessions_of(
@@ -220,6 +223,7 @@ async def test_a_result_that_must_be_shortened_stays_in_its_fence(server: LlmSer
     assert "left out, because the context is full" in result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [f"{BLOCK}\nThe result is ", f"{BLOCK} " + "and " * 20])
 async def test_a_model_that_goes_on_after_its_block_is_hung_up_on(server: LlmServer, tmp_path: Path, text: str) -> None:
     server.answers += [Answer(pieces=(sse(chunk(content=text + "x" * 40)),), hang=True), chat("It is 42.")]
@@ -231,53 +235,3 @@ async def test_a_model_that_goes_on_after_its_block_is_hung_up_on(server: LlmSer
         assert (await session.accept("go").end()).cause == "end_turn"
         assert [cell.statement.source for cell in session.cells] == ["x = 6 * 7\nx\n"]
         assert await anyio.to_thread.run_sync(server.left.wait, SECONDS)
-
-
-# --- servers that say that they have no tools -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("status", "message"),
-    [
-        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
-        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
-        (500, "tools param requires --jinja flag"),
-        (500, "Unsupported param: tools"),
-        (404, "No endpoints found that support tool use. To learn more about provider routing, visit: https://x"),
-        (400, "Unsupported parameter: 'tools' is not supported with this model."),
-        (400, "Unrecognized request argument supplied: tools"),
-        (400, "`tool calling` is not supported with this model"),
-        (400, "Function calling is not enabled for models/gemma-3-27b-it"),
-        (400, "deepseek-reasoner does not support Function Calling"),
-        (400, "This model doesn't support tool use."),
-    ],
-)
-async def test_a_server_that_rejects_tools_is_told_of_with_the_setting_and_once(
-    server: LlmServer, status: int, message: str
-) -> None:
-    refusal = Answer(status, (sse({"error": {"message": message}})[6:],))
-    server.answers += [refusal, refusal]
-    answering = model("chat")
-    prompt = Prompt(instructions="", messages=(), tail="hi")
-    try:
-        with pytest.raises(ModelUnusableError, match="models_without_tools") as raised:
-            [signal async for signal in answering.reply(prompt)]
-    finally:
-        await answering.aclose()
-    assert message in str(raised.value)
-    assert f"add {SPECS['chat']} to models_without_tools (REWINDOW_MODELS_WITHOUT_TOOLS)" in str(raised.value)
-    assert len(server.asked) == 1
-
-
-async def test_who_was_sent_no_tools_is_not_told_of_the_setting(server: LlmServer) -> None:
-    server.answers += [Answer(400, (b'{"error": {"message": "it does not support tools"}}',))]
-    answering = model("chat")
-    try:
-        with pytest.raises(ModelError, match="does not support tools") as raised:
-            [
-                signal
-                async for signal in answering.reply(Prompt(instructions="", messages=(), tail="", calls_tools=False))
-            ]
-    finally:
-        await answering.aclose()
-    assert "models_without_tools" not in str(raised.value)
