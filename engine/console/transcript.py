@@ -33,6 +33,7 @@ from ..ids import MessageId, StatementId, ToolCallId
 from ..legible import source_text
 from ..ports import ASKED_CHARS, PermissionQuestion
 from ..projection.results import given_text, output_text
+from ..projection.written import REST_LEFT_OUT
 from ..sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from ..terminal.printing import shown_line
 from ..text import as_printed, visible
@@ -200,7 +201,7 @@ class Transcript:
         if event.parent_id is None:
             if event.typed:
                 self._typed.add(event.tool_call_id)
-            return []
+            return self._note(REST_LEFT_OUT) if event.rest_left_out else []
         about = " ".join(str(event.arguments[name]) for name in _ARGUMENTS if event.arguments.get(name) is not None)
         line = shown_line(f"{event.tool} {about}", _CALL_CHARS)
         self._parents[event.tool_call_id] = event.parent_id
