@@ -224,7 +224,9 @@ class Transcript:
         """The change that was made; one that was decided about stands above."""
         if event.tool_call_id in self._decided:
             return []
-        shown = diff(os.path.relpath(event.path, self._cwd), event.changes, event.note)
+        # A log from elsewhere may hold an empty path, of which there is none that is relative.
+        name = os.path.relpath(event.path, self._cwd) if event.path else ""
+        shown = diff(name, event.changes, event.note)
         return self._of_statement(self._parents.get(event.tool_call_id, event.tool_call_id), shown)
 
     def _output(self, call: ToolCallId, stream: str, text: str) -> list[Fragment]:

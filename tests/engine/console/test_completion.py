@@ -1,0 +1,74 @@
+"""What Tab offers: names, commands with their arguments, paths; the text before the cursor decides which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.console.completion import common_start, completions
+from engine.events.execution import StatementRecorded
+from engine.ids import StatementId, ToolCallId
+from engine.timeline.index import Cell
+
+
+@dataclass(frozen=True)
+class Facts:
+    cwd: str = "/nowhere"
+    names: tuple[str, ...] = ("readme", "result", "_hidden")
+    cells: tuple[Cell, ...] = ()
+
+
+def offered(before: str, facts: Facts | None = None, *, is_python: bool = True) -> list[str]:
+    return [each.text for each in completions(before, facts or Facts(), is_python)]
+
+
+def test_names_of_the_session_of_the_tools_and_of_python() -> None:
+    assert offered("x = rea") == ["read", "readme"]
+    assert offered("isin") == ["isinstance"]
+    assert offered("isin", is_python=False) == []
+    assert offered("readme.re") == []
+    assert offered("_h") == ["_hidden"]
+    assert "_hidden" not in offered("")
+    assert offered("1re") == []
+
+
+def test_commands_and_their_arguments() -> None:
+    cells = tuple(
+        Cell(
+            StatementRecorded(
+                statement_id=StatementId(f"stm_{index}"), index=index, source=source, tool_call_id=ToolCallId("call")
+            )
+        )
+        for index, source in enumerate(["a = 1", "b = 2\nc"], 1)
+    )
+    assert offered("/ti") == ["timeline", "tick"]
+    assert offered("/mo") == ["mode"]
+    assert offered("/mode a") == ["ask", "auto"]
+    found = completions("/timeline ", Facts(cells=cells), True)
+    assert [(each.text, each.about) for each in found] == [("2", "b = 2"), ("1", "a = 1")]
+    assert offered("/help x") == []
+    assert offered("/nothing x") == []
+
+
+def test_paths_within_quotes_and_behind_an_at_sign(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "main.py").touch()
+    (tmp_path / "setup.cfg").touch()
+    (tmp_path / ".hidden").touch()
+    (tmp_path / "bad\x1bname").touch()
+    facts = Facts(cwd=str(tmp_path))
+    assert offered("view('s", facts) == ["setup.cfg", "src/"]
+    assert offered('view("src/', facts) == ["main.py"]
+    assert offered("view('", facts) == ["setup.cfg", "src/"]
+    assert offered("view('.h", facts) == [".hidden"]
+    assert offered("read @src/m", facts, is_python=False) == ["main.py"]
+    assert offered("me@se", facts, is_python=False) == []
+    assert offered("view('nowhere/", facts) == []
+    assert offered("view('\x00/", facts) == []
+    assert offered(f"view('{tmp_path}/se") == ["setup.cfg"]
+
+
+def test_what_several_have_in_common() -> None:
+    assert common_start(["readme", "read", "reading"]) == "read"
+    assert common_start(["one"]) == "one"
+    assert common_start([]) == ""
