@@ -22,7 +22,7 @@ from engine import Host, SessionId
 
 if TYPE_CHECKING:  # of the session stage
     from acp_adapter.conversation import Conversation
-    from acp_adapter.requests import OpenSession
+    from acp_adapter.requests import Initialize, OpenSession
     from engine import ModelSetup, Session, Sessions
 
 
@@ -46,7 +46,7 @@ class Connection:
         if method.needs_initialization and not self._is_initialized:
             raise ProtocolError(Code.INVALID_REQUEST, "call initialize first")
 
-    def initialize(self, version: int) -> None:
+    def initialize(self, introduced: Initialize) -> None:
         """Notes that the client has introduced itself, and what it speaks. May be repeated until a session is open.
 
         Raises:
@@ -55,7 +55,7 @@ class Connection:
         if self._conversations:
             raise ProtocolError(Code.INVALID_REQUEST, "initialize cannot be repeated while a session is open")
         self._is_initialized = True
-        self.codec.choose(version)
+        self.codec.choose(introduced.version, terminals=introduced.terminals)
 
     async def prepare(self, stage: stages.Stage) -> None:
         """Loads what a later stage needs, ahead of need, once."""

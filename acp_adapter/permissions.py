@@ -19,9 +19,12 @@ METHOD: Final = "session/request_permission"
 class EditorPermissions:
     """Asks after everything before the question was shown, because the user decides by what is on the screen."""
 
-    def __init__(self, session_id: str, peer: Remote, codec: Codec, shown: Callable[[Seq], Awaitable[None]]) -> None:
-        """`shown` waits until everything up to an event was sent."""
+    def __init__(
+        self, session_id: str, cwd: str, peer: Remote, codec: Codec, shown: Callable[[Seq], Awaitable[None]]
+    ) -> None:
+        """`cwd` is the session's; `shown` waits until everything up to an event was sent."""
         self._session_id = session_id
+        self._cwd = cwd
         self._peer = peer
         self._codec = codec
         self._shown = shown
@@ -30,7 +33,7 @@ class EditorPermissions:
         """The user's answer. Cancelling the wait withdraws the question."""
         await self._shown(question.seq)
         permissions = self._codec.permissions
-        params = permissions.write_question(self._session_id, question)
+        params = permissions.write_question(self._session_id, question, self._cwd)
         try:
             return await self._peer.request(METHOD, params, permissions.read_answer)
         except (RemoteError, InvalidResultError, ConnectionClosedError):

@@ -21,7 +21,7 @@ import anyio
 from acp_adapter.facts import Facts
 from acp_adapter.streams import Streams
 from acp_adapter.wire.codec import Codec, Json
-from acp_adapter.wire.shown import NOTHING_SHOWN
+from acp_adapter.wire.shown import Shown
 from engine import Item, OutputStreamed, ReasoningStreamed, Seq, Subscription, TextStreamed
 from engine.events import AnyEvent, Event
 
@@ -49,7 +49,8 @@ class Pump:
         self._codec = codec
         self._facts = facts
         self._send = send
-        self._shown = NOTHING_SHOWN
+        self._nothing = Shown(terminals=codec.terminals)
+        self._shown = self._nothing
         self._streams = Streams()
         self._sent = subscription.after
         self._handled = 0
@@ -87,7 +88,7 @@ class Pump:
                 return [self._codec.updates.message_update(item)]
             case OutputStreamed():
                 text = self._streams.printed(item)
-                return self._codec.updates.output_updates(item.tool_call_id, text, self._shown)
+                return self._codec.updates.output_updates(item.tool_call_id, item.text, text, self._shown)
             case _:
                 event = cast("AnyEvent", item)
                 self._streams.end(event)
@@ -97,14 +98,14 @@ class Pump:
     async def replay(self, events: Sequence[AnyEvent]) -> None:
         """Shows what was sent so far as it stands by now; `events` is the log."""
         async with self._turn:
-            replay = self._codec.updates.replay(events[: self._sent + 1], self._facts)
+            replay = self._codec.updates.replay(events[: self._sent + 1], self._facts, self._nothing)
             for update in replay:
                 await self._send(update)
             self._shown = replay.shown
             for piece in self._streams.messages:
                 await self._send(self._codec.updates.message_update(piece))
             for call, text in self._streams.output:
-                for update in self._codec.updates.output_updates(call, text, self._shown):
+                for update in self._codec.updates.output_updates(call, text, text, self._shown):
                     await self._send(update)
 
     async def sent(self, seq: Seq) -> None:

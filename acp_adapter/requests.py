@@ -13,9 +13,13 @@ from msgspec import Struct
 
 
 class Initialize(Struct, frozen=True):
-    """`version` is the newest version of the protocol that the client speaks."""
+    """`version` is the newest version of the protocol that the client speaks.
+
+    `terminals`: it draws terminals for what the agent runs by itself.
+    """
 
     version: int
+    terminals: bool = False
 
 
 class Authenticate(Struct, frozen=True):

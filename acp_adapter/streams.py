@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from engine import MessageId, OutputStreamed, ReasoningStreamed, TextStreamed, ToolCallId, between, printed_text
 from engine.events import AnyEvent
-from engine.events.conversation import AgentReasoning, AgentText, RunStop
-from engine.events.execution import ExecutionFinished
+from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolResult
+from engine.events.execution import CommandEnded, ExecutionFinished
 
 LIVE_OUTPUT_CHARS: Final = 4_096
 """How much of a stream is shown while its statement runs, of a longer one both ends; the whole follows at the end."""
@@ -64,6 +64,8 @@ class Streams:
         match event:
             case AgentText(message_id=message_id) | AgentReasoning(message_id=message_id):
                 self._messages.pop(message_id, None)
+            case CommandEnded(tool_call_id=call) | ToolResult(tool_call_id=call):
+                self._output.pop(call, None)
             case ExecutionFinished():
                 self._output.clear()  # because one statement runs at a time
             case RunStop():

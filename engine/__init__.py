@@ -111,8 +111,12 @@ if TYPE_CHECKING:
     from .store import open_store as open_store
     from .text import as_printed as as_printed
     from .text import fenced as fenced
+    from .timeline.changed import change_size as change_size
+    from .timeline.changed import first_changed_line as first_changed_line
+    from .timeline.changed import unseen_changes as unseen_changes
     from .timeline.index import Cell as Cell
     from .toolbox import TOOLS as TOOLS
+    from .toolbox import call_title as call_title
     from .user_message import blocks_of as blocks_of
     from .user_message import is_long_text as is_long_text
 
@@ -203,9 +207,12 @@ __all__ = [
     "as_printed",
     "between",
     "blocks_of",
+    "call_title",
+    "change_size",
     "cut_line",
     "cut_middle",
     "fenced",
+    "first_changed_line",
     "given_text",
     "harden_process",
     "is_long_text",
@@ -221,6 +228,7 @@ __all__ = [
     "source_command",
     "source_lines",
     "source_text",
+    "unseen_changes",
     "without_secrets",
 ]
 
@@ -256,8 +264,9 @@ _MODULES: Final = {
     "sessions.tickets": "Ticket TurnEnd",
     "store": "open_store",
     "text": "as_printed fenced",
+    "timeline.changed": "change_size first_changed_line unseen_changes",
     "timeline.index": "Cell",
-    "toolbox": "TOOLS",
+    "toolbox": "TOOLS call_title",
     "user_message": "blocks_of is_long_text",
 }
 """The public names by the module that owns them."""

@@ -8,6 +8,8 @@ editors show. Pure. A new tool is a row here and its module.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from string import Formatter
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -41,9 +43,14 @@ class Example(Struct, frozen=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """One tool. `doc` is what `help` shows: one sentence, more where it is needed."""
+    """One tool. `doc` is what `help` shows: one sentence, more where it is needed.
+
+    `title` says in one line what a call does, with its arguments in braces; from its second part on each is left out
+    where one of its arguments is left out, or is what it is by default.
+    """
 
     name: str
+    title: tuple[str, ...]
     kind: ToolKind
     group: GroupName
     parameters: tuple[Parameter, ...]
@@ -54,6 +61,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 _ROWS: Final = (
     Tool(
         name="ls",
+        title=("List {path}",),
         kind="read",
         group="read-group",
         parameters=(Parameter("path", str),),
@@ -62,6 +70,7 @@ _ROWS: Final = (
     ),
     Tool(
         name="read",
+        title=("Read {path}", " from line {start_line}", " to line {end_line}"),
         kind="read",
         group="read-group",
         parameters=(
@@ -74,6 +83,7 @@ _ROWS: Final = (
     ),
     Tool(
         name="grep",
+        title=('Search "{pattern}"', " in {path}", ", in {glob}"),
         kind="search",
         group="read-group",
         parameters=(
@@ -91,6 +101,7 @@ _ROWS: Final = (
     ),
     Tool(
         name="find",
+        title=("Find {glob}", " in {path}"),
         kind="search",
         group="read-group",
         parameters=(Parameter("glob", str), Parameter("path", str, ".")),
@@ -103,6 +114,7 @@ _ROWS: Final = (
     ),
     Tool(
         name="write",
+        title=("Write {path}",),
         kind="edit",
         group="write-group",
         parameters=(Parameter("path", str), Parameter("text", Any)),
@@ -114,6 +126,7 @@ _ROWS: Final = (
     ),
     Tool(
         name="edit",
+        title=("Edit {path}",),
         kind="edit",
         group="write-group",
         parameters=(
@@ -174,3 +187,24 @@ RESTORE: Final = "restore_names"
 
 INJECTED: Final = frozenset((*VIEWS, *TOOLS, *FILES, RESTORE))
 """Every name that a namespace begins with."""
+
+
+def call_title(name: str, arguments: Mapping[str, object]) -> str:
+    """What a call of a tool does, in the words of its row; of one without a row, its name and its path.
+
+    Any argument may be missing or of another type: a log of another program may call its tools as we do.
+    """
+    tool = TOOLS.get(name)
+    if tool is None or not _named_in(tool.title[0]) <= arguments.keys():
+        path = arguments.get("path")
+        return f"{name} {path}" if isinstance(path, str) else name
+    defaults = {each.name: each.default for each in tool.parameters}
+    given = {key: value for key, value in arguments.items() if value is not None and value != defaults.get(key)}
+    first, *rest = tool.title
+    return first.format_map(arguments) + "".join(
+        part.format_map(given) for part in rest if _named_in(part) <= given.keys()
+    )
+
+
+def _named_in(part: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(part) if name}

@@ -16,7 +16,7 @@ SIGN_IN: Final = "environment"
 
 
 def _accept(connection: Connection, params: Initialize) -> None:
-    connection.initialize(params.version)
+    connection.initialize(params)
 
 
 async def _handle(context: Context[Connection, None], params: Initialize) -> Initialized:

@@ -46,16 +46,16 @@ class UpdateWriter(Protocol):
         """What to send for an event, and what has been shown then. `is_live`: messages were streamed already."""
         ...
 
-    def replay(self, events: Sequence[AnyEvent], facts: Facts) -> Replay:
-        """What draws the state that a log ends in, for a session that is loaded."""
+    def replay(self, events: Sequence[AnyEvent], facts: Facts, shown: Shown) -> Replay:
+        """What draws the state that a log ends in, for a session that is loaded; `shown` is where it begins."""
         ...
 
     def message_update(self, piece: TextStreamed | ReasoningStreamed) -> Json:
         """A piece of a message."""
         ...
 
-    def output_updates(self, call: ToolCallId, text: str, shown: Shown) -> Sequence[Json]:
-        """What a running statement has printed so far; nothing for one that has ended."""
+    def output_updates(self, call: ToolCallId, new: str, text: str, shown: Shown) -> Sequence[Json]:
+        """What a running statement or command has printed: what is new, and all so far. Nothing once it has ended."""
         ...
 
     def commands_update(self) -> Json:
@@ -66,8 +66,8 @@ class UpdateWriter(Protocol):
 class PermissionCodec(Protocol):
     """Questions for permission, and their answers."""
 
-    def write_question(self, session_id: str, question: PermissionQuestion) -> Json:
-        """The params of `session/request_permission`."""
+    def write_question(self, session_id: str, question: PermissionQuestion, cwd: str) -> Json:
+        """The params of `session/request_permission`; paths below `cwd` are named from there."""
         ...
 
     def read_answer(self, result: object) -> PermissionAnswer:
@@ -84,6 +84,15 @@ class Codec(Protocol):
     @property
     def package(self) -> str:
         """The package of its modules; each of them is loaded when it is first used."""
+        ...
+
+    @property
+    def terminals(self) -> bool:
+        """Whether the client draws terminals for what the agent runs."""
+        ...
+
+    def for_client(self, *, terminals: bool) -> Codec:
+        """The same for a client that can do this."""
         ...
 
     @property

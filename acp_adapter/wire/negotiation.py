@@ -33,9 +33,9 @@ class Negotiation:
         self.codec = codec_for(None)
         """The codec in force."""
 
-    def choose(self, requested: int) -> None:
-        """Speaks from now on what a client understands that asked for this version."""
-        self.codec = codec_for(requested)
+    def choose(self, requested: int, *, terminals: bool) -> None:
+        """Speaks from now on what a client understands that asked for this version, and draws terminals or not."""
+        self.codec = codec_for(requested).for_client(terminals=terminals)
 
     def read_params(self, method: str, params: object) -> Any:
         """The params of a call; those of `initialize` as the version that they ask for."""

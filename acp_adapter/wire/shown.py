@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from engine import StatementId, ToolCallId
 from engine.events.conversation import ToolCall
+from engine.events.execution import CommandEnded, FileWritten
 from engine.events.nodes import FileChanged
 
 
@@ -30,18 +31,26 @@ class BegunStatement(Struct, frozen=True):
     rest_left_out: bool = False
 
 
+class BegunCall(Struct, frozen=True):
+    """A helper's call that has not ended, and what it has done by now, which its result says once more."""
+
+    call: ToolCall
+    done: FileWritten | CommandEnded | None = None
+
+
 class Shown(Struct, frozen=True, kw_only=True):
     """`Shown()` is right for a new session and for one that is resumed: nothing is under way in either.
 
-    `statements` are those that have not ended; `unannounced` are calls that nothing was said of,
-    because a statement or a result is still to come; `changing` are calls that show what they made of a file, which
-    their results say once more; `condensing` is the call that shows the condensation under way;
-    `changed` is the change of a file that is shown with the event after it.
+    `statements` are those that have not ended, `helpers` the calls inside of them; `unannounced` are calls that nothing
+    was said of, because a statement or a result is still to come; `condensing` is the call that shows the condensation
+    under way; `changed` is the change of a file that is shown with the event after it. `terminals` is of the editor: it
+    draws terminals that it does not run.
     """
 
     statements: Mapping[StatementId, BegunStatement] = field(default_factory=dict[StatementId, BegunStatement])
+    helpers: Mapping[ToolCallId, BegunCall] = field(default_factory=dict[ToolCallId, BegunCall])
     unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
-    changing: frozenset[ToolCallId] = frozenset()
+    terminals: bool = False
     changed: FileChanged | None = None
     condensing: str | None = None
 
@@ -49,6 +58,14 @@ class Shown(Struct, frozen=True, kw_only=True):
         """The same after a statement's end."""
         statements = {other: begun for other, begun in self.statements.items() if other != ended}
         return replace(self, statements=statements)
+
+    def with_helper(self, helper: BegunCall) -> Shown:
+        """The same with a helper's call as it is by now."""
+        return replace(self, helpers={**self.helpers, helper.call.tool_call_id: helper})
+
+    def without_helper(self, ended: ToolCallId) -> Shown:
+        """The same after the end of a helper's call."""
+        return replace(self, helpers={call: helper for call, helper in self.helpers.items() if call != ended})
 
 
 NOTHING_SHOWN: Final = Shown()

@@ -77,6 +77,7 @@ AREAS = (
             "config.secrets",
             "tools",
             "toolbox",
+            "timeline.changed",
             "text",
             "cutting",
             "legible",

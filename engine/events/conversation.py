@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
+from ..execution import Location
 from ..ids import EventId, LlmResponseId, MessageId, ToolCallId
 from ..text import Exact
 from .base import Event
@@ -107,7 +108,10 @@ class ToolCall(Event, frozen=True, kw_only=True):
 
 
 class ToolResult(Event, frozen=True, kw_only=True):
-    """What came of the call `tool_call_id`; a call has one result at most. `parent_id` is that of the call."""
+    """What came of the call `tool_call_id`; a call has one result at most. `parent_id` is that of the call.
+
+    `locations` are places that it speaks of, absolute paths, the first few.
+    """
 
     kind: ClassVar[str] = "tool_result"
 
@@ -115,6 +119,7 @@ class ToolResult(Event, frozen=True, kw_only=True):
     status: ResultStatus
     text: str
     parent_id: ToolCallId | None = None
+    locations: tuple[Location, ...] = ()
 
 
 class RunStop(Event, frozen=True, kw_only=True):

@@ -130,6 +130,26 @@ class FileWritten(Event, frozen=True, kw_only=True):
     withheld: Exact = ""
 
 
+class CommandEnded(Event, frozen=True, kw_only=True):
+    """A program that the host ran for a statement has ended. `cwd` is where it ran, an absolute path.
+
+    `code` is its exit code; None where a `signal` ended it, which the host sends at its time limit (`timed_out`) and to
+    what is cancelled. Of `output` both ends are kept; what went to stderr is in it, too, unless it is in `errors`.
+    """
+
+    kind: ClassVar[str] = "command_ended"
+
+    execution_id: ExecutionId
+    tool_call_id: ToolCallId
+    cwd: str
+    code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    time_ms: float = 0.0
+    output: Captured = field(default_factory=Captured)
+    errors: Captured = field(default_factory=Captured)
+
+
 class StatementOmitted(Event, frozen=True, kw_only=True):
     """The user left a statement out of the namespace, or took it in again: the next rebuild goes by that."""
 
@@ -156,6 +176,7 @@ ExecutionEvent = (
     | EffectRequested
     | EffectAnswered
     | FileWritten
+    | CommandEnded
     | StatementOmitted
     | NamesRebound
 )

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ..events import Event
 from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
-from ..events.execution import EffectAnswered, ExecutionFinished, StatementRecorded
+from ..events.execution import CommandEnded, EffectAnswered, ExecutionFinished, StatementRecorded
 from ..execution import Captured
 from .redactor import Redactor
 
@@ -68,7 +68,11 @@ def withheld(data: bytes) -> str:
 
 
 def _is_cut(event: Event) -> bool:
-    return isinstance(event, ExecutionFinished) and (event.stdout.truncated or event.stderr.truncated)
+    match event:
+        case ExecutionFinished(stdout=first, stderr=second) | CommandEnded(output=first, errors=second):
+            return first.truncated or second.truncated
+        case _:
+            return False
 
 
 # --- structures -------------------------------------------------------------------------------------------------------

@@ -24,13 +24,14 @@ from msgspec.structs import replace
 from ..cutting import cut_end, plural
 from ..events.conversation import ResultStatus, ToolCall, ToolResult
 from ..events.execution import EffectAnswered, EffectRequested, FileWritten
-from ..execution import Artifact, ExceptionInfo
+from ..execution import Artifact, ExceptionInfo, Location
 from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import CommandSubject, EffectAnswer, EffectRequest, Environment, FileSubject, PermissionSubject, Store
 from ..redaction import Redactor, marked_line, withheld
-from ..tool_values import shown_value
+from ..timeline.changed import within
+from ..tool_values import places_of, shown_value
 from ..toolbox import CHANGING
 from ..tools import OPERATIONS, Change, Program, Reading, Seen, Workspace, changes_of, land
 from .policy import Policy
@@ -39,6 +40,10 @@ from .signals import OutputStreamed
 
 SHOWN_CHARS: Final = 2_000
 """How much of an answer, and of each argument, the call on the log repeats; the whole answer is in the blob."""
+SHOWN_PLACES: Final = 20
+"""To how many places an editor is sent for one answer."""
+SHOWN_CHANGES_CHARS: Final = 100_000
+"""How much of what changed the log repeats, in whole regions; the contents are in blobs."""
 KEPT_BYTES: Final = 64 << 20
 """The largest content of a file that is kept."""
 _STOPPED: Final = EffectAnswer(error=ExceptionInfo(type="InterruptedError", message="the statement is being stopped"))
@@ -92,7 +97,11 @@ class Acts:
             self._log.append(self._answered(request, answer))
             self._log.append(
                 ToolResult(
-                    tool_call_id=call, status=_status(answer), text=_shown(request, answer), parent_id=self.parent
+                    tool_call_id=call,
+                    status=_status(answer),
+                    text=_shown(request, answer),
+                    parent_id=self.parent,
+                    locations=self._locations(request, answer),
                 )
             )
         return answer
@@ -109,6 +118,12 @@ class Acts:
                 tool_call_id=call,
             )
         )
+
+    def _locations(self, request: EffectRequest, answer: EffectAnswer) -> tuple[Location, ...]:
+        if answer.error is not None:
+            return ()
+        places = places_of(request.operation, answer.value, SHOWN_PLACES)
+        return tuple(Location(path=self._desk.workspace.absolute(path), line=line) for path, line in places)
 
     async def _answer(self, request: EffectRequest, call: ToolCallId, environment: Environment) -> EffectAnswer:
         operation = OPERATIONS.get(request.operation)
@@ -152,7 +167,8 @@ class Acts:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(land, self._desk.workspace, change)
             written = self._record(call, change)
-            self._log.append(replace(written, changes=changes, note=note))
+            kept, note = within(changes, note, SHOWN_CHANGES_CHARS)
+            self._log.append(replace(written, changes=kept, note=note))
         return change.value
 
     def _check_secrets(self, change: Change) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ..errors import SessionReadOnlyError, StoreBusyError, StoreError
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText
-from ..events.execution import ExecutionFinished
+from ..events.execution import CommandEnded, ExecutionFinished
 from ..ids import Seq, SessionId
 from ..ports import Store
 from ..redaction import Redactor
@@ -91,6 +91,12 @@ class Journal:
                 held = self._held.pop(message_id, None)
                 if held is not None:
                     self._waiting.append(replace(held, text=self._redactor.redact(held.text)))
+            case CommandEnded(tool_call_id=call):
+                # An editor that draws a terminal is not told what it printed once more.
+                for key, held in list(self._held.items()):
+                    if isinstance(held, OutputStreamed) and held.tool_call_id == call:
+                        self._waiting.append(replace(held, text=self._redactor.redact(held.text)))
+                        del self._held[key]
             case ExecutionFinished():
                 # Shows all that was printed in the place of what was streamed.
                 self._held = {key: held for key, held in self._held.items() if not isinstance(held, OutputStreamed)}

@@ -6,8 +6,8 @@ Pure. One file for each class. Used by the worker's functions, and by the host f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from .completed import Completed
 from .matches import matches_of
@@ -28,6 +28,29 @@ def value_of(tool: str, answer: object) -> object:
     """What a statement gets for an answer."""
     make = VALUES.get(tool)
     return answer if make is None else make(answer)
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A value that speaks of places in files."""
+
+    @property
+    def places(self) -> Sequence[tuple[str, int | None]]:
+        """Paths as the answer has them, with lines counted from 1."""
+        ...
+
+
+def places_of(tool: str, answer: object, limit: int) -> Sequence[tuple[str, int | None]]:
+    """The first places that an answer speaks of; of a file the first one alone, because it is opened once."""
+    value = value_of(tool, answer)
+    if not isinstance(value, Placed):
+        return []
+    first: dict[str, int | None] = {}
+    for path, line in value.places:
+        first.setdefault(path, line)
+        if len(first) == limit:
+            break
+    return list(first.items())
 
 
 def shown_value(tool: str, answer: object) -> str:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import ASKED_CHARS, PermissionQuestion, StatementSubject
+from engine import ASKED_CHARS, CommandSubject, FileSubject, PermissionQuestion, StatementSubject
 from engine.events.conversation import ToolCall
-from engine.events.execution import StatementRecorded
-from engine.ids import Seq, StatementId, ToolCallId
+from engine.events.execution import FileWritten, StatementRecorded
+from engine.ids import ExecutionId, Seq, StatementId, ToolCallId
+from engine.tools.changes import changes_of
 from tests.support.editors import EDITORS, content_alone, title_alone, title_up_to_a_colon
 from tests.support.shown import CODEC, updates_of
 
@@ -47,7 +48,7 @@ HIDING: Final = {
 
 def question(source: str) -> dict[str, Any]:
     asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject(source), seq=Seq(0))
-    return CODEC.permissions.write_question("session", asked)["toolCall"]
+    return CODEC.permissions.write_question("session", asked, "/w")["toolCall"]
 
 
 def call(source: str) -> dict[str, Any]:
@@ -126,6 +127,147 @@ def test_a_source_that_is_too_long_to_be_shown_says_how_much_is_left_out() -> No
     assert "... 800000 characters left out ..." in shown["rawInput"]["command"]
 
 
+# --- changes of files -----------------------------------------------------------------------------------------------
+
+EDITED: Final = {
+    "one line": ("/w/src/a.py", "a\nb\nc\n", "a\nB\nc\n"),
+    "a new file": ("/w/new.py", None, "danger()\n"),
+    "a file that is emptied": ("/w/a.py", "a\nb\n", ""),
+    "far below": ("/w/a.py", "x = 1\n" * 500, "x = 1\n" * 499 + "danger()\n"),
+    "two places": ("/w/a.py", "x = 1\n" * 500, "y\n" + "x = 1\n" * 498 + "danger()\n"),
+    "from right to left": ("/w/a.py", "x = 1\n", "x = '\u202e' # ;'\u2066; danger()\n"),
+    "invisible letters": ("/w/a.py", "x = 1\n", "x\u3164 = 1; x\ufe0f\U000e0041\u200b = danger()\n"),
+    "an invisible letter alone": ("/w/a.py", "user = 1\n", "us\u200ber = 1\n"),
+    "a carriage return": ("/w/a.py", "x = 1\n", "# see above\rdanger()\n"),
+    "line ends of the file": ("/w/a.bat", "a\r\nb\r\n", "a\r\nc\r\n"),
+    "other line ends": ("/w/a.sh", "a\nb\n", "a\r\nb\r\n"),
+    "colours": ("/w/a.py", "x = 1\n", "x = 1\x1b[8m; danger()\x1b[0m\n"),
+    "far to the right": ("/w/a.py", "x = 1\n", "x = 1" + " " * 300 + "; danger()\n"),
+    "an invisible letter far to the right": ("/w/a.js", "x\n", "x" * 5_000 + "\u200b" + "y" * 5_000 + "\n"),
+    "the last newline": ("/w/a.py", "a\n", "a"),
+    "many invisible letters": ("/w/a.py", None, "x\u200b\n" * 100),
+    "a fence inside": ("/w/a.md", "```\n", "````\n\u200b```\n"),
+    "no text": ("/w/a.png", "\0", "\0\1"),
+    "outside": ("/w-else/a.py", "a\n", "b\n"),
+    "as if at home": ("/w/~/.bashrc", "a\n", "danger()\n"),
+    "a path with a colon": ("/w/C:/a.py", "a\n", "b\n"),
+    "a path that reads otherwise": ("/w/a\n\u202egnp.py", "a\n", "b\n"),
+}
+
+
+def edit_question(name: str) -> dict[str, Any]:
+    path, before, after = EDITED[name]
+    changes, note = changes_of(None if before is None else before.encode(), after.encode())
+    subject = FileSubject(path=path, changes=changes, note=note)
+    asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
+    return CODEC.permissions.write_question("session", asked, "/w")["toolCall"]
+
+
+@pytest.mark.parametrize("editor", EDITORS)
+def test_what_each_editor_shows_of_a_change_is_as_recorded(editor: str) -> None:
+    drawn = [f"=== {name}\n{EDITORS[editor](edit_question(name))}\n" for name in EDITED]
+    assert "".join(drawn) == (GOLDEN / f"{editor}_changes.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_a_call_shows_of_a_change_what_its_question_showed(name: str) -> None:
+    path, before, after = EDITED[name]
+    changes, note = changes_of(None if before is None else before.encode(), after.encode())
+    written = FileWritten(
+        execution_id=ExecutionId("e"), tool_call_id=CALL, path=path, changes=changes, note=note, after_digest="a"
+    )
+    (shown,) = updates_of(written)
+    asked = edit_question(name)
+    assert [shown[key] for key in ("title", "content", "locations")] == [
+        asked[key] for key in ("title", "content", "locations")
+    ]
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_a_title_of_a_change_names_the_file_on_one_line(name: str) -> None:
+    path = EDITED[name][0]
+    title = edit_question(name)["title"]
+    assert ":" not in title
+    assert title.isprintable()
+    assert title.split(" ")[1].startswith("/") is not path.startswith("/w/")
+
+
+def test_a_followed_editor_jumps_to_the_first_line_that_differs() -> None:
+    assert edit_question("far below")["locations"] == [{"path": "/w/a.py", "line": 500}]
+    assert edit_question("no text")["locations"] == [{"path": "/w/a.png", "line": None}]
+
+
+UNSEEN = st.text(st.sampled_from("ab \n\r\x1b\u202e\u3164\u200b\ufe0f"), max_size=40)
+
+
+@given(before=st.none() | UNSEEN, after=UNSEEN)
+def test_nothing_that_a_change_adds_or_takes_is_unseen(before: str | None, after: str) -> None:
+    changes, _ = changes_of(None if before is None else before.encode(), after.encode())
+    asked = PermissionQuestion(tool_call_id=CALL, subject=FileSubject(path="/w/a", changes=changes), seq=Seq(0))
+    drawn = content_alone(CODEC.permissions.write_question("s", asked, "/w")["toolCall"])
+    for char in ("\x1b", "\u202e", "\u3164", "\u200b", "\ufe0f"):
+        if after.count(char) != (before or "").count(char):
+            assert char.encode("unicode_escape").decode() in drawn
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+COMMANDS: Final = {
+    "a plain one": ("git status", "/w"),
+    "more lines": ("cd src\n\nrm -rf danger", "/w/src"),
+    "a colon": ("curl http://danger", "/w"),
+    "far to the right": ("ls" + " " * 300 + "; danger", "/w"),
+    "many blank lines": ("ls" + "\n" * 100 + "danger", "/w"),
+    "a carriage return": ("ls # \rdanger", "/w"),
+    "from right to left": ("ls '\u202e' # '; danger", "/w"),
+    "a fence inside": ("cat <<X\n```\nX\ndanger", "/w"),
+    "a place that is none": ("ls", "/w/`x`: *y*\n\u202ez"),
+}
+
+
+def command_question(name: str) -> dict[str, Any]:
+    command, cwd = COMMANDS[name]
+    asked = PermissionQuestion(tool_call_id=CALL, subject=CommandSubject(command=command, cwd=cwd), seq=Seq(0))
+    return CODEC.permissions.write_question("session", asked, "/w")["toolCall"]
+
+
+@pytest.mark.parametrize("editor", EDITORS)
+def test_what_each_editor_shows_of_a_command_is_as_recorded(editor: str) -> None:
+    drawn = [f"=== {name}\n{EDITORS[editor](command_question(name))}\n" for name in COMMANDS]
+    assert "".join(drawn) == (GOLDEN / f"{editor}_commands.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_question_about_a_command_has_every_line_of_it_and_where_it_would_run(name: str) -> None:
+    command, _ = COMMANDS[name]
+    drawn = content_alone(command_question(name))
+    rows = drawn.split("\n")
+    assert all(char.isprintable() for row in rows for char in row)
+    assert max(map(len, rows)) <= 122
+    assert drawn.count("danger") == command.count("danger")
+    assert "in /w" in drawn
+
+
+# --- what may be answered --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("always", "labels"),
+    [
+        ("", ["Allow", "Reject"]),
+        (
+            "changes of src/",
+            ["Allow", "Always allow changes of src/", "Reject", "Always reject changes of src/"],
+        ),
+    ],
+)
+def test_what_is_remembered_is_offered_where_there_is_something_to_remember(always: str, labels: list[str]) -> None:
+    asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject("x"), seq=Seq(0), always=always)
+    options = CODEC.permissions.write_question("s", asked, "/w")["options"]
+    assert [option["name"] for option in options] == labels
+    assert all(option["optionId"] == option["kind"] for option in options)
+
+
 NASTY = st.text(st.sampled_from("PQ:`\n\r\t \\'#…\x1b\x08\u202e\u2028\u3164+0 lines\N{RIGHTWARDS ARROW WITH HOOK}"))
 
 
@@ -141,10 +283,10 @@ def test_no_source_loses_a_letter_on_the_way_to_an_editor(source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "title"),
     [
-        ("a.py", "read a.py"),
-        ("C:/a.py", "read C\N{RATIO}/a.py"),
-        ("a.py\n\u202egnp.b", "read a.py\\n\\u202egnp.b"),
-        ("x" * 100, f"read {'x' * 75} … +25 characters"),
+        ("a.py", "Read a.py"),
+        ("C:/a.py", "Read C\N{RATIO}/a.py"),
+        ("a.py\n\u202egnp.b", "Read a.py\\n\\u202egnp.b"),
+        ("x" * 100, f"Read {'x' * 75} … +25 characters"),
     ],
 )
 def test_the_call_of_a_helper_has_its_path_in_the_title_or_counts_what_is_missing(path: str, title: str) -> None:

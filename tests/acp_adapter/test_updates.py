@@ -133,7 +133,7 @@ def test_the_models_own_call_is_left_to_its_statement_and_a_helpers_call_is_show
     own = ToolCall(tool_call_id=CALL, tool="python", arguments={"source": "1"})
     helper = ToolCall(tool_call_id=ToolCallId("d"), tool="read", arguments={"path": "a.py"}, parent_id=CALL)
     (shown,) = updates_of(own, helper)
-    assert (shown["kind"], shown["title"], shown["locations"]) == ("read", "read a.py", [{"path": "/w/a.py"}])
+    assert (shown["kind"], shown["title"], shown["locations"]) == ("read", "Read a.py", [{"path": "/w/a.py"}])
 
 
 def test_a_changed_file_is_announced_once_and_gets_the_nodes_diff() -> None:
@@ -200,7 +200,7 @@ def test_a_call_of_another_program_is_shown_with_its_result() -> None:
     result = ToolResult(tool_call_id=CALL, status="error", text="no match")
     assert updates_of(call) == []
     (update,) = updates_of(call, result, result)
-    assert (update["sessionUpdate"], update["title"], update["status"]) == ("tool_call", "grep a.py", "failed")
+    assert (update["sessionUpdate"], update["title"], update["status"]) == ("tool_call", 'Search "x" in a.py', "failed")
     assert "no match" in str(update["content"])
     assert update["rawInput"] == {"pattern": "x", "path": "a.py"}
 

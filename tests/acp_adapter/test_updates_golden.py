@@ -9,10 +9,12 @@ from typing import Any, cast
 import pytest
 
 from acp_adapter.wire.shown import NOTHING_SHOWN
+from engine import TOOLS
 from engine.events import EVENTS, AnyEvent, Event
 from engine.events.conversation import CondensationRequest, RunStop, ToolCall
 from engine.events.nodes import FileChanged
 from engine.sessions.signals import OutputStreamed, ReasoningStreamed, TextStreamed
+from tests.support.acp_schema import validate_outgoing
 from tests.support.rich_log import CWD, events_of, rich_items
 from tests.support.scripts import transcript
 from tests.support.shown import CODEC, LoggedFacts, screen
@@ -126,3 +128,14 @@ async def test_a_call_does_not_change_after_it_was_shown_as_ended() -> None:
             if update.get("status") in ("completed", "failed"):
                 ended.add(call)
         assert len(ended) > 5
+
+
+def test_what_is_recorded_is_valid_and_has_every_kind_of_call_and_of_content() -> None:
+    updates = GOLDEN["live"]
+    for update in updates:
+        params = {"sessionId": "s", "update": update}
+        validate_outgoing({"jsonrpc": "2.0", "method": "session/update", "params": params}, None)
+    kinds = {update["kind"] for update in updates if update["sessionUpdate"] == "tool_call"}
+    assert kinds == {*(tool.kind for tool in TOOLS.values()), "execute", "think", "other"}
+    calls = [update for update in updates if "tool_call" in update["sessionUpdate"]]
+    assert {block["type"] for call in calls for block in call.get("content", ())} == {"content", "diff"}

@@ -19,17 +19,17 @@ def title_alone(call: Call) -> str:
 
 def title_up_to_a_colon(call: Call) -> str:
     """CodeCompanion."""
-    return "Execute: " + title_alone(call).split(":", maxsplit=1)[0]
+    return f"{call['kind'].capitalize()}: " + title_alone(call).split(":", maxsplit=1)[0]
 
 
 def content_alone(call: Call) -> str:
     """An editor that draws the content as Markdown, and nothing else."""
-    return "\n".join(_drawn(block["content"]["text"]) for block in call.get("content", ()))
+    return "\n".join(_block(block) for block in call.get("content", ()))
 
 
 def everything(call: Call) -> str:
     """Title, content, and the raw input as it came."""
-    return "\n".join([call["title"], content_alone(call), str(call["rawInput"]["command"])])
+    return "\n".join([call["title"], content_alone(call), *_given(call["rawInput"])])
 
 
 EDITORS: Final[dict[str, Callable[[Call], str]]] = {
@@ -38,6 +38,26 @@ EDITORS: Final[dict[str, Callable[[Call], str]]] = {
     "content": content_alone,
     "everything": everything,
 }
+
+
+def _given(raw: dict[str, Any]) -> list[str]:
+    return [str(raw[key]) for key in ("command", "path", "cwd") if key in raw]
+
+
+def _block(block: dict[str, Any]) -> str:
+    return _diff(block) if block["type"] == "diff" else _drawn(block["content"]["text"])
+
+
+def _diff(block: dict[str, Any]) -> str:
+    """A diff as a person sees it: the name of the file, and both texts without what has no shape of its own."""
+    old, new = block["oldText"], block["newText"]
+    sides = [("-", "" if old is None else old), ("+", new)]
+    rows = [f"{sign}{_seen(line)}" for sign, text in sides for line in text.split("\n")[:-1] or [text] if text]
+    return "\n".join([f"~~~ {_seen(block['path'].rpartition('/')[2])}", *rows, "~~~"])
+
+
+def _seen(line: str) -> str:
+    return "".join(char for char in line if char.isprintable() or char == "\t")
 
 
 def _drawn(markdown: str) -> str:

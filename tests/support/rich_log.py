@@ -6,6 +6,8 @@ person does between runs, then a log of another program. Used by the golden test
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from engine.events import Event
@@ -16,12 +18,14 @@ from engine.events.conversation import (
     Condensation,
     CondensationRequest,
     NoCutPossible,
+    ResultStatus,
     RunStop,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from engine.events.execution import (
+    CommandEnded,
     EffectAnswered,
     EffectRequested,
     ExecutionFinished,
@@ -38,6 +42,7 @@ from engine.events.session import (
     ModeChanged,
     PermissionAnswered,
     PermissionAsked,
+    PermissionOutcome,
     PromptQueued,
     PromptWithdrawn,
     SessionMoved,
@@ -97,6 +102,80 @@ _FINISHED = ExecutionFinished(
     ),
 )
 
+
+def _helper(number: int, tool: str, **arguments: object) -> ToolCall:
+    return ToolCall(tool_call_id=_call(number), tool=tool, arguments=arguments, parent_id=_call(1))
+
+
+def _result(number: int, status: ResultStatus, text: str, *places: Location) -> ToolResult:
+    return ToolResult(tool_call_id=_call(number), status=status, text=text, parent_id=_call(1), locations=places)
+
+
+def _written(number: int, path: str, *changes: TextChange, note: str = "", before: str = "a") -> FileWritten:
+    return FileWritten(
+        execution_id=ExecutionId("execution-1"),
+        tool_call_id=_call(number),
+        path=path,
+        before_digest=before,
+        after_digest="b",
+        changes=changes,
+        note=note,
+    )
+
+
+def _ended(number: int, **fields: Any) -> CommandEnded:
+    return CommandEnded(execution_id=ExecutionId("execution-1"), tool_call_id=_call(number), cwd=CWD, **fields)
+
+
+def _answered(number: int, outcome: PermissionOutcome) -> tuple[Item, ...]:
+    return (
+        PermissionAsked(tool_call_id=_call(number), scope=""),
+        PermissionAnswered(tool_call_id=_call(number), scope="", outcome=outcome, remembered=False),
+    )
+
+
+_TOOLS_USED: tuple[Item, ...] = (
+    _helper(110, "ls", path="src"),
+    _result(110, "ok", "a.py\nb/"),
+    _helper(111, "read", path="/work/src/a.py", start_line=3, end_line=9),
+    _result(111, "ok", "x = 1"),
+    _helper(112, "grep", pattern="x = ", path="src", glob=None, context=0),
+    _result(112, "ok", "src/a.py:3:x = 1", Location(path="/work/src/a.py", line=3), Location(path="/work/src/b.py")),
+    _helper(113, "find", glob="**/*.py", path="."),
+    _result(113, "ok", "src/a.py"),
+    _helper(114, "write", path="new.py", text="x = 1\n"),
+    _written(114, "/work/new.py", TextChange(line=1, old=None, new="x = 1\n"), before=""),
+    _result(114, "ok", "wrote new.py"),
+    _helper(115, "edit", path="b.py", old="s", new="t"),
+    *_answered(115, "allowed"),
+    _written(
+        115,
+        "/work/b.py",
+        TextChange(line=3, old="r\ns\n", new="r\nt\n"),
+        TextChange(line=70, old="a\nb\nc\n", new="a\n\u202eb\nc\n"),
+    ),
+    _result(115, "ok", "edited b.py"),
+    _helper(116, "write", path="logo.png", text="(9 bytes)"),
+    _written(116, "/else/logo.png", note="binary, 8 bytes -> binary, 9 bytes"),
+    _result(116, "ok", "wrote logo.png"),
+    _helper(117, "edit", path="b.py", old="t", new="u"),
+    *_answered(117, "rejected"),
+    _result(117, "error", "PermissionError: The user rejected this change."),
+    _helper(118, "bash", command="pytest -q", timeout=None, cwd="src"),
+    *_answered(118, "allowed"),
+    OutputStreamed(_call(118), "stdout", "..F"),
+    OutputStreamed(_call(118), "stdout", "\n1 failed\n"),
+    _ended(118, code=1, time_ms=1234.5678, output=Captured(text="..F\n1 failed\n", total_bytes=13)),
+    _result(118, "ok", "exit code 1"),
+    _helper(119, "bash", command="if true\nthen sleep 99\nfi"),
+    OutputStreamed(_call(119), "stdout", "y\n" * 3),
+    _ended(119, signal=15, timed_out=True, time_ms=3000.0, output=Captured(text="y\n" * 3, total_bytes=6)),
+    _result(119, "error", "TimeoutError: ended after 3 seconds"),
+    _helper(120, "bash", command="kill -9 $$"),
+    _ended(120, signal=9),
+    _result(120, "ok", "ended by SIGKILL"),
+)
+
 _FIRST_RUN: tuple[Item, ...] = (
     SessionOpened(cwd=CWD, directories=("/else",), python="/usr/bin/python3"),
     ModeChanged(mode="auto"),
@@ -135,6 +214,7 @@ _FIRST_RUN: tuple[Item, ...] = (
     ToolResult(tool_call_id=_call(102), status="rejected", text="not `allowed`", parent_id=_call(1)),
     ToolCall(tool_call_id=_call(103), tool="nothing_known", arguments={"n": 1}, parent_id=_call(1)),
     ToolResult(tool_call_id=_call(103), status="error", text="", parent_id=_call(1)),
+    *_TOOLS_USED,
     OutputStreamed(_call(1), "stderr", "careful\n"),
     OutputStreamed(_call(1), "stdout", "x" * 5_000),
     MethodCalled(obj_id=ObjId("view-1"), obj_type="view", method="Run"),

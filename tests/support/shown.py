@@ -10,8 +10,9 @@ import anyio
 from msgspec.structs import replace
 
 from acp_adapter.pump import Pump
+from acp_adapter.wire.codec import Codec
 from acp_adapter.wire.negotiation import codec_for
-from acp_adapter.wire.shown import NOTHING_SHOWN
+from acp_adapter.wire.shown import NOTHING_SHOWN, Shown
 from engine import CycleSummary, Item, OptionValues, Seq, Subscription
 from engine.cycles import CycleFold
 from engine.events import AnyEvent, Event
@@ -44,11 +45,16 @@ class LoggedFacts:
         return self._cycles.ended_by(seq)
 
 
-def updates_of(*events: AnyEvent, is_live: bool = True) -> list[Update]:
+def stamped(*events: AnyEvent) -> list[AnyEvent]:
+    """The events as a new log has them."""
+    return [replace(event, seq=Seq(seq)) for seq, event in enumerate(events)]
+
+
+def updates_of(*events: AnyEvent, is_live: bool = True, shown: Shown = NOTHING_SHOWN) -> list[Update]:
     """What a new session's editor is shown of these events, which are stamped here."""
-    log = [replace(event, seq=Seq(seq)) for seq, event in enumerate(events)]
+    log = stamped(*events)
     facts = LoggedFacts(events=log)
-    shown, sent = NOTHING_SHOWN, list[Update]()
+    sent = list[Update]()
     for event in log:
         shown, updates = CODEC.updates.event_updates(event, shown, facts, is_live=is_live)
         sent += updates
@@ -82,7 +88,7 @@ class Screen:
 
 
 @asynccontextmanager
-async def screen(cwd: str = "/w", history: Iterable[Event] = ()) -> AsyncIterator[Screen]:
+async def screen(cwd: str = "/w", history: Iterable[Event] = (), *, codec: Codec = CODEC) -> AsyncIterator[Screen]:
     """A session's screen; `history` was on its log before it was opened, and was not shown."""
     log = list(history)
     facts, sent = LoggedFacts(cwd, log), list[Update]()
@@ -92,7 +98,7 @@ async def screen(cwd: str = "/w", history: Iterable[Event] = ()) -> AsyncIterato
         await anyio.lowlevel.checkpoint()
 
     subscription = Subscription(Seq(len(log) - 1))
-    pump = Pump(subscription, CODEC, facts, send)
+    pump = Pump(subscription, codec, facts, send)
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pump.run)

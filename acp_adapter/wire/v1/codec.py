@@ -6,9 +6,10 @@ when one of its methods is first called, or ahead of time by `acp_adapter.stages
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from acp_adapter.wire.codec import Json, PermissionCodec, Readers, UpdateWriter, Writers
 
@@ -31,11 +32,17 @@ _MODULES: Final = {
 """Method to the module whose READERS and WRITERS know it."""
 
 
+@dataclass(frozen=True, slots=True)
 class V1Codec:
-    """Version 1 of the protocol."""
+    """Version 1 of the protocol, as one kind of client speaks it."""
 
-    version: Final = 1
-    package: Final = _PACKAGE
+    terminals: bool = False
+    version: ClassVar[int] = 1
+    package: ClassVar[str] = _PACKAGE
+
+    def for_client(self, *, terminals: bool) -> V1Codec:
+        """The same for a client that draws terminals, or does not."""
+        return V1Codec(terminals)
 
     def read_params(self, method: str, params: object) -> Any:
         """A value of `requests`. Raises WireShapeError."""

@@ -22,9 +22,13 @@ from acp_adapter.wire.v1.shapes.initialize import (
     SessionCapabilities,
 )
 
+_TERMINALS: Final = "terminal_output"
+"""In the `_meta` of a client's capabilities: it draws terminals for what an agent runs by itself, as Zed does."""
+
 
 def _read_initialize(params: object) -> Initialize:
-    return Initialize(from_wire(InitializeRequest, params).protocol_version)
+    request = from_wire(InitializeRequest, params)
+    return Initialize(request.protocol_version, (request.client_capabilities.meta or {}).get(_TERMINALS) is True)
 
 
 def _write_initialized(reply: Initialized) -> Json:

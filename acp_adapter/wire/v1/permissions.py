@@ -15,15 +15,16 @@ from acp_adapter.wire.v1.shapes.client import (
     SelectedOutcome,
 )
 from acp_adapter.wire.v1.shapes.tools import ToolCallPatch
+from acp_adapter.wire.v1.updates.changes import change_content, change_locations, change_title
 from acp_adapter.wire.v1.updates.parts import (
-    change_content,
-    change_locations,
-    change_title,
     command_block,
+    command_input,
+    command_title,
+    place_block,
     source_block,
     source_input,
 )
-from engine import CommandSubject, FileSubject, PermissionAnswer, PermissionQuestion, StatementSubject
+from engine import CommandSubject, FileSubject, PermissionAnswer, PermissionQuestion, StatementSubject, legible_line
 
 _ANSWERS: Final[dict[PermissionKind, PermissionAnswer]] = {
     "allow_once": PermissionAnswer(outcome="allowed"),
@@ -34,15 +35,15 @@ _ANSWERS: Final[dict[PermissionKind, PermissionAnswer]] = {
 """Option id, which is also its kind, to what it means."""
 
 
-def write_question(session_id: str, question: PermissionQuestion) -> Json:
-    """The params of the request."""
+def write_question(session_id: str, question: PermissionQuestion, cwd: str) -> Json:
+    """The params of the request; paths below `cwd` are named from there."""
     request = RequestPermissionRequest(
-        session_id=session_id, tool_call=_asked(question), options=_options(question.always)
+        session_id=session_id, tool_call=_asked(question, cwd), options=_options(question.always)
     )
     return to_wire(request)
 
 
-def _asked(question: PermissionQuestion) -> ToolCallPatch:
+def _asked(question: PermissionQuestion, directory: str) -> ToolCallPatch:
     match question.subject:
         case StatementSubject(source=source):
             return ToolCallPatch(
@@ -56,21 +57,21 @@ def _asked(question: PermissionQuestion) -> ToolCallPatch:
         case FileSubject(path=path, changes=changes, note=note):
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
-                title=change_title(path, changes),
+                title=change_title(path, changes, directory),
                 kind="edit",
                 status="pending",
                 content=change_content(path, changes, note),
                 locations=change_locations(path, changes),
-                raw_input={"path": path},
+                raw_input={"path": legible_line(path)},
             )
         case CommandSubject(command=command, cwd=cwd):
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
-                title=source_title(command),
+                title=command_title(command),
                 kind="execute",
                 status="pending",
-                content=[command_block(command, cwd)],
-                raw_input={**source_input(command), "cwd": cwd},
+                content=[command_block(command), place_block(cwd)],
+                raw_input={**command_input(command), "cwd": legible_line(cwd)},
             )
 
 

@@ -45,6 +45,7 @@ WORDS = {
     "effect_requested": ["operation", "argument_digest"],
     "effect_answered": ["operation", "error.type", "digest"],
     "file_written": ["before_digest", "after_digest", "withheld"],
+    "command_ended": ["output.digest", "errors.digest"],
     "names_rebound": ["names"],
     "method_called": ["obj_type", "method", "before_digest", "after_digest"],
     "node_changed": ["obj_type"],

@@ -9,7 +9,7 @@ import pytest
 
 import engine.tools
 from engine.cycles.steps import GROUPS
-from engine.toolbox import FILES, INJECTED, REQUIRED, TOOLS, VIEWS
+from engine.toolbox import FILES, INJECTED, REQUIRED, TOOLS, VIEWS, call_title
 from engine.tools import OPERATIONS
 
 SHARED = {"change", "changes", "landing", "nearest", "program", "reading", "seen", "stale", "workspace"}
@@ -32,6 +32,35 @@ def test_a_row_is_known_by_its_own_name_and_its_arguments_are_plain(name: str) -
     assert tool.examples
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"nothing of this name": 1}, OPERATIONS[name].arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "title"),
+    [
+        ("read", {"path": "a.py", "start_line": 3, "end_line": 9}, "Read a.py from line 3 to line 9"),
+        ("read", {"path": "a.py", "start_line": None, "end_line": 9}, "Read a.py to line 9"),
+        ("read", {"path": "{path}\0{x}"}, "Read {path}\0{x}"),
+        ("grep", {"pattern": "x", "path": ".", "glob": None, "context": 0}, 'Search "x"'),
+        ("grep", {"pattern": "x", "path": "src", "glob": "*.py"}, 'Search "x" in src, in *.py'),
+        ("find", {"glob": "*.py", "path": "."}, "Find *.py"),
+        ("write", {"path": "a.py", "text": "x"}, "Write a.py"),
+        ("edit", {"path": "a.py", "old": "x", "new": "y"}, "Edit a.py"),
+        ("grep", {"path": "a.py"}, "grep a.py"),
+        ("find", {}, "find"),
+        ("Task", {"path": 7}, "Task"),
+        ("Read", {"path": "a.py"}, "Read a.py"),
+    ],
+)
+def test_a_call_has_a_title_of_what_it_was_given(name: str, arguments: dict[str, object], title: str) -> None:
+    assert call_title(name, arguments) == title
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_title_can_be_made_of_what_has_to_be_given(name: str) -> None:
+    row = TOOLS[name]
+    required = {each.name: f"<{each.name}>" for each in row.parameters if each.default is REQUIRED}
+    assert "<" in call_title(name, required)
+    assert "{" not in call_title(name, {each.name: "given" for each in row.parameters})
 
 
 def test_there_is_no_module_without_a_row() -> None:

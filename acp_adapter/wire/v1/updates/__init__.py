@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from acp_adapter.facts import Facts
 from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import to_wire
-from acp_adapter.wire.shown import Shown
+from acp_adapter.wire.shown import NOTHING_SHOWN, Shown
 from acp_adapter.wire.v1.updates.replay import Replay
 from acp_adapter.wire.v1.updates.session import commands_update
 from acp_adapter.wire.v1.updates.steps import step
@@ -29,6 +29,6 @@ def event_updates(event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool)
     return shown, [to_wire(update) for update in updates]
 
 
-def replay(events: Sequence[AnyEvent], facts: Facts) -> Replay:
-    """What draws the state that a log ends in."""
-    return Replay(events, facts)
+def replay(events: Sequence[AnyEvent], facts: Facts, shown: Shown = NOTHING_SHOWN) -> Replay:
+    """What draws the state that a log ends in, for an editor that has been shown nothing."""
+    return Replay(events, facts, shown)

@@ -6,19 +6,18 @@ from typing import Any, Final, assert_never
 
 from msgspec.structs import replace
 
+from acp_adapter.facts import Facts
 from acp_adapter.wire.legible import answer_text, source_title
 from acp_adapter.wire.model import given
 from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk
+from acp_adapter.wire.v1.updates import calls
 from acp_adapter.wire.v1.updates.parts import (
     Step,
     asked_content,
     beside_source,
-    change_content,
-    change_locations,
-    change_title,
     content_text,
     location,
     source_input,
@@ -26,6 +25,7 @@ from acp_adapter.wire.v1.updates.parts import (
 from engine import cut_line, given_text, output_text, result_text
 from engine.events import ExecutionEvent
 from engine.events.execution import (
+    CommandEnded,
     EffectAnswered,
     EffectRequested,
     ExecutionFinished,
@@ -41,7 +41,7 @@ _OPENING_CHARS: Final = 400
 """Of a statement that opens what was attached, and may hold the whole text of it."""
 
 
-def step(event: ExecutionEvent, shown: Shown) -> Step:
+def step(event: ExecutionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
     """What an event of the timeline is to an editor."""
     match event:
         case StatementRecorded():
@@ -51,7 +51,9 @@ def step(event: ExecutionEvent, shown: Shown) -> Step:
         case ExecutionFinished():
             return _finished(event, shown)
         case FileWritten():
-            return _written(event, shown)
+            return calls.written(event, shown, facts)
+        case CommandEnded():
+            return calls.command_ended(event, shown, is_live)
         case EffectRequested() | EffectAnswered() | StatementOmitted() | NamesRebound():
             return shown, []
         case _:
@@ -88,16 +90,6 @@ def _started(event: ExecutionStarted, shown: Shown) -> Step:
     if begun is None:
         return shown, []
     return shown, [ToolCallUpdate(tool_call_id=begun.call, status="in_progress")]
-
-
-def _written(event: FileWritten, shown: Shown) -> Step:
-    update = ToolCallUpdate(
-        tool_call_id=event.tool_call_id,
-        title=change_title(event.path, event.changes),
-        content=change_content(event.path, event.changes, event.note),
-        locations=change_locations(event.path, event.changes),
-    )
-    return replace(shown, changing=shown.changing | {event.tool_call_id}), [update]
 
 
 def _finished(event: ExecutionFinished, shown: Shown) -> Step:

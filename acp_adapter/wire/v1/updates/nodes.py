@@ -6,7 +6,6 @@ shown with the event that follows it, because a call that was shown as completed
 
 from __future__ import annotations
 
-import os
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from acp_adapter.facts import Facts
 from acp_adapter.wire.legible import title_line
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation
-from acp_adapter.wire.v1.updates.parts import Step, text_block
+from acp_adapter.wire.v1.updates.parts import Step, relative, text_block
 from engine.events import AnyEvent, NodeEvent
 from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
 
@@ -41,15 +40,10 @@ def changed_file(shown: Shown, following: AnyEvent, facts: Facts) -> Step:
         delta = following.delta
     call = ToolCall(
         tool_call_id=f"file_{event.event_id}",
-        title=title_line(f"{event.change} {_relative(event.path, facts.cwd)}"),
+        title=title_line(f"{event.change} {relative(event.path, facts.cwd)}"),
         kind="read",
         status="completed",
         content=[text_block(delta)],
         locations=[ToolCallLocation(path=event.path)],
     )
     return replace(shown, changed=None), [call]
-
-
-def _relative(path: str, cwd: str) -> str:
-    # A log from elsewhere may hold an empty path, of which there is none that is relative.
-    return os.path.relpath(path, cwd) if path else ""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Final
 
-from acp_adapter.wire.legible import title_line
+from acp_adapter.wire.legible import source_title
 from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import (
     Content,
-    Diff,
     ToolCallContent,
     ToolCallLocation,
     ToolCallStatus,
     ToolCallUpdate,
 )
-from engine import ASKED_CHARS, REST_LEFT_OUT, TextChange, as_printed, fenced, source_command, source_text
+from engine import ASKED_CHARS, REST_LEFT_OUT, as_printed, fenced, legible_line, source_command, source_text
 
 NO_OUTPUT: Final = "(no output)"
 SOURCE_CHARS: Final = 20_000
@@ -63,26 +61,35 @@ def content_text(content: Sequence[ToolCallContent]) -> str:
     return "\n\n".join(block.text for block in blocks if isinstance(block, TextContent))
 
 
-def command_block(command: str, cwd: str) -> Content:
-    """What a shell would run: every line of it, and where."""
-    return Content(content=TextContent(text=f"{fenced(source_text(command, ASKED_CHARS), 'sh')}\nin {title_line(cwd)}"))
+def command_title(command: str) -> str:
+    """What a shell would run, in one line."""
+    return source_title(_of_shell(command))
 
 
-def change_title(path: str, changes: Sequence[TextChange]) -> str:
-    """What is done to a file, by its name."""
-    is_new = any(change.old is None for change in changes)
-    return title_line(f"{'Create' if is_new else 'Edit'} {os.path.basename(path)}")
+def command_block(command: str, limit: int = ASKED_CHARS) -> Content:
+    """What a shell would run: every line of it, up to `limit` characters."""
+    return Content(content=TextContent(text=fenced(source_text(_of_shell(command), limit), "sh")))
 
 
-def change_content(path: str, changes: Sequence[TextChange], note: str) -> list[ToolCallContent]:
-    """Each changed region as a diff, and in words what cannot be shown as one."""
-    diffs = [Diff(path=path, old_text=change.old, new_text=change.new) for change in changes]
-    return [*diffs, text_block(note)] if note else [*diffs]
+def command_input(command: str) -> dict[str, Any]:
+    """What a shell would run, as the raw input of its call."""
+    return source_input(_of_shell(command))
 
 
-def change_locations(path: str, changes: Sequence[TextChange]) -> list[ToolCallLocation]:
-    """Where a followed editor jumps to: the first change, after which the others come."""
-    return [location(path, change.line) for change in changes[:1]] or [location(path)]
+def _of_shell(command: str) -> str:
+    """The command with an escape for a return, which ends no line of a shell's."""
+    return command.replace("\r", "\\r")
+
+
+def place_block(cwd: str) -> Content:
+    """Where something would run."""
+    return Content(content=TextContent(text=fenced(source_text(f"in {legible_line(cwd)}", ASKED_CHARS))))
+
+
+def relative(path: str, cwd: str) -> str:
+    """The path as it is named from `cwd`; one outside of it is whole, and none looks as if it began with a home."""
+    inside = path.removeprefix(cwd.rstrip("/") + "/")
+    return f"./{inside}" if inside != path and inside.startswith(("~", "/")) else inside
 
 
 def count(number: int) -> int:

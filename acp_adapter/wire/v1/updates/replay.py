@@ -20,9 +20,10 @@ from typing import Final, TypeVar
 from acp_adapter.facts import Facts
 from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import WireModel, to_wire
-from acp_adapter.wire.shown import NOTHING_SHOWN, Shown
+from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate
+from acp_adapter.wire.v1.updates import commands
 from acp_adapter.wire.v1.updates.steps import step
 from engine import CycleSummary, OptionValues
 from engine.events import AnyEvent
@@ -40,8 +41,8 @@ _MOST_WAITING: Final = 1_000
 class Replay:
     """Iterates over the updates once; `shown` is what has been shown after those that were taken."""
 
-    def __init__(self, events: Sequence[AnyEvent], facts: Facts) -> None:
-        self.shown: Shown = NOTHING_SHOWN
+    def __init__(self, events: Sequence[AnyEvent], facts: Facts, shown: Shown) -> None:
+        self.shown = shown
         self._events = events
         self._facts = _LatestFacts(events, facts)
         self._usage = next((event for event in reversed(events) if isinstance(event, UsageReported)), None)
@@ -91,7 +92,7 @@ class Replay:
                 first = self._places.pop(first.tool_call_id, first)
                 self._open.discard(first.tool_call_id)
             self._waiting.popleft()
-            yield to_wire(first)
+            yield from map(to_wire, commands.as_told(first) if isinstance(first, ToolCall) else [first])
 
 
 class _LatestFacts:
@@ -115,6 +116,8 @@ class _LatestFacts:
 
 
 def _patched(model: M, patch: WireModel) -> M:
-    """The model with every field that the patch has."""
-    fields = patch.model_fields_set - patch.tags
-    return model.model_copy(update={name: getattr(patch, name) for name in fields})
+    """The model with every field that the patch has; of `_meta` every key."""
+    fields = {name: getattr(patch, name) for name in patch.model_fields_set - patch.tags}
+    if model.meta and patch.meta:
+        fields["meta"] = {**model.meta, **patch.meta}
+    return model.model_copy(update=fields)

@@ -21,6 +21,7 @@ from acp_adapter.wire.v1.shapes.updates import (
     UsageUpdate,
 )
 from acp_adapter.wire.v1.times import timestamp
+from acp_adapter.wire.v1.updates import calls
 from acp_adapter.wire.v1.updates.parts import Step, count, text_block
 from engine import COMMANDS, Seq, plural
 from engine.events import SessionEvent
@@ -53,15 +54,9 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [UsageUpdate(used=count(event.used), size=count(event.size))]
         case EnvironmentRestored():
             return shown, [_restored(event)]
-        case (
-            SessionOpened()
-            | SessionMoved()
-            | PromptQueued()
-            | PromptWithdrawn()
-            | PermissionAsked()
-            | PermissionAnswered()
-            | ViewEnforced()
-        ):
+        case PermissionAnswered():
+            return calls.permitted(event, shown)
+        case SessionOpened() | SessionMoved() | PromptQueued() | PromptWithdrawn() | PermissionAsked() | ViewEnforced():
             return shown, []
         case _:
             assert_never(event)

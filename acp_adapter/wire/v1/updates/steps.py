@@ -20,7 +20,7 @@ def _own_step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Ste
     if isinstance(event, ConversationEvent):
         return conversation.step(event, shown, facts, is_live)
     if isinstance(event, ExecutionEvent):
-        return execution.step(event, shown)
+        return execution.step(event, shown, facts, is_live)
     if isinstance(event, NodeEvent):
         return nodes.step(event, shown)
     return session.step(event, shown, facts)

@@ -10,6 +10,7 @@ from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk
+from acp_adapter.wire.v1.updates import commands
 from acp_adapter.wire.v1.updates.parts import beside_source
 from engine import ReasoningStreamed, TextStreamed, ToolCallId
 
@@ -20,7 +21,15 @@ def message_update(piece: TextStreamed | ReasoningStreamed) -> Json:
     return to_wire(shape(content=TextContent(text=piece.text), message_id=piece.message_id))
 
 
-def output_updates(call: ToolCallId, text: str, shown: Shown) -> Sequence[Json]:
-    """What a running statement has printed so far; nothing for one that has ended, or as long as it is empty lines."""
+def output_updates(call: ToolCallId, new: str, text: str, shown: Shown) -> Sequence[Json]:
+    """What a running statement, or a command inside of it, has printed.
+
+    Nothing for one that has ended, or as long as it is empty lines. `new` is what it printed since the last time,
+    `text` all of it so far.
+    """
+    helper = shown.helpers.get(call)
+    command = None if helper is None else commands.command_of(helper.call)
+    if helper is not None and command is not None and helper.done is None and text:
+        return [to_wire(commands.printed(helper.call, command, new, text, terminals=shown.terminals))]
     running = [begun for begun in shown.statements.values() if begun.call == call and text]
     return [to_wire(ToolCallUpdate(tool_call_id=call, content=beside_source(begun, text))) for begun in running]

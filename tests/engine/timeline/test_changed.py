@@ -1,0 +1,79 @@
+"""What the changes of a file do, line by line, and what nobody would see in a diff of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.execution import TextChange
+from engine.timeline.changed import SHOWN_LINES, change_size, first_changed_line, unseen_changes, within
+
+
+def one(old: str | None, new: str, line: int = 1) -> tuple[TextChange, ...]:
+    return (TextChange(line=line, old=old, new=new),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "size", "first"),
+    [
+        (None, "a\nb\n", (2, 0), 1),
+        ("a\nb\nc\n", "a\nB\nc\n", (1, 1), 2),
+        ("a\nb\nc\n", "a\nc\n", (0, 1), 2),
+        ("a\n", "a\nb\nc\n", (2, 0), 2),
+        ("a\nb\n", "", (0, 2), 1),
+        ("a\n", "a", (0, 0), None),
+        ("", "", (0, 0), None),
+    ],
+)
+def test_a_change_has_a_size_and_a_first_line(
+    old: str | None, new: str, size: tuple[int, int], first: int | None
+) -> None:
+    assert change_size(one(old, new)) == size
+    assert first_changed_line(one(old, new)) == first
+
+
+def test_lines_are_counted_in_the_file_and_not_in_the_region() -> None:
+    changes = (
+        TextChange(line=10, old="a\nb\n", new="a\nb\nc\u200b\nd\n"),
+        TextChange(line=50, old="e\nf\u200b\n", new="e\ng\u200b\n"),
+    )
+    assert first_changed_line(changes) == 12
+    assert first_changed_line(changes[1:]) == 51
+    assert change_size(changes) == (3, 1)
+    assert unseen_changes(changes) == "+ 12: c\\u200b\n- 51: f\\u200b\n+ 53: g\\u200b"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("x\u200b = 1\ny\n", "x\u200b = 1\nz\n"), ("a\r\nb\r\n", "a\r\nc\r\n"), (None, "a\r\nb\r\n")]
+)
+def test_what_a_change_leaves_as_it_was_is_not_said(old: str | None, new: str) -> None:
+    assert unseen_changes(one(old, new)) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("a\r\n", "b\n", "- 1: a\\r"),
+        ("a\n", "b\r\n", "+ 1: b\\r"),
+        ("a\r\nb\r\n", "a\r\nb\nc\r\n", "- 2: b\\r\n+ 3: c\\r"),
+        ("a", "a\n", "the last line gets a newline"),
+        ("a\n", "b", "the last line loses its newline"),
+    ],
+)
+def test_line_ends_that_change_are_said(old: str, new: str, said: str) -> None:
+    assert unseen_changes(one(old, new)) == said
+
+
+def test_many_unseen_lines_are_counted() -> None:
+    lines = unseen_changes(one(None, "\u200b\n" * (SHOWN_LINES + 3))).splitlines()
+    assert len(lines) == SHOWN_LINES + 1
+    assert lines[-1] == "… 3 more lines"
+
+
+def test_what_is_too_much_to_be_kept_is_left_out_in_whole_regions_and_counted() -> None:
+    changes = (TextChange(line=1, old="a" * 40, new="b" * 40), TextChange(line=9, old="c\nd\n", new="e\n" * 30))
+    assert within(changes, "", 1_000) == (changes, "")
+    assert within(changes, "", 100) == (changes[:1], "1 more changed region not shown: 30 lines added, 2 removed")
+    assert within(changes, "utf-8 -> utf-16", 10) == (
+        (),
+        "utf-8 -> utf-16\n2 changed regions not shown: 31 lines added, 3 removed",
+    )
