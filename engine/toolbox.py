@@ -46,11 +46,11 @@ class Tool(Struct, frozen=True, kw_only=True):
     """One tool. `doc` is what `help` shows: one sentence, more where it is needed.
 
     `title` says in one line what a call does, with its arguments in braces; from its second part on each is left out
-    where one of its arguments is left out, or is what it is by default.
+    where one of its arguments is left out, or is what it is by default. Without one it is the tool's name and a path.
     """
 
     name: str
-    title: tuple[str, ...]
+    title: tuple[str, ...] = ()
     kind: ToolKind
     group: GroupName
     parameters: tuple[Parameter, ...]
@@ -195,7 +195,7 @@ def call_title(name: str, arguments: Mapping[str, object]) -> str:
     Any argument may be missing or of another type: a log of another program may call its tools as we do.
     """
     tool = TOOLS.get(name)
-    if tool is None or not _named_in(tool.title[0]) <= arguments.keys():
+    if tool is None or not tool.title or not _named_in(tool.title[0]) <= arguments.keys():
         path = arguments.get("path")
         return f"{name} {path}" if isinstance(path, str) else name
     defaults = {each.name: each.default for each in tool.parameters}

@@ -133,8 +133,8 @@ class FileWritten(Event, frozen=True, kw_only=True):
 class CommandEnded(Event, frozen=True, kw_only=True):
     """A program that the host ran for a statement has ended. `cwd` is where it ran, an absolute path.
 
-    `code` is its exit code; None where a `signal` ended it, which the host sends at its time limit (`timed_out`) and to
-    what is cancelled. Of `output` both ends are kept; what went to stderr is in it, too, unless it is in `errors`.
+    `code` is its exit code; None where a `signal` ended it, or the host: at its time limit (`timed_out`), or for what
+    `reason` says. Of `output` both ends are kept; what went to stderr is in it, too, unless it is in `errors`.
     """
 
     kind: ClassVar[str] = "command_ended"
@@ -145,6 +145,7 @@ class CommandEnded(Event, frozen=True, kw_only=True):
     code: int | None = None
     signal: int | None = None
     timed_out: bool = False
+    reason: str = ""
     time_ms: float = 0.0
     output: Captured = field(default_factory=Captured)
     errors: Captured = field(default_factory=Captured)

@@ -21,14 +21,24 @@ import msgspec
 import xxhash
 from msgspec.structs import replace
 
-from ..cutting import cut_end, plural
+from ..cutting import between, cut_end, cut_middle, plural
 from ..events.conversation import ResultStatus, ToolCall, ToolResult
-from ..events.execution import EffectAnswered, EffectRequested, FileWritten
-from ..execution import Artifact, ExceptionInfo, Location
+from ..events.execution import CommandEnded, EffectAnswered, EffectRequested, FileWritten
+from ..execution import Artifact, Captured, ExceptionInfo, Location
 from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
-from ..ports import CommandSubject, EffectAnswer, EffectRequest, Environment, FileSubject, PermissionSubject, Store
+from ..ports import (
+    CommandOutcome,
+    CommandOutput,
+    CommandSubject,
+    EffectAnswer,
+    EffectRequest,
+    Environment,
+    FileSubject,
+    PermissionSubject,
+    Store,
+)
 from ..redaction import Redactor, marked_line, withheld
 from ..timeline.changed import within
 from ..tool_values import places_of, shown_value
@@ -44,6 +54,8 @@ SHOWN_PLACES: Final = 20
 """To how many places an editor is sent for one answer."""
 SHOWN_CHANGES_CHARS: Final = 100_000
 """How much of what changed the log repeats, in whole regions; the contents are in blobs."""
+SHOWN_OUTPUT_CHARS: Final = 65_536
+"""How much of what a command printed the log repeats, both ends."""
 KEPT_BYTES: Final = 64 << 20
 """The largest content of a file that is kept."""
 _STOPPED: Final = EffectAnswer(error=ExceptionInfo(type="InterruptedError", message="the statement is being stopped"))
@@ -217,7 +229,23 @@ class Acts:
         if program.asks:
             await self._permit(request, call, CommandSubject(command=program.command, cwd=program.request.cwd))
         outcome = await environment.command(program.request, show)
+        if program.asks:
+            self._log.append(self._ended(call, program, outcome))
         return await anyio.to_thread.run_sync(program.answer, outcome)
+
+    def _ended(self, call: ToolCallId, program: Program, outcome: CommandOutcome) -> CommandEnded:
+        return CommandEnded(
+            execution_id=self._execution,
+            tool_call_id=call,
+            cwd=program.request.cwd,
+            code=outcome.code,
+            signal=outcome.signal,
+            timed_out=outcome.timed_out,
+            reason=outcome.reason,
+            time_ms=outcome.seconds * 1000,
+            output=_captured(outcome.stdout),
+            errors=_captured(outcome.stderr),
+        )
 
     # --- permission ---------------------------------------------------------------------------------------------------
 
@@ -250,6 +278,12 @@ class Acts:
         if self._desk.redactor.holds_in_json(data):
             return replace(event, withheld=withheld(data))
         return replace(event, result=self._desk.store.blob_put(data))
+
+
+def _captured(output: CommandOutput) -> Captured:
+    lost = between(output.left_out) if output.left_out else ""
+    text = output.head.decode("utf-8", "replace") + lost + output.tail.decode("utf-8", "replace")
+    return Captured(text=cut_middle(text, SHOWN_OUTPUT_CHARS), total_bytes=output.total)
 
 
 def argument_digest(arguments: dict[str, object]) -> str:

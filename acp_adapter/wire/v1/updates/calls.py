@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -93,13 +94,22 @@ def _after(event: FileWritten | CommandEnded, shown: Shown) -> Shown:
 
 def _ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> ToolCallUpdate:
     """The end of a helper: what it gave, unless it shows already what it has done; why it failed in any case."""
-    done = _done(shown.helpers.get(event.tool_call_id), shown)
+    helper = shown.helpers.get(event.tool_call_id)
+    done = _done(helper, shown)
     said = [] if done and event.status == "ok" else [text_block(event.text)]
     content = [*done, *said] if said else None
     places = [location(each.path, each.line) for each in event.locations]
     return ToolCallUpdate(
-        tool_call_id=event.tool_call_id, status=status, **given(content=content, locations=places or None)
+        tool_call_id=event.tool_call_id,
+        status=status,
+        **given(content=content, locations=places or None, meta=_given_up(helper, shown)),
     )
+
+
+def _given_up(helper: BegunCall | None, shown: Shown) -> dict[str, Any] | None:
+    """What ends the terminal of a command that has no end of its own."""
+    is_open = shown.terminals and helper is not None and helper.done is None and commands.command_of(helper.call)
+    return commands.given_up(helper.call) if helper is not None and is_open else None
 
 
 def _done(helper: BegunCall | None, shown: Shown) -> Sequence[ToolCallContent]:

@@ -98,6 +98,11 @@ def ended_content(call: ToolCall, command: str, event: CommandEnded, *, terminal
     return [command_block(command, SOURCE_CHARS), text_block(text), end]
 
 
+def given_up(call: ToolCall) -> dict[str, Any]:
+    """The `_meta` of a command that was cancelled: its terminal ends without a code."""
+    return {_EXIT: {"terminal_id": call.tool_call_id, "exit_code": None, "signal": None}}
+
+
 def as_told(call: ShownCall) -> Sequence[WireModel]:
     """A call as it is by now, in the messages that an editor needs: two where a terminal of it holds something."""
     meta = call.meta or {}
@@ -124,4 +129,6 @@ def _name(event: CommandEnded) -> str | None:
 def _end(event: CommandEnded) -> str:
     if event.timed_out:
         return f"ended at its time limit, after {event.time_ms / 1000:,.1f} s"
-    return f"exit code {event.code}" if event.signal is None else f"ended by {_name(event)}"
+    if event.signal is not None:
+        return f"ended by {_name(event)}"
+    return f"ended: {event.reason}" if event.reason else f"exit code {event.code}"
