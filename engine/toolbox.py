@@ -142,6 +142,7 @@ _ROWS: Final = (
         name="bash",
         kind="execute",
         group="bash-group",
+        title=("{command}",),
         parameters=(Parameter("command", str), Parameter("timeout", float, 120.0), Parameter("cwd", str, ".")),
         doc=(
             "Runs the command in a shell of its own, with nobody to answer it and no terminal, and ends all that it\n"

@@ -165,9 +165,9 @@ async def test_a_program_has_our_limits_and_brand_and_holds_nothing_of_the_host(
 
 
 PLANT = """
-import os, stat, sys
+import io, os, stat, sys
 for name in ("git", "python", "ls"):
-    with open(name, "w") as file: file.write("#!/bin/sh\\necho planted\\n")
+    with io.open(name, "w") as file: file.write("#!/bin/sh\\necho planted\\n")
     os.chmod(name, 0o755)
 with open("rc", "w") as file: file.write("echo planted; ls() { echo planted; }\\n")
 here = os.getcwd()
