@@ -169,7 +169,7 @@ import io, os, stat, sys
 for name in ("git", "python", "ls"):
     with io.open(name, "w") as file: file.write("#!/bin/sh\\necho planted\\n")
     os.chmod(name, 0o755)
-with open("rc", "w") as file: file.write("echo planted; ls() { echo planted; }\\n")
+with io.open("rc", "w") as file: file.write("echo planted; ls() { echo planted; }\\n")
 here = os.getcwd()
 os.environ.update(PATH=here, BASH_ENV="rc", ENV="rc", PYTHONSTARTUP="rc", PYTHONPATH=here, LD_PRELOAD="rc")
 os.environ["BASH_FUNC_ls%%"] = "() { echo planted; }"
