@@ -17,7 +17,8 @@ MESSAGE_LIMIT: Final = 4096
 TRACEBACK_LIMIT: Final = 16384
 """Characters kept; of a longer traceback the middle is left out, because its ends say what and where."""
 _FRAMES: Final = 2000
-_OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The package that the worker runs on."""
 _LABEL: Final = "<statement "
 
 
@@ -50,16 +51,19 @@ def _limit(error: BaseException) -> int | None:
 
 
 def _strip(report: traceback.TracebackException, done: set[int]) -> None:
-    """Leaves out our own frames before the user's first, and the signal handler after the last."""
+    """Leaves out our own frames before the user's first, and after the statement's last with all that we called."""
     if id(report) in done:
         return
     done.add(id(report))
     frames = list(report.stack)
-    first = next((i for i, frame in enumerate(frames) if not frame.filename.startswith(_OURS)), len(frames))
-    last = len(frames)
-    while last > first and frames[last - 1].filename.startswith(_OURS):
-        last -= 1
+    first = next((i for i, frame in enumerate(frames) if not _is_ours(frame)), len(frames))
+    own = max((i for i, frame in enumerate(frames) if frame.filename.startswith(_LABEL)), default=first)
+    last = next((i for i, frame in enumerate(frames) if i > own and _is_ours(frame)), len(frames))
     report.stack[:] = frames[first:last]
     for chained in (report.__cause__, report.__context__, *(report.exceptions or ())):
         if chained is not None:
             _strip(chained, done)
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(_OURS)

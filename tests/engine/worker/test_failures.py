@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+from engine.confinement import place_to_write
 from engine.worker.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe_failure
 
 
@@ -32,3 +36,23 @@ def test_groups_and_cyclic_contexts_are_described() -> None:
     a, b = ValueError("a"), ValueError("b")
     a.__context__, b.__context__ = b, a
     assert describe_failure(a).message == "a"
+
+
+def test_a_traceback_ends_where_the_statement_called_us_and_shows_what_we_called_back() -> None:
+    ours: dict[str, Any] = {"outside": partial(place_to_write, "/else", ("/work",))}
+    source = "def refuse():\n    with outside(): pass\ndef call(function): function()"
+    exec(compile(source, describe_failure.__code__.co_filename, "exec"), ours)
+    calls = {name: ours[name] for name in ("refuse", "call")}
+    refused, failed = "refuse()", "def fails(): raise ValueError('here')\ncall(fails)"
+    assert frames(refused, calls) == ["<module>"]
+    assert frames(failed, calls) == ["<module>", "call", "fails"]
+
+
+def frames(source: str, namespace: dict[str, Any]) -> list[str]:
+    """The functions that a traceback of the statement names, from the statement on."""
+    try:
+        exec(compile(source, "<statement 1>", "exec"), namespace)
+    except (PermissionError, ValueError) as error:
+        lines = describe_failure(error).traceback.splitlines()
+        return [line.rpartition(" in ")[2] for line in lines if line.startswith("  File")][1:]
+    raise AssertionError("nothing was raised")
