@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.blocks import LONGEST_TAG, BlockReader
+from engine.models.blocks import BlockReader
+from engine.models.prose import LONGEST_TAG
 from engine.projection.written import CLOSING, OPENING
 from tests.support.block_reference import block_in
 from tests.support.examples import examples
