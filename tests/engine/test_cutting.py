@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cutting import between, cut_end, cut_line, cut_middle, left_out, more
+from engine.cutting import between, cut_end, cut_line, cut_line_from, cut_middle, left_out, more
 
 
 @pytest.mark.parametrize("cutter", [cut_line, cut_end, cut_middle])
@@ -21,6 +21,16 @@ def test_what_fits_is_left_as_it_is(cutter: Callable[[str, int], str], text: str
 def test_a_line_is_cut_to_exactly_its_limit(text: str, data: st.DataObject) -> None:
     limit = data.draw(st.integers(1, len(text) - 1))
     assert cut_line(text, limit) == text[: limit - 1] + "…"
+
+
+@given(st.text("ab", min_size=3), st.data())
+def test_a_line_from_a_place_on_is_cut_at_both_ends_to_its_limit(text: str, data: st.DataObject) -> None:
+    start, limit = data.draw(st.integers(-2, len(text) - 1)), data.draw(st.integers(2, len(text) + 2))
+    cut = cut_line_from(text, start, limit)
+    assert len(cut) <= limit
+    assert cut.startswith("…") == (start > 0)
+    assert cut.strip("…") == text[max(start, 0) :][: len(cut.strip("…"))]
+    assert cut.endswith("…") == (not text.endswith(cut.removeprefix("…")))
 
 
 def test_the_end_is_counted_in_a_line_of_its_own() -> None:
