@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
@@ -119,11 +119,16 @@ def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None
         ):
             if text:
                 try:
-                    values[option.name] = option.parse(str(text))
+                    values[option.name] = option.parse(_as_text(text))
                 except (ValueError, RuntimeError) as error:
                     raise InvalidRequestError(f"{source}: {text!r} cannot be used: {error}") from None
                 break
     return Settings(**values)
+
+
+def _as_text(value: object) -> str:
+    """A value of the config file as it stands in the environment."""
+    return ",".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
 
 
 def config_path(environ: Mapping[str, str]) -> Path:

@@ -59,6 +59,13 @@ def test_a_config_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         load_settings(environ(tmp_path))
 
 
+def test_several_names_may_be_a_list_in_the_config_file(tmp_path: Path) -> None:
+    config = "models_without_tools = ['openai:llama*', 'b']\nhidden_names = []\nmodel = 'provider:openai:llama3'"
+    settings = load_settings(environ(tmp_path, config))
+    assert (settings.models_without_tools, settings.hidden_names) == (("openai:llama*", "b"), ())
+    assert not settings.calls_tools
+
+
 @pytest.mark.parametrize(
     ("names", "model", "calls"),
     [
