@@ -80,6 +80,7 @@ async def test_a_program_that_forks_on_is_ended_whole(tmp_path: Path, end: str, 
         assert (await b.command("echo on")).stdout.head == b"on\n"
 
 
+@pytest.mark.slow
 async def test_a_killed_zygote_takes_its_programs_with_it_and_the_next_ones_run(tmp_path: Path) -> None:
     zygote = Zygote.spawn()
     reasons: list[str] = []
@@ -129,6 +130,7 @@ async def test_a_host_that_goes_takes_its_programs_with_it(tmp_path: Path, numbe
             await until(lambda: processes_in(tmp_path) == 0)
 
 
+@pytest.mark.slow
 async def test_a_program_that_kills_who_watches_it_is_ended_and_that_is_said(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         outcome = await b.command(f"sleep 0.1; kill -9 $PPID; {WAITS}")
@@ -137,6 +139,7 @@ async def test_a_program_that_kills_who_watches_it_is_ended_and_that_is_said(tmp
         await until(lambda: processes_in(tmp_path) == 1)
 
 
+@pytest.mark.slow
 async def test_a_program_whose_processes_hold_too_much_memory_is_ended(tmp_path: Path) -> None:
     size = "400 << 20"
     fill = f"import mmap, time; kept = mmap.mmap(-1, {size}); [kept.write(bytes(4096)) for _ in range({size} >> 12)]"
