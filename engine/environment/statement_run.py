@@ -1,7 +1,8 @@
 """One statement from request to outcome: its effects, its time limit, its interrupt, and its worker's possible death.
 
 The worker is asked once (Run) and answers once (Ran). In between it may ask the host (Ask) and then waits for the
-Answer, so at each moment exactly one side is to speak, and a message out of turn is a violation that ends the worker.
+Answer, so at each moment exactly one side is to speak, and a message out of turn is a violation that ends the worker;
+but for one: a statement whose wait for an answer was ended by an exception goes on, and what it says is heard next.
 Three things do not keep to turns: the time limit, an interrupt and the worker's death. Whatever they meet, the worker
 must afterwards be idle, with nothing of this statement on its way, or dead: the next statement trusts that.
 
@@ -32,7 +33,7 @@ from ..ports import EffectAnswer, EffectHandler, EffectRequest, Limits, OutputSi
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
 from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Failed, Ran, Run
 from .capture import Capture
-from .connection import Connection
+from .connection import Connection, Received
 from .death import Death
 
 _CLEAN_UP_SECONDS: Final = 5.0
@@ -67,6 +68,10 @@ class StatementRun:
         self._left = limits.statement_seconds if request.time_limit is None else request.time_limit
         self._scope = anyio.CancelScope()
         self._answering: anyio.CancelScope | None = None
+        self._early: Received | None = None
+        """What the worker said while its effect was answered."""
+        self._failure: Exception | None = None
+        """What the output sink raised meanwhile."""
         self._outcome: RunOutcome | None = None
         self.stops: tuple[str, ...] = ()
 
@@ -129,7 +134,8 @@ class StatementRun:
         while self._outcome is None:
             started = anyio.current_time()
             self._scope = anyio.CancelScope(deadline=started + self._left if math.isfinite(self._left) else math.inf)
-            message = await self._worker.receive(self._scope)
+            message, self._early = self._early, None
+            message = message or await self._worker.receive(self._scope)
             # The time in which the host answers an effect is not the statement's.
             self._left = max(0.0, self._scope.deadline - anyio.current_time())
             match message:
@@ -156,9 +162,7 @@ class StatementRun:
     async def _answer(self, ask: Ask) -> None:
         answer = EffectAnswer(error=_STOPPED)
         if self._stop is None:
-            with anyio.CancelScope() as self._answering:
-                answer = await self._ask_handler(ask)
-            self._answering = None
+            answer = await self._ask_handler(ask)
             if self._stop is not None:
                 # The grace is the statement's; ending a program that it had asked for may have taken as long.
                 self._kill_at = anyio.current_time() + self._limits.grace_seconds
@@ -169,6 +173,32 @@ class StatementRun:
             self._worker.send(Answer(ordinal=ask.ordinal, error=failure))
 
     async def _ask_handler(self, ask: Ask) -> EffectAnswer:
+        """The handler's answer; that of a stopped statement where nobody waits for it any more."""
+        answer, self._failure = EffectAnswer(error=_STOPPED), None
+        with anyio.CancelScope() as self._answering:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listen)
+                answer = await self._handle(ask)
+                tasks.cancel_scope.cancel()
+        self._answering = None
+        if self._failure is not None:
+            raise self._failure
+        return answer
+
+    async def _listen(self) -> None:
+        """Takes output while an effect is answered, and gives the answer up when the worker says anything.
+
+        An answer may take minutes. What the statement has started prints meanwhile, and would wait with a full pipe. A
+        worker that speaks now is dead, or an exception of its own has ended the wait for the answer.
+        """
+        try:
+            self._early = await self._worker.receive(anyio.CancelScope())
+        except Exception as error:
+            self._failure = error
+        if self._answering is not None:
+            self._answering.cancel()
+
+    async def _handle(self, ask: Ask) -> EffectAnswer:
         request = EffectRequest(ordinal=ask.ordinal, operation=ask.operation, arguments=ask.arguments, basis=ask.basis)
         try:
             return await self._effects(request)
