@@ -216,5 +216,6 @@ async def test_programs_give_every_descriptor_and_process_back(tmp_path: Path) -
             await b.command(command)
         with pytest.raises(FileNotFoundError):
             await b.command("/none", "x")
-        await until(lambda: (len(os.listdir("/proc/self/fd")), root.num_fds()) == (ours, theirs))
-        await until(lambda: len(root.children(recursive=True)) == children)
+        # At the beginning what earlier tests had may not have been given back yet, so it may be less now.
+        await until(lambda: len(os.listdir("/proc/self/fd")) <= ours and root.num_fds() <= theirs)
+        await until(lambda: len(root.children(recursive=True)) <= children)
