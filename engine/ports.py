@@ -453,8 +453,9 @@ class Environment(Protocol):
         """Runs a program beside whatever else goes on, also while a statement waits for its effect.
 
         It has the variables and the limits that the environment was started with, and nothing of what statements
-        changed since; no terminal, and nobody to ask. `output` is given the kept beginning of what it prints while it
-        runs. All that it started ends with it, and it ends with the wait that is cancelled, and with `close`.
+        changed since; no terminal, and nobody to ask. `output` is given what is kept of what it prints: the beginning
+        while it runs, the rest at its end. All that it started ends with it, and it ends with the wait that is
+        cancelled, and with `close`.
 
         Raises:
             OSError: it cannot be started, by the name of the reason: FileNotFoundError, PermissionError ...

@@ -17,7 +17,8 @@ class KeptOutput:
 
     Args:
         kept: how many bytes are kept, half of them from the beginning, half from the end.
-        sink: is given the kept beginning as text while it grows; invalid UTF-8 becomes U+FFFD.
+        sink: is given what is kept as text, the beginning while it grows and the rest at the end. So it is told of the
+            cut between the two, which is how a piece of a secret that stands there is found.
         stop_at: bytes after which nothing more is taken.
     """
 
@@ -27,6 +28,7 @@ class KeptOutput:
         self._sink = sink
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stop_at = math.inf if stop_at is None else stop_at
+        self._shown = 0
         self._head = bytearray()
         self._tail = bytearray()
         self._total = 0
@@ -50,10 +52,11 @@ class KeptOutput:
 
     def finish(self) -> CommandOutput:
         """What was kept."""
-        if self._total == len(self._head):
-            self._show(self._decoder.decode(b"", final=True))
-        return CommandOutput(head=bytes(self._head), tail=bytes(self._tail), total=self._total)
+        output = CommandOutput(head=bytes(self._head), tail=bytes(self._tail), total=self._total)
+        self._show(output.text[self._shown :])
+        return output
 
     def _show(self, text: str) -> None:
         if text:
+            self._shown += len(text)
             self._sink(text)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+from engine.tools.bash import KEPT_BYTES
 from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import workers
 from tests.support.workers import processes_in
@@ -56,6 +58,25 @@ def test_a_command_finds_no_key_in_its_environment_nor_in_any_process(
         look = f"(env; cat /proc/*/environ) 2>/dev/null | tr '\\\\0' '\\\\n' | grep -c {KEY[:12]}[-]{KEY[13:]}"
         # Nothing above the agent holds it either: it was put into its environment alone.
         assert value(agent, session, f'print(bash("{look}").output, end="")') == "0"
+
+
+@pytest.mark.slow
+def test_of_a_key_that_a_command_prints_nothing_is_shown_wherever_its_output_is_cut(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    (project / "key").write_text(KEY)
+    half = KEPT_BYTES // 2
+    fill = "head -c {} /dev/zero | tr '\\0' {}; "
+    command = (
+        f"{fill.format(half - 12, 'x')}cat key; {fill.format(1_000_000, 'y')}cat key; {fill.format(half - 12, 'z')}"
+    )
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(project)
+        agent.prompt(session, f"len(bash({command!r}).output)")
+        shown = json.dumps(agent.received)
+        assert KEY[:6] not in shown
+        assert KEY[-6:] not in shown
 
 
 def test_a_cancelled_command_ends_whole_and_the_names_stay(project: Path, tmp_path: Path) -> None:
