@@ -7,6 +7,7 @@ Owns the descriptors of one keeper. Must not know what the program prints, nor h
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -28,6 +29,7 @@ class ForkedProgram(RunningProgram):
 
     def __init__(self, zygote: Zygote, control: socket.socket, report: socket.socket, pipes: list[int]) -> None:
         super().__init__(*pipes)
+        self._zygote = zygote
         self._control = ControlChannel(zygote, control, self.epoll, "the program")
         self._report = report
         self._frames = FrameBuffer()
@@ -73,6 +75,9 @@ class ForkedProgram(RunningProgram):
         self._control.end()
 
     def give_up(self) -> CommandOutcome:
+        # One that is stopped would keep everybody waiting who asks next.
+        if not self._control.forked and self._zygote.stopped:
+            self._zygote.kill()
         return CommandOutcome(reason=self._control.give_up().reason)
 
     def watch_memory(self) -> None:
@@ -91,6 +96,8 @@ class ForkedProgram(RunningProgram):
                 return CommandOutcome(code=code) if code >= 0 else CommandOutcome(signal=-code)
             case NotStarted(number=number, reason=words, about=about):
                 return OSError(number, words, about)
+            case None if not self._control.forked:
+                return OSError(errno.EAGAIN, f"the program was not started: {reason}")
             case None:
                 return CommandOutcome(reason=reason)
 

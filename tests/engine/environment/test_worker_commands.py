@@ -104,6 +104,41 @@ async def test_a_killed_zygote_takes_its_programs_with_it_and_the_next_ones_run(
         zygote.close()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("forked", [True, False])
+async def test_a_zygote_that_is_stopped_keeps_nobody_waiting_for_ever(tmp_path: Path, forked: bool) -> None:
+    zygote = Zygote.spawn()
+    try:
+        async with bench(tmp_path, zygote) as b:
+            if not forked:
+                os.kill(zygote.pid, signal.SIGSTOP)
+            outcome = await b.command(f"kill -STOP {zygote.pid}; {WAITS}", seconds=0.5)
+            assert outcome.timed_out
+            await until(lambda: processes_in(tmp_path) == 0)
+            assert (await b.command("echo on")).stdout.head == b"on\n"
+    finally:
+        zygote.close()
+
+
+@pytest.mark.slow
+async def test_a_program_that_cannot_be_forked_is_an_error(tmp_path: Path) -> None:
+    zygote = Zygote.spawn()
+    try:
+        async with bench(tmp_path, zygote) as b:
+            os.kill(zygote.pid, signal.SIGSTOP)
+            async with anyio.create_task_group() as tasks:
+
+                async def run() -> None:
+                    with pytest.raises(OSError, match="the program was not started: the parent of the program died"):
+                        await b.command("true")
+
+                tasks.start_soon(run)
+                await anyio.lowlevel.checkpoint()  # so that the request was made
+                os.kill(zygote.pid, signal.SIGKILL)
+    finally:
+        zygote.close()
+
+
 HOST = """
 import sys
 sys.path.insert(0, {root!r})
