@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,11 +42,12 @@ def file_to_change(workspace: Workspace, path: str) -> tuple[str, bytes | None]:
     with place_to_write(workspace.absolute(path), workspace.roots) as place:
         place.check_writable()
         with place.opened() as file:
-            data = None if file is None else file.read(LARGEST + 1)
-        if data is not None and len(data) > LARGEST:
-            most = f"files of more than {LARGEST >> 20} MiB are not changed by tools, because what they held is kept"
-            raise OSError(errno.EFBIG, most, path)
-        return place.path, data
+            if file is not None and os.fstat(file.fileno()).st_size > LARGEST:
+                most = (
+                    f"files of more than {LARGEST >> 20} MiB are not changed by tools, because what they held is kept"
+                )
+                raise OSError(errno.EFBIG, most, path)
+            return place.path, None if file is None else file.read(LARGEST)
 
 
 def change_to(workspace: Workspace, place: str, before: bytes | None, after: bytes) -> Change:

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from ..confinement import Place, place_to_write
 from ..nodes.revision import digest_of
-from .staging import LARGEST, Layer, Staging, layers, too_large
+from .staging import LARGEST, Layer, Staging, is_open_elsewhere, layers, too_large
 
 _WRITING: Final = frozenset("wax+")
 
@@ -55,6 +55,7 @@ class Opening:
         self._opened = 0
         self._files: WeakValueDictionary[int, Layer] = WeakValueDictionary()
         self._late: list[tuple[Staging, bytes]] = []
+        self._kept: list[tuple[Staging, int]] = []
         self._errors: list[BaseException] = []
 
     def open(
@@ -166,6 +167,9 @@ class Opening:
     def follow(self, staging: Staging, top: Layer) -> None:
         self._files[staging.number] = top
 
+    def keep(self, staging: Staging, descriptor: int) -> None:
+        self._kept.append((staging, descriptor))
+
     def settle(self) -> list[BaseException]:
         """The statement has ended: lands what was written and not closed. Returns what went wrong, in order."""
         errors, self._errors = self._errors, []
@@ -175,7 +179,20 @@ class Opening:
             self._try(lambda staging=staging, content=content: self.land(staging, content), errors)
         for _, top in sorted(self._files.items()):
             self._try(lambda top=top: _land_open(top), errors)
+        self._settle_kept(errors)
         return errors
+
+    def _settle_kept(self, errors: list[BaseException]) -> None:
+        """Lands what programs have written into files that were closed here, as long as they have them open."""
+        kept, self._kept = self._kept, []
+        for staging, descriptor in kept:
+            # Asked first, so that what is written before the last of them goes lands as well.
+            goes_on = is_open_elsewhere(descriptor)
+            self._try(lambda staging=staging, descriptor=descriptor: staging.land(descriptor), errors)
+            if goes_on:
+                self._kept.append((staging, descriptor))
+            else:
+                os.close(descriptor)
 
     def _try(self, action: Callable[[], None], errors: list[BaseException]) -> None:
         try:
@@ -187,7 +204,7 @@ class Opening:
 def _land_open(top: Any) -> None:
     if not top.closed and top.staging is not None:
         top.flush()
-        top.staging.land(top.fileno())
+        top.staging.land(top.staging.descriptor)
 
 
 def _content(place: Place, name: object, *, only_size: bool) -> bytes | None:

@@ -7,6 +7,9 @@ CPython drops what closing a file raises where nobody refers to the file any mor
 `Landing` instead. Of the three layers of a text file (text, buffer, raw) it is the outermost one that closes, and the
 others follow. In a cycle the collector finalizes them in any order, and CPython loses there what the outer ones have
 not passed on; so the finalizers of the inner ones do nothing, unless they were detached and are the outermost now.
+
+A program that was given the descriptor may write on when the file is closed here, as a server does into its log. So
+where somebody has asked for the descriptor, and another process has the file open still, `Landing` keeps one.
 """
 
 from __future__ import annotations
@@ -15,8 +18,12 @@ import errno
 import fcntl
 import io
 import os
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
+from .proc import pids
+
+_NAME: Final = "rewindow-open"
 LARGEST: Final = 32 << 20
 """Bytes of the largest file that is written in this way: it travels to the host in one message."""
 
@@ -30,6 +37,10 @@ class Landing(Protocol):
 
     def report(self, staging: Staging, error: BaseException) -> None:
         """Takes what nobody could be raised."""
+        ...
+
+    def keep(self, staging: Staging, descriptor: int) -> None:
+        """Takes a descriptor of a file that was closed and that another process has open (`is_open_elsewhere`)."""
         ...
 
     def follow(self, staging: Staging, top: Layer) -> None:
@@ -58,6 +69,8 @@ class Staging:
         self.known = known
         self.landed = landed
         self.is_broken = False
+        self.descriptor = -1
+        """Of the file while it is open, without anybody having asked for it."""
 
     def land(self, descriptor: int) -> None:
         """Hands on what the staging file holds, without moving in it."""
@@ -105,8 +118,14 @@ class Layer:
 
 
 class _Raw(Layer, io.FileIO):
+    is_lent = False
+
+    def fileno(self) -> int:
+        self.is_lent = True
+        return super().fileno()
+
     def write(self, b: Any, /) -> int | None:
-        staging, descriptor = self.staging, self.fileno()
+        staging, descriptor = self.staging, super().fileno()
         if staging is not None:
             start = os.fstat(descriptor).st_size if "a" in self.mode else os.lseek(descriptor, 0, os.SEEK_CUR)
             staging.check_size(start + memoryview(b).nbytes)
@@ -122,18 +141,42 @@ class _Raw(Layer, io.FileIO):
             return
         try:
             if self.staging is not None:
-                self.staging.land(self.fileno())
+                descriptor = super().fileno()
+                if self.is_lent and is_open_elsewhere(descriptor):
+                    self.staging.landing.keep(self.staging, os.dup(descriptor))
+                self.staging.land(descriptor)
         finally:
             super().close()
 
 
-class _Writer(Layer, io.BufferedWriter): ...
+# By these names their objects are shown.
+class BufferedWriter(Layer, io.BufferedWriter): ...
 
 
-class _Random(Layer, io.BufferedRandom): ...
+class BufferedRandom(Layer, io.BufferedRandom): ...
 
 
-class _Text(Layer, io.TextIOWrapper): ...
+class TextIOWrapper(Layer, io.TextIOWrapper): ...
+
+
+def is_open_elsewhere(descriptor: int) -> bool:
+    """Whether another process has the file of this descriptor open, as far as this one may look."""
+    wanted, own = os.fstat(descriptor), os.getpid()
+    for pid in pids():
+        with suppress(OSError):  # because it may have gone, or be somebody else's
+            if pid != own and any(
+                _leads_to(f"/proc/{pid}/fd/{name}", wanted) for name in os.listdir(f"/proc/{pid}/fd")
+            ):
+                return True
+    return False
+
+
+def _leads_to(link: str, wanted: os.stat_result) -> bool:
+    # The link is read first, because to look at what is behind it may wait for a dead network file system.
+    try:
+        return os.readlink(link).startswith(f"/memfd:{_NAME}") and os.path.samestat(os.stat(link), wanted)
+    except OSError:
+        return False
 
 
 def layers(
@@ -150,15 +193,16 @@ def layers(
     Args:
         content: what the file holds to begin with.
     """
-    raw: Any = _Raw(_memory(content, appending="a" in mode), mode.replace("t", ""))
+    staging.descriptor = _memory(content, appending="a" in mode)
+    raw: Any = _Raw(staging.descriptor, mode.replace("t", ""))
     raw.name = staging.name
     top: Any = raw
     if buffering != 0:
         size = io.DEFAULT_BUFFER_SIZE if buffering in (-1, 1) else buffering
-        top = _Random(raw, size) if "+" in mode else _Writer(raw, size)
+        top = BufferedRandom(raw, size) if "+" in mode else BufferedWriter(raw, size)
     if "b" not in mode:
         top.staging = staging
-        top = _Text(top, io.text_encoding(encoding, 3), errors, newline, line_buffering=buffering == 1)
+        top = TextIOWrapper(top, io.text_encoding(encoding, 3), errors, newline, line_buffering=buffering == 1)
         top.mode = mode
     raw.staging = top.staging = staging
     top.is_outermost = True
@@ -166,7 +210,7 @@ def layers(
 
 
 def _memory(content: bytes, *, appending: bool) -> int:
-    descriptor = os.memfd_create("rewindow", os.MFD_CLOEXEC)
+    descriptor = os.memfd_create(_NAME, os.MFD_CLOEXEC)
     try:
         rest = memoryview(content)
         while rest:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -432,3 +433,33 @@ def done(opening: Callable[[], Any], operations: list[tuple[Any, ...]], is_binar
         except (OSError, ValueError) as error:
             found.append(type(error))
     return found
+
+
+def test_what_a_program_writes_after_the_file_was_closed_lands_at_the_end_of_a_statement(host: Host) -> None:
+    source = "echo before; read go; echo after; read end"
+    child = subprocess.Popen(["sh", "-c", source], stdin=subprocess.PIPE, stdout=host.open("log", "w"))
+    assert child.stdin is not None
+    with child:
+        until(lambda: host.settle() == [] and Path("log").read_text() == "before\n")
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        until(lambda: host.settle() == [] and Path("log").read_text() == "before\nafter\n")
+    assert host.settle() == []
+    landed = len(host.writes)
+    assert host.settle() == []
+    assert len(host.writes) == landed
+    assert not [name for name in os.listdir("/proc/self/fd") if leads_to_memory(f"/proc/self/fd/{name}")]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)  # because nobody says when a program has written
+
+
+def leads_to_memory(link: str) -> bool:
+    try:
+        return "rewindow-open" in os.readlink(link)
+    except OSError:
+        return False
