@@ -6,8 +6,9 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -209,3 +210,87 @@ def test_nothing_lands_outside_while_links_are_swapped(workspace: Workspace, rou
         assert sorted(os.listdir(outside)) == ["theirs"]
         assert (outside / "theirs").read_bytes() == b"theirs"
     assert landed
+
+
+# --- somebody else acts at a certain moment ---------------------------------------------------------------------------
+
+REAL_FSYNC, REAL_STAT = os.fsync, os.stat
+
+
+def while_made_durable(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Has `act` happen when the new content is written and not yet in place."""
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            act()
+        REAL_FSYNC(descriptor)
+
+    patch.setattr(os, "fsync", fsync)
+
+
+def test_a_directory_that_is_exchanged_during_the_act_gets_the_file_where_it_is_now(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, outside = at(workspace, "folder"), Path(workspace.cwd).parent / "outside"
+    folder.mkdir()
+    (folder / "theirs").write_bytes(b"ours before")
+
+    def exchange() -> None:
+        folder.rename(at(workspace, "moved"))
+        folder.symlink_to(outside)
+
+    while_made_durable(monkeypatch, exchange)
+    put(workspace, "folder/theirs", b"ours before", b"ours")
+    assert (outside / "theirs").read_bytes() == b"theirs"
+    assert at(workspace, "moved/theirs").read_bytes() == b"ours"
+    assert os.listdir(outside) == os.listdir(at(workspace, "moved")) == ["theirs"]
+
+
+@pytest.mark.parametrize("before", [b"asked", None])
+def test_a_file_that_somebody_saves_during_the_act_is_left_alone(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, before: bytes | None
+) -> None:
+    if before is not None:
+        at(workspace, "a").write_bytes(before)
+    while_made_durable(monkeypatch, lambda: at(workspace, "a").write_bytes(b"saved"))
+    with pytest.raises(OSError, match="since the change was asked for"):
+        put(workspace, "a", before, b"new")
+    assert at(workspace, "a").read_bytes() == b"saved"
+    assert os.listdir(workspace.cwd) == ["a"]
+
+
+def test_a_file_that_is_made_at_the_last_moment_is_not_replaced(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stat_and_make(path: str, **options: Any) -> os.stat_result:
+        try:
+            return REAL_STAT(path, **options)
+        except FileNotFoundError:
+            if "dir_fd" in options:  # the last look before the act
+                at(workspace, "a").write_bytes(b"theirs")
+            raise
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", stat_and_make)
+        with pytest.raises(OSError, match="since the change was asked for"):
+            put(workspace, "a", None, b"new")
+    assert at(workspace, "a").read_bytes() == b"theirs"
+    assert os.listdir(workspace.cwd) == ["a"]
+
+
+def test_content_and_names_are_durable_when_it_has_landed(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bool]] = []
+
+    def fsync(descriptor: int) -> None:
+        place = os.readlink(f"/proc/self/fd/{descriptor}")
+        synced.append((os.path.basename(place), at(workspace, "x/y/a").exists()))
+        REAL_FSYNC(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    put(workspace, "x/y/a", None, b"new")
+    (first, second, content, folder) = synced
+    assert [first, second, folder] == [("project", False), ("x", False), ("y", True)]
+    assert content[0].startswith(".rewindow-")
+    assert content[1] is False
