@@ -17,6 +17,8 @@ from msgspec import Struct
 MAX_CHARS: Final = 1_000
 MAX_ALTERNATIVES: Final = 200
 """As many as braces may come to."""
+_ALL: Final = ("*", "**", "/**", "/**/*")
+"""Ignore rules that every file matches."""
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9_.\-]+")
 _ESCAPED: Final = re.compile(r"[\\\[\]^&~|]")
 """What Python would read as more than a character of a set."""
@@ -27,7 +29,7 @@ class Glob(Struct, frozen=True):
     """A glob that was read.
 
     `expression` matches the whole of a path, with `/`, from the place that is searched. `ignore_lines` are a file of
-    ignore rules that leaves at least these files.
+    ignore rules that leaves at least these files; none where all are meant.
     """
 
     expression: str
@@ -48,6 +50,8 @@ def read_glob(text: str) -> Glob:
         re.compile(expression)
     except re.error as error:
         raise ValueError(f"the glob {text!r} cannot be read: {error.msg}") from None
+    if any(line in _ALL for _, line in pairs):
+        return Glob(expression, ())
     return Glob(expression, ("*", "!*/", *(f"!{line}" for _, line in pairs)))
 
 

@@ -28,18 +28,39 @@ LONGEST_LINE: Final = 4_096
 """Bytes of a line that are printed; of a longer one as many characters, and some words about the rest."""
 LINE_CHARS: Final = 400
 """Characters of a line that are kept: so few that a beginning holds them, and none of those words."""
-_LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
+_ROW: Final = re.compile(rb"^(\d+)([:-])([^\n]*?)\r?\n", re.MULTILINE)
+_MATCHING: Final = re.compile(rb"^\d+:", re.MULTILINE)
+_NO_TEXT: Final = re.compile(rb"^(?!\d+[:-]|--\r?$|\Z)", re.MULTILINE)
+"""A row that is none of those above."""
 _UNREADABLE: Final = re.compile(r"(?:rg: )?(?P<place>.*): (?P<reason>[^:]+) \(os error \d+\)")
 _ADVICE: Final = "\n\nConsider enabling"
 """Begins what ripgrep says about options that nobody here can give."""
 
 
 class FileLines(Struct, frozen=True):
-    """What was printed of one file: its path as bytes, and its lines by their numbers."""
+    """What was printed of one file: its lines by their numbers, and which of them match."""
 
-    path: bytes
     lines: dict[int, str]
     matches: tuple[int, ...]
+
+
+class PrintedFile(Struct, frozen=True):
+    """What was printed of one file, not read yet: its path as bytes, relative to the place, and its rows."""
+
+    path: bytes
+    rows: bytes
+
+    def count(self) -> int:
+        """How many lines match; none of a file that turned out to be no text. Takes much less time than `read`."""
+        return 0 if _NO_TEXT.search(self.rows) else len(_MATCHING.findall(self.rows))
+
+    def read(self) -> FileLines:
+        """The lines; none of a file that turned out to be no text."""
+        if _NO_TEXT.search(self.rows):
+            return FileLines({}, ())
+        found = [(int(number), mark, text) for number, mark, text in _ROW.findall(self.rows)]
+        lines = {number: cut_line(text.decode("utf-8", "replace"), LINE_CHARS) for number, _, text in found}
+        return FileLines(lines, tuple(number for number, mark, _ in found if mark == b":"))
 
 
 class Complaints(Struct, frozen=True):
@@ -49,39 +70,21 @@ class Complaints(Struct, frozen=True):
     other: str
 
 
-def read_files(printed: bytes) -> Iterator[FileLines]:
-    """The files with lines that match, without those that turned out to be no text. What is cut off at the end counts
-    as far as it is complete."""
+def read_files(printed: bytes) -> Iterator[PrintedFile]:
+    """The files. What is cut off at the end counts as far as it is complete."""
     at = 0
     while (end := printed.find(b"\0", at)) >= 0:
         path = printed[at:end]
         stop = printed.find(b"\n\n", end)
-        block = printed[end + 1 : stop + 1 if stop >= 0 else len(printed)]
+        rows = printed[end + 1 : stop + 1 if stop >= 0 else len(printed)]
         at = stop + 2 if stop >= 0 else len(printed)
-        found = _file(path, block[: block.rfind(b"\n") + 1])
-        if found is not None:
-            yield found
+        yield PrintedFile(path.removeprefix(b"./"), rows[: rows.rfind(b"\n") + 1])
 
 
-def _file(path: bytes, block: bytes) -> FileLines | None:
-    lines: dict[int, str] = {}
-    matches: list[int] = []
-    for line in block.split(b"\n"):
-        found = _LINE.fullmatch(line)
-        if found is None:
-            if line.removesuffix(b"\r") in (b"", b"--"):
-                continue
-            return None
-        number = int(found[1])
-        lines[number] = cut_line(found[3].removesuffix(b"\r").decode("utf-8", "replace"), LINE_CHARS)
-        if found[2] == b":":
-            matches.append(number)
-    return FileLines(path.removeprefix(b"./"), lines, tuple(matches)) if matches else None
-
-
-def read_names(printed: bytes) -> list[bytes]:
-    """The names, relative to the place; one that is cut off at the end is left out."""
-    return [name.removeprefix(b"./") for name in printed[: printed.rfind(b"\0") + 1].split(b"\0")[:-1]]
+def read_names(printed: bytes) -> list[str]:
+    """The names, relative to the place, with surrogates for what is no UTF-8; one cut off at the end is left out."""
+    text = printed[: printed.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
+    return text.removeprefix("./").replace("\0./", "\0").split("\0")[:-1]
 
 
 def read_complaints(said: bytes) -> Complaints:

@@ -88,7 +88,7 @@ def _common(place: Place, glob: Glob | None) -> tuple[str, ...]:
         # A `.gitignore` counts also where no repository was made yet. In one, ripgrep would not see where it ends.
         *(() if place.in_repository else ("--no-require-git",)),
         # Ignore rules of the lowest precedence, because --glob would bring back what the ignore files leave out.
-        *(() if glob is None else ("--ignore-file=/dev/stdin",)),
+        *(("--ignore-file=/dev/stdin",) if glob is not None and glob.ignore_lines else ()),
     )
 
 

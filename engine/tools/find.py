@@ -46,16 +46,18 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
     return Program(
         request=listing_command(place, glob, workspace.ripgrep),
         asks=False,
-        answer=partial(_answer, workspace, place, re.compile(glob.expression)),
+        answer=partial(_answer, workspace, place, re.compile(glob.expression) if glob.ignore_lines else None),
     )
 
 
-def _answer(workspace: Workspace, place: Place, wanted: re.Pattern[str], outcome: CommandOutcome) -> dict[str, object]:
+def _answer(
+    workspace: Workspace, place: Place, wanted: re.Pattern[str] | None, outcome: CommandOutcome
+) -> dict[str, object]:
     output, notes = printed(outcome, _found)
-    names = sorted(name for name in read_names(output) if wanted.fullmatch(name.decode("utf-8", "surrogateescape")))
-    above = os.fsencode(workspace.shown(f"{place.directory.rstrip('/')}/"))
+    names = sorted(read_names(output) if wanted is None else filter(wanted.fullmatch, read_names(output)))
+    above = workspace.shown(f"{place.directory.rstrip('/')}/")
     return {
-        "paths": [shown_name(above + name) for name in names[:MAX_PATHS]],
+        "paths": [shown_name(os.fsencode(above + name)) for name in names[:MAX_PATHS]],
         "more": max(0, len(names) - MAX_PATHS),
         "notes": notes,
     }

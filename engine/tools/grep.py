@@ -20,7 +20,7 @@ from ..cutting import plural
 from ..ports import CommandOutcome
 from ..search.commands import printed, search_command
 from ..search.globs import Glob, read_glob
-from ..search.output import FileLines, read_files
+from ..search.output import FileLines, PrintedFile, read_files
 from ..search.place import Place, place_of
 from .program import Program
 from .workspace import Workspace, shown_name
@@ -32,6 +32,9 @@ MAX_PATTERN: Final = 10_000
 _LOOKED_AT: Final = 8_192
 _WIDE: Final = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of UTF-16, whose text is full of NUL."""
+
+_Match = tuple[str, int, str, list[str], list[str]]
+"""Path, number and text of a line, and the lines before and after it."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,22 +94,25 @@ def _answer(
     workspace: Workspace, place: Place, wanted: re.Pattern[str], context: int, outcome: CommandOutcome
 ) -> dict[str, object]:
     output, notes = printed(outcome, _found)
-    files = sorted(
-        (file for file in read_files(output) if wanted.fullmatch(_text(file.path))),
-        key=lambda file: file.path,
-    )
+    files = sorted((each for each in read_files(output) if wanted.fullmatch(_text(each.path))), key=_path)
     above = os.fsencode(workspace.shown(f"{place.directory.rstrip('/')}/"))
-    matches = [match for file in files for match in _matches(shown_name(above + file.path), file, context)]
-    left_out = matches[MAX_MATCHES:]
+    matches: list[_Match] = []
+    left_out = [0]
+    for file in files:
+        if len(matches) < MAX_MATCHES:
+            matches += _matches(shown_name(above + file.path), file.read(), context)
+            left_out[0] = max(0, len(matches) - MAX_MATCHES)
+        else:
+            left_out.append(file.count())
     return {
         "matches": matches[:MAX_MATCHES],
-        "more": len(left_out),
-        "more_files": len({match[0] for match in left_out}),
+        "more": sum(left_out),
+        "more_files": len(list(filter(None, left_out))),
         "notes": notes,
     }
 
 
-def _matches(path: str, file: FileLines, context: int) -> Iterator[tuple[str, int, str, list[str], list[str]]]:
+def _matches(path: str, file: FileLines, context: int) -> Iterator[_Match]:
     for number in file.matches:
         before = _lines(file, range(number - context, number))
         yield path, number, file.lines[number], before, _lines(file, range(number + 1, number + 1 + context))
@@ -117,9 +123,13 @@ def _lines(file: FileLines, numbers: range) -> list[str]:
 
 
 def _found(output: bytes) -> str:
-    files = list(read_files(output))
-    lines = sum(len(file.matches) for file in files)
-    return f"{lines} {plural(lines, 'matching line')} in {len(files)} {plural(len(files), 'file')}"
+    counts = list(filter(None, (file.count() for file in read_files(output))))
+    lines, files = sum(counts), len(counts)
+    return f"{lines} {plural(lines, 'matching line')} in {files} {plural(files, 'file')}"
+
+
+def _path(file: PrintedFile) -> bytes:
+    return file.path
 
 
 def _text(path: bytes) -> str:

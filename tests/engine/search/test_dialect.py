@@ -57,7 +57,7 @@ def theirs(pattern: str, directory: Path) -> list[int] | None:
     (directory / "text").write_bytes(TEXT.encode())
     arguments = ["--no-config", "--null", "--heading", "--with-filename", "--line-number", "--crlf", "-e", pattern]
     done = subprocess.run([RIPGREP, *arguments, "--", "./text"], cwd=directory, capture_output=True)
-    return None if done.returncode == 2 else [line for file in read_files(done.stdout) for line in file.matches]
+    return None if done.returncode == 2 else [line for file in read_files(done.stdout) for line in file.read().matches]
 
 
 def ours(pattern: str) -> list[int] | None:
@@ -66,7 +66,9 @@ def ours(pattern: str) -> list[int] | None:
     except NotInDialectError:
         return None
     return [
-        line for file in read_files(b"text\0" + searcher.search(io.BytesIO(TEXT.encode()))) for line in file.matches
+        line
+        for file in read_files(b"text\0" + searcher.search(io.BytesIO(TEXT.encode())))
+        for line in file.read().matches
     ]
 
 
