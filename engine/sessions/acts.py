@@ -135,7 +135,8 @@ class Acts:
         if answer.error is not None:
             return ()
         places = places_of(request.operation, answer.value, SHOWN_PLACES)
-        return tuple(Location(path=self._desk.workspace.absolute(path), line=line) for path, line in places)
+        # Not what `absolute` makes of them, which may refuse a name that is no text.
+        return tuple(Location(path=self._desk.workspace.place(path), line=line) for path, line in places)
 
     async def _answer(self, request: EffectRequest, call: ToolCallId, environment: Environment) -> EffectAnswer:
         operation = OPERATIONS.get(request.operation)

@@ -6,7 +6,6 @@ version control.
 
 from __future__ import annotations
 
-import os
 import re
 from functools import partial
 from typing import Final
@@ -20,9 +19,11 @@ from ..search.globs import read_glob
 from ..search.output import read_names
 from ..search.place import Place, place_of
 from .program import Program
-from .workspace import Workspace, shown_name
+from .workspace import Workspace, path_text
 
 MAX_PATHS: Final = 20_000
+MAX_CHARS: Final = 2_000_000
+"""Of all paths together."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,11 +57,14 @@ def _answer(
     output, notes = printed(outcome, _found)
     names = sorted(read_names(output) if wanted is None else filter(wanted.fullmatch, read_names(output)))
     above = workspace.shown(f"{place.directory.rstrip('/')}/")
-    return {
-        "paths": [shown_name(os.fsencode(above + name)) for name in names[:MAX_PATHS]],
-        "more": max(0, len(names) - MAX_PATHS),
-        "notes": notes,
-    }
+    paths: list[str] = []
+    room = MAX_CHARS
+    for name in names[:MAX_PATHS]:
+        room -= len(above) + len(name)
+        if room < 0:
+            break
+        paths.append(path_text(above + name))
+    return {"paths": paths, "more": len(names) - len(paths), "notes": notes}
 
 
 def _found(output: bytes) -> str:

@@ -7,10 +7,10 @@ look-around and references; what only newer versions of ripgrep know works with 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -23,9 +23,11 @@ from ..search.globs import Glob, read_glob
 from ..search.output import FileLines, PrintedFile, read_files
 from ..search.place import Place, place_of
 from .program import Program
-from .workspace import Workspace, shown_name
+from .workspace import Workspace, path_text
 
 MAX_MATCHES: Final = 5_000
+MAX_CHARS: Final = 2_000_000
+"""Of all matches together, with the lines beside them."""
 MAX_CONTEXT: Final = 50
 MAX_PATTERN: Final = 10_000
 """Characters; an argument of a program has an end."""
@@ -95,27 +97,35 @@ def _answer(
 ) -> dict[str, object]:
     output, notes = printed(outcome, _found)
     files = sorted((each for each in read_files(output) if wanted.fullmatch(_text(each.path))), key=_path)
-    above = os.fsencode(workspace.shown(f"{place.directory.rstrip('/')}/"))
+    above = workspace.shown(f"{place.directory.rstrip('/')}/")
     matches: list[_Match] = []
-    left_out = [0]
+    left_out: list[int] = []
+    room = MAX_CHARS
     for file in files:
-        if len(matches) < MAX_MATCHES:
-            matches += _matches(shown_name(above + file.path), file.read(), context)
-            left_out[0] = max(0, len(matches) - MAX_MATCHES)
-        else:
-            left_out.append(file.count())
-    return {
-        "matches": matches[:MAX_MATCHES],
-        "more": sum(left_out),
-        "more_files": len(list(filter(None, left_out))),
-        "notes": notes,
-    }
+        kept = 0
+        if room > 0 and len(matches) < MAX_MATCHES:
+            for match in islice(
+                _matches(path_text(above + _text(file.path)), file.read(), context), MAX_MATCHES - len(matches)
+            ):
+                matches.append(match)
+                kept += 1
+                room -= _size(match)
+                if room <= 0:
+                    break
+        left_out.append(file.count() - kept)
+    left_out = [count for count in left_out if count]
+    return {"matches": matches, "more": sum(left_out), "more_files": len(left_out), "notes": notes}
 
 
 def _matches(path: str, file: FileLines, context: int) -> Iterator[_Match]:
     for number in file.matches:
         before = _lines(file, range(number - context, number))
         yield path, number, file.lines[number], before, _lines(file, range(number + 1, number + 1 + context))
+
+
+def _size(match: _Match) -> int:
+    path, _, text, before, after = match
+    return len(path) + len(text) + sum(map(len, before)) + sum(map(len, after))
 
 
 def _lines(file: FileLines, numbers: range) -> list[str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..confinement import opened_directory
 from ..cutting import more
-from .workspace import Workspace, shown_name
+from .workspace import Workspace, name_text
 
 MAX_ENTRIES: Final = 2_000
 
@@ -33,5 +33,5 @@ def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_ENTRIES
 
 
 def _name(entry: os.DirEntry[str]) -> str:
-    name = shown_name(os.fsencode(entry.name))
+    name = name_text(entry.name)
     return f"{name}/" if entry.is_dir() else name

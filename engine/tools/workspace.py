@@ -56,12 +56,16 @@ class Workspace:
             path = os.path.join(meant, name)
             if _REPLACED in name and not os.path.lexists(path):
                 with opened_directory(meant, self.roots) as directory:
-                    alike = [each for each in os.listdir(directory) if shown_name(os.fsencode(each)) == name]
+                    alike = [each for each in os.listdir(directory) if name_text(each) == name]
                 if len(alike) > 1:
                     raise OSError(f"{len(alike)} names in {meant} are shown as {name}; rename one of them")
                 path = os.path.join(meant, alike[0]) if alike else path
             meant = path
         return meant
+
+    def place(self, path: str) -> str:
+        """The absolute place of a path as tools write it, for people alone: it may hold U+FFFD."""
+        return os.path.normpath(os.path.join(self.cwd, path))
 
     def shown(self, path: str) -> str:
         """An absolute path as people read it: relative to the working directory where it is in there."""
@@ -73,6 +77,12 @@ class Workspace:
         return self.cwd.rstrip("/") + "/", os.path.realpath(self.cwd).rstrip("/") + "/"
 
 
-def shown_name(name: bytes) -> str:
-    """A name or path of the file system as text."""
-    return name.decode("utf-8", "replace")
+def name_text(name: str) -> str:
+    """A name or a path of the file system as text."""
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
+
+
+def path_text(path: str) -> str:
+    """A path as text that a tool takes for the same path."""
+    text = name_text(path)
+    return f"./{text}" if text.startswith("~") else text  # or else it would be somebody's home

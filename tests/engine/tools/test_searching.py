@@ -271,6 +271,29 @@ def test_more_matches_and_paths_than_are_kept_are_counted(tmp_path: Path) -> Non
     assert (len(listed["paths"]), listed["more"]) == (find.MAX_PATHS, 7)
 
 
+def test_an_answer_has_an_end_however_long_its_lines_and_names_are(tmp_path: Path) -> None:
+    here = workspace(tmp_path, "ripgrep")
+    made = program(here, "grep", pattern="x", context=50)
+    rows = b"".join(b"%d:%s\n" % (line, b"x" * 500) for line in range(1, 1_000))
+    found = made.answer(outcome(b"./a\0" + rows + b"\n./b\0" + rows, code=0))
+    assert isinstance(found, dict)
+    assert sum(len(line) for match in found["matches"] for line in (match[2], *match[3], *match[4])) < 2_100_000
+    assert (len(found["matches"]) + found["more"], found["more_files"]) == (1_998, 2)
+    made = program(here, "find", glob="*")
+    listed = made.answer(outcome(b"".join(b"./%s%05d\0" % (b"d/" * 1_000, n) for n in range(3_000)), code=0))
+    assert isinstance(listed, dict)
+    assert sum(map(len, listed["paths"])) <= find.MAX_CHARS
+    assert len(listed["paths"]) + listed["more"] == 3_000
+
+
+@both_ways
+def test_a_name_that_begins_like_a_home_is_written_so_that_it_is_no_home(tmp_path: Path, way: str) -> None:
+    files(tmp_path, {"~": "x", "~root/a": "x"})
+    here = workspace(tmp_path, way)
+    assert answer(here, "find", glob="*")["paths"] == ["./~", "./~root/a"]
+    assert lines(answer(here, "grep", pattern="x", path="./~")) == ["./~:1: x"]
+
+
 def test_a_search_that_was_ended_early_says_so_and_gives_what_is_whole(tmp_path: Path) -> None:
     made = program(workspace(tmp_path, "ripgrep"), "grep", pattern="x")
     found = made.answer(outcome(b"./a\x001:x\n2:x cut o", stopped=True))
