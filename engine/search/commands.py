@@ -26,6 +26,7 @@ MAX_OUTPUT: Final = 16 << 20
 _NAMED: Final = 5
 """How many places that could not be read are named."""
 _SAID_CHARS: Final = 500
+_REASON: Final = "error: "
 _IN_PLACE: Final = 'test "$(pwd -P)" = "$0" || exit 90; exec "$@"'
 """Starts a program where the kernel finds the place and nowhere else.
 
@@ -117,8 +118,18 @@ def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[byt
         raise OSError(_how_it_ended(outcome))
     complaints = read_complaints(outcome.stderr.head + outcome.stderr.tail)
     if outcome.code == _FAILED and complaints.other:
-        raise ValueError(complaints.other)
+        raise ValueError(_refusal(complaints.other))
     return output, _unreadable(complaints)
+
+
+def _refusal(said: str) -> str:
+    """What is wrong with an expression, in the program's words, and then where."""
+    lines = said.splitlines()
+    reason = next((line for line in lines if line.startswith(_REASON)), None)
+    if reason is None:
+        return said
+    where = [line for line in lines if line.startswith(" ")]
+    return "\n".join((f"{reason.removeprefix(_REASON)}, in the regular expression", *where))
 
 
 def _how_it_ended(outcome: CommandOutcome) -> str:
