@@ -27,11 +27,12 @@ _NAMED: Final = 5
 """How many places that could not be read are named."""
 _SAID_CHARS: Final = 500
 _REASON: Final = "error: "
-_IN_PLACE: Final = 'test "$(pwd -P)" = "$0" || exit 90; exec "$@"'
+_IN_PLACE: Final = 'test "$(pwd -P; echo .)" = "$0" || exit 90; exec "$@"'
 """Starts a program where the kernel finds the place and nowhere else.
 
 The place was looked up before, and whoever starts the program enters it by its path, into which a link may have been
-swapped by then. Once a process is in a directory no link leads it elsewhere, and both programs search from there.
+swapped by then. Once a process is in a directory no link leads it elsewhere, and both programs search from there. The
+dot keeps a newline at the end of a name, which the shell would take off.
 """
 _NOT_IN_PLACE: Final = 90
 _FAILED: Final = 2
@@ -55,7 +56,7 @@ def listing_command(place: Place, glob: Glob | None, ripgrep: str | None) -> Com
 
 def _request(place: Place, argv: tuple[str, ...], stdin: bytes) -> CommandRequest:
     return CommandRequest(
-        argv=("/bin/sh", "-c", _IN_PLACE, place.directory, *argv),
+        argv=("/bin/sh", "-c", _IN_PLACE, f"{place.directory}\n.", *argv),
         cwd=place.directory,
         seconds=SECONDS,
         kept_bytes=MAX_OUTPUT,  # that is all there is
@@ -117,7 +118,7 @@ def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[byt
     if outcome.code is None or outcome.code > _FAILED:
         raise OSError(_how_it_ended(outcome))
     complaints = read_complaints(outcome.stderr.head + outcome.stderr.tail)
-    if outcome.code == _FAILED and complaints.other:
+    if outcome.code == _FAILED and not output and not complaints.unreadable:
         raise ValueError(_refusal(complaints.other))
     return output, _unreadable(complaints)
 

@@ -7,14 +7,16 @@ matches where it stands, since `^`, `$` and the edge of a word mean the same bes
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 BLOCK: Final = 8 << 20
-_WIDE: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-_MARK: Final = b"\xef\xbb\xbf"
-"""Begins UTF-8 with a byte order mark."""
+LONGEST: Final = 64 << 20
+"""Characters of a line after which it is searched in parts, so that a line takes no more memory than that."""
+_MARKS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"\xef\xbb\xbf": "utf-8"}
+"""What begins a text with a byte order mark, and its encoding; all others are UTF-8."""
 
 
 class Searcher:
@@ -66,6 +68,8 @@ class _Printed:
         return self._due > 0
 
     def add(self, number: int, line: str, matches: bool) -> None:
+        if number == self._last:
+            return  # a later part of a line
         if matches:
             for earlier, text in self._before:
                 self._print(earlier, "-", text)
@@ -88,18 +92,28 @@ class _Printed:
 
 
 def _blocks(file: BinaryIO) -> Iterator[str]:
-    """The text by pieces that end with a newline, but for the last; bytes that are no UTF-8 become surrogates."""
+    """The text by pieces that end with a newline, but for the last and for parts of a line of more than `LONGEST`.
+
+    Bytes that are no UTF-8 become surrogates. A piece with a NUL is the last one.
+    """
     data = file.read(BLOCK)
-    coding = _WIDE.get(data[:2])
-    if coding is not None:
-        yield (data[2:] + file.read()).decode(coding, "replace")
-        return
-    data = data.removeprefix(_MARK)
+    mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
+    coding = _MARKS.get(mark, "utf-8")
+    decoder = getincrementaldecoder(coding)("surrogateescape" if coding == "utf-8" else "replace")
+    text = decoder.decode(data[len(mark) :])
+    rest = ""
     while data:
-        pieces = [data]
-        # A piece without a newline is part of one line, however long.
-        while (following := file.read(BLOCK)) and b"\n" not in pieces[-1]:
-            pieces.append(following)
-        whole, newline, rest = b"".join(pieces).rpartition(b"\n") if following else (b"".join(pieces), b"", b"")
-        yield (whole + newline).decode("utf-8", "surrogateescape")
-        data = rest + following
+        whole, newline, rest = (rest + text).rpartition("\n")
+        if "\0" in text:
+            yield "\0"
+            return
+        if newline:
+            yield whole + newline
+        if len(rest) > LONGEST:
+            yield rest
+            rest = ""
+        data = file.read(BLOCK)
+        text = decoder.decode(data)
+    rest += decoder.decode(b"", final=True)
+    if rest:
+        yield rest

@@ -232,6 +232,25 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_found(tmp_path: Path) -> N
     assert listed["notes"] == ("could not read 1 place: locked (Permission denied)",)
 
 
+def test_a_place_of_which_nothing_may_be_read_is_no_mistake_in_the_expression(tmp_path: Path) -> None:
+    made = program(workspace(tmp_path, "ripgrep"), "grep", pattern="x")
+    said = (
+        b"rg: ./locked: Permission denied (os error 13)\nrg: No files were searched, which means ripgrep probably ...\n"
+    )
+    found = made.answer(outcome(b"", said, code=2))
+    assert isinstance(found, dict)
+    assert found["notes"] == ("could not read 1 place: locked (Permission denied)",)
+
+
+@both_ways
+def test_a_place_whose_name_ends_in_a_newline_is_searched(tmp_path: Path, way: str) -> None:
+    files(tmp_path, {"odd\n/a": "x"})
+    made = program(workspace(tmp_path, way), "grep", pattern="x", path="odd\n")
+    found = made.answer(outcome_of(made.request))
+    assert isinstance(found, dict)
+    assert lines(found) == ["odd\n/a:1: x"]
+
+
 def test_a_module_of_the_project_shadows_nothing_of_our_own_walk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
