@@ -17,6 +17,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("model", environment.model),
     ("secrets", environment.secrets),
     ("project", worker.project),
+    ("search", worker.search),
     ("disk", storage.disk),
     ("permissions", storage.permissions),
     ("store", storage.sessions),

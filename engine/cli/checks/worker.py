@@ -1,4 +1,5 @@
-"""Whether statements can run: the project's environment, token ranks, a worker that runs one, and what confines it."""
+"""Whether statements can run: the project's environment, what searches, token ranks, a worker that runs one, and what
+confines it."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from ...environment.worker_environment import WorkerEnvironment
 from ...environment.zygote import Zygote
 from ...ids import ExecutionId
 from ...ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunRequest
+from ...search.ripgrep import find_ripgrep
 from ...terminal.opened import settings
 from ...terminal.printing import shown
 from ...tokens.ranks import encoding
@@ -35,6 +37,19 @@ def project() -> Iterable[Finding]:
     if not found.import_paths:
         return [Finding("note", "no virtual environment for this directory; statements import what Rewindow can")]
     return [Finding("ok", f"statements import from {', '.join(found.import_paths)}")]
+
+
+def search() -> Iterable[Finding]:
+    found = find_ripgrep(os.environ.get("PATH", ""), (str(Path.cwd()),))
+    if found is None:
+        return [
+            Finding(
+                "note",
+                "searches use this program's own walk, which takes several times as long in large projects; install"
+                " ripgrep: an `rg` on PATH, outside the project, that only you and root can change",
+            )
+        ]
+    return [Finding("ok", f"searches use {found}")]
 
 
 def tokens() -> Iterable[Finding]:

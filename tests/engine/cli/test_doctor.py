@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from engine.store.inspection import faults
 from engine.terminal.printing import size
 from tests.support.archives import kept
 from tests.support.commands import Home
+from tests.support.searching import RIPGREP
 from tests.support.stores import A, Recorder, message, row
 
 
@@ -116,6 +118,13 @@ def test_damage_is_a_failure_and_the_rest_is_still_looked_at(home: Home) -> None
     assert code == 1
     assert {grade for grade, _ in found["integrity"]} == {"failed"}
     assert found["worker"][0][0] == "ok"
+
+
+def test_what_searches_is_named_and_where_it_is_slow_what_to_install(home: Home) -> None:
+    directory = Path(RIPGREP).parent
+    assert report(home, PATH=f"{directory}:/usr/bin:/bin")[1]["search"] == [("ok", f"searches use {RIPGREP}")]
+    ((grade, text),) = report(home, PATH="/nowhere")[1]["search"]
+    assert (grade, text.startswith("searches use this program's own walk")) == ("note", True)
 
 
 def test_a_configuration_that_cannot_be_used_is_a_failure(empty: Home) -> None:
