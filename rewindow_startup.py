@@ -7,6 +7,7 @@ before a statement can run anywhere, the process becomes one that statements can
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from importlib.machinery import PathFinder
@@ -48,8 +49,21 @@ def rewindow_acp() -> NoReturn:
     raise SystemExit(main(sys.argv[1:]))
 
 
+def _open_streams() -> None:
+    """Has a standard stream that was closed be /dev/null, because the next file we open would take its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this
+            stream = open(number, mode, closefd=False)  # noqa: SIM115 -- it stays open
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+
+
 def rewindow() -> NoReturn:
     """The command for people. What killed agents left running ends with it."""
+    _open_streams()
     _begin()
     from engine.cli import main  # only after the check
     from engine.worker.ending import end_left_behind

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from ..config.settings import load_settings
+from ..errors import InvalidRequestError
 
 LONGEST_PROMPT: Final = 50 << 20
 """Bytes that are read from a pipe, as many as an editor may send in one message."""
@@ -38,10 +39,17 @@ def run(
     from ..console.program import Wanted  # only now, because a wrong usage waits for nothing
     from ..console.program import run as run_program
 
-    wanted = Wanted(session=session, cwd=os.getcwd(), goes_on=goes_on, mode=mode, prompt=text)
+    wanted = Wanted(session=session, cwd=_directory(), goes_on=goes_on, mode=mode, prompt=text)
     code = run_program(wanted, settings)
     if code:
         raise typer.Exit(code)
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise InvalidRequestError(f"this directory cannot be worked in: {error.strerror}; change to another") from None
 
 
 def _piped() -> str:

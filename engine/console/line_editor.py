@@ -93,7 +93,8 @@ class LineEditor:
             line = await self._session.prompt_async(prompt, handle_sigint=False)
         except EOFError:
             return None
-        return self._pastes.expanded(line)
+        # What is no text in the terminal's encoding is the bytes that came, which may be UTF-8 all the same.
+        return self._pastes.expanded(line).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     def clear(self) -> None:
         """Forgets what is being typed, as Ctrl-C does."""

@@ -126,7 +126,10 @@ class Program:
         if wanted.mode is not None:
             session.set_mode(wanted.mode)
         if host.model_setup is not None and not host.model_setup.is_done:
-            sys.stderr.write(f"rewindow: {host.model_setup.sentence}\n")
+            todo = host.model_setup.todo
+            sys.stderr.write(
+                f"rewindow: no prompt can be answered yet: {todo[:1].lower()}{todo[1:]}, and start again\n"
+            )
         host.warm_up()
         if wanted.prompt is not None:
             self._interrupt = session.cancel

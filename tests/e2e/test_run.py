@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import shlex
 import signal
 import stat
 from pathlib import Path
@@ -14,7 +14,19 @@ import pytest
 
 from tests.support.commands import COMMAND, Home
 from tests.support.scripts import Gate, assert_gone, scripted
-from tests.support.terminal import CTRL_C, CTRL_D, ENTER, ESCAPE, META_ENTER, SHIFT_TAB, TAB, UP, Terminal, pasted
+from tests.support.terminal import (
+    CTRL_C,
+    CTRL_D,
+    CTRL_Z,
+    ENTER,
+    ESCAPE,
+    META_ENTER,
+    SHIFT_TAB,
+    TAB,
+    UP,
+    Terminal,
+    pasted,
+)
 
 TITLE = "\x1b]0;owned\x07"
 
@@ -358,10 +370,52 @@ def test_the_window_may_change_its_size_and_be_tiny(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_state_directory_that_cannot_be_written_is_said_and_the_session_works(tmp_path: Path) -> None:
+def test_what_is_no_utf_8_and_what_a_terminal_without_it_shows_are_escaped_or_replaced(tmp_path: Path) -> None:
+    with on_terminal(Home(tmp_path)) as terminal:
+        terminal.until("\n1>")
+        terminal.type("'caf\udce9'" + ENTER)
+        terminal.until("\n'caf\N{REPLACEMENT CHARACTER}'\n2>")
+    ascii_only = {"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    with on_terminal(Home(tmp_path), **ascii_only) as terminal:
+        terminal.until("\n1>")
+        terminal.type("'caf\N{LATIN SMALL LETTER E WITH ACUTE}'" + ENTER)
+        terminal.until("\n'caf\\xe9'\n2>")
+
+
+@pytest.mark.slow
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_goes_on_where_it_was(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    home.state.mkdir(mode=0o500)
+    gate = Gate(tmp_path / "gate")
+    command = shlex.join([*COMMAND, "run"])
+    variables = {**home.variables, "TERM": "xterm-256color", "PS1": "shell$ "}
+    with Terminal(["sh", "-i"], variables, str(tmp_path), columns=170) as terminal:
+        terminal.until("shell$")
+        terminal.type(f"{command}\n")
+        terminal.until("\n1>")
+        terminal.type("20" + CTRL_Z)
+        terminal.until("Stopped")
+        terminal.type("echo sh''ell\n")
+        terminal.until("\nshell\n")
+        terminal.type("fg\n")
+        terminal.until("1> 20")
+        terminal.type(" + 22" + ENTER)
+        terminal.until("\n42\n2>")
+        terminal.type(f"{gate.source}; print('on')" + ENTER)
+        gate.reached()
+        terminal.type(CTRL_Z)
+        terminal.until_it(lambda seen: seen.count("Stopped") == 2, "the shell")
+        terminal.type("fg\n")
+        terminal.until_it(lambda seen: seen.count("$ fg\n") == 2, "the command")
+        gate.release()
+        terminal.until("\non\n3>")
+        terminal.type(CTRL_D)
+        terminal.until_it(lambda seen: seen.rstrip().endswith("shell$"), "the shell")
+
+
+@pytest.mark.slow
+def test_a_state_directory_that_cannot_be_used_is_said_and_the_session_works(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.state.write_text("no directory")
     with on_terminal(home) as terminal:
         terminal.until("\n1>")
         terminal.type("20 + 22" + ENTER)

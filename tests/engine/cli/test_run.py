@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -154,3 +155,23 @@ def test_nothing_of_it_is_loaded_by_an_agent() -> None:
         [sys.executable, "-c", AGENT_MODULES], capture_output=True, text=True, check=True, cwd=ROOT, timeout=SECONDS
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.slow
+def test_closed_streams_and_a_directory_that_is_gone_are_no_tracebacks(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    gone = tmp_path / "gone"
+    command = shlex.join([*COMMAND, "run"])
+    for script, code, sentence in (
+        (f"{command} <&-", 2, "the prompt is empty"),
+        (f"{command} -p '1' >&-", 0, ""),
+        (f"{command} -p '1/0' 2>&-", 1, ""),
+        (f"{command} -p '1' >/dev/full", 1, "rewindow: No space left on device\n"),
+        (f"mkdir {gone}; cd {gone}; rmdir {gone}; {command} -p 1", 1, "rewindow: this directory cannot be worked in: "),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", script], capture_output=True, text=True, env=home.variables, cwd=tmp_path, timeout=SECONDS
+        )
+        assert done.returncode == code, script
+        assert sentence in done.stderr
+        assert "Traceback" not in done.stderr
