@@ -44,8 +44,9 @@ def diff(name: str, changes: Sequence[TextChange], note: str = "") -> list[Fragm
 
 def _hunks(changes: Sequence[TextChange]) -> Iterator[list[_Line]]:
     grown = 0
+    own_ends = _have_own_ends(changes)
     for change in changes:
-        old, new = _split(change.old), _split(change.new)
+        old, new = (_split(text, own_ends) for text in (change.old, change.new))
         for hunk in hunks(opcodes(old, new), CONTEXT):
             yield [line for code in hunk for line in _lines(code, change.line, grown, old, new)]
         grown += len(new) - len(old)
@@ -63,8 +64,15 @@ def _lines(code: Opcode, first: int, grown: int, old: Sequence[str], new: Sequen
         yield "added", first + grown + at, _legible(new[at])
 
 
-def _split(text: str | None) -> list[str]:
-    return list(io.StringIO(text or "", newline="\n"))
+def _have_own_ends(changes: Sequence[TextChange]) -> bool:
+    """Whether all lines end in CRLF: then that is how this file ends its lines, and no change hides in it."""
+    texts = [text for change in changes for text in (change.old, change.new) if text]
+    return all(text.count("\n") == text.count("\r\n") > 0 for text in texts)
+
+
+def _split(text: str | None, own_ends: bool) -> list[str]:
+    lines = io.StringIO(text or "", newline="\n")
+    return [line.replace("\r\n", "\n") if own_ends else line for line in lines]
 
 
 def _legible(line: str) -> str:

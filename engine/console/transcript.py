@@ -9,7 +9,6 @@ nothing. Must not know the terminal. Called by `pump`, and for the past by `past
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Final, cast
 
 from msgspec.structs import replace
@@ -26,22 +25,24 @@ from ..events.conversation import (
     ToolResult,
     UserMessage,
 )
-from ..events.execution import ExecutionFinished, FileWritten, StatementRecorded
+from ..events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
 from ..events.nodes import FileChanged, NodeChanged
 from ..events.session import EnvironmentRestored
 from ..ids import MessageId, StatementId, ToolCallId
 from ..legible import source_text
 from ..ports import ASKED_CHARS, PermissionQuestion
-from ..projection.results import given_text, output_text
+from ..projection.results import given_text, output_text, printed_text
 from ..projection.written import REST_LEFT_OUT
 from ..sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from ..terminal.printing import shown_line
 from ..text import as_printed, visible
-from ..toolbox import TOOLS
+from ..toolbox import TOOLS, call_title
 from ..user_message import spoken_text
 from .changes import diff
+from .endings import ending, repeats
 from .fragments import Fragment, indented
 from .highlighting import Highlight
+from .layout import Layout
 from .printed import Printed
 from .questions import asked, subject_shown
 
@@ -52,8 +53,6 @@ _OPENING_CHARS: Final = 400
 """Of a statement that opens what was attached, and may hold the whole text of it."""
 _PAST_CHARS: Final = 4_000
 """Of one text of the past, of which both ends are shown."""
-_ARGUMENTS: Final = ("pattern", "glob", "command", "path")
-"""Of a tool's call, those that say what it is about, in this order."""
 _STOPS: Final[dict[StopCause, str]] = {
     "cancelled": "cancelled",
     "max_tokens": "the reply was cut: it reached the length that the model allows",
@@ -61,6 +60,7 @@ _STOPS: Final[dict[StopCause, str]] = {
     "refusal": "the model refused to answer",
     "error": "error",
 }
+_STREAMS: Final = ("stdout", "stderr")
 _CONDENSED: Final = "the conversation so far was replaced by a summary of it"
 
 
@@ -70,28 +70,26 @@ class Transcript:
     def __init__(self, cwd: str, highlight: Highlight) -> None:
         self._cwd = cwd
         self._highlight = highlight
-        self._at_start = True
-        self._is_begun = False
-        """Whether something was shown since the user typed last."""
-        self._block: object = None
-        """What the last line belongs to: a message, a statement, or nothing."""
+        self._layout = Layout()
         self._streamed: set[MessageId] = set()
         self._typed: set[ToolCallId] = set()
         self._sources: dict[StatementId, StatementRecorded] = {}
         self._printed: dict[tuple[ToolCallId, str], Printed] = {}
         self._parents: dict[ToolCallId, ToolCallId] = {}
         """By the call of a tool, the call of its statement."""
+        self._command = ""
+        """What the last command of the running statement printed, of which the value may be the same again."""
         self._decided: set[ToolCallId] = set()
         """Calls whose whole effect was shown to be decided about."""
         self._changed: FileChanged | None = None
 
     def begin(self) -> None:
         """The user has typed, and the screen is at the start of a line."""
-        self._at_start, self._is_begun, self._block = True, False, None
+        self._layout.begin()
 
     def finish_line(self) -> list[Fragment]:
         """What brings the screen to the start of a line."""
-        return self._said([] if self._at_start else [("", "\n")])
+        return self._layout.finish_line()
 
     def question(self, question: PermissionQuestion) -> list[Fragment]:
         """What is to be written to ask the user; a statement stands there already, whole."""
@@ -100,7 +98,7 @@ class Transcript:
         if not any(each.tool_call_id == call for each in self._sources.values()):
             self._decided.add(call)
             shown = subject_shown(question.subject, self._highlight)
-        return [*self._whole(question.seq, shown), *self.finish_line(), *self._said(asked(question))]
+        return [*self._layout.whole(question.seq, shown), *self.finish_line(), *self._layout.said(asked(question))]
 
     # --- what is to be written ----------------------------------------------------------------------------------------
 
@@ -125,9 +123,9 @@ class Transcript:
         """What is to be written for something that happened before this process had the session."""
         match event:
             case UserMessage():
-                self._block = None
+                self._layout.leave()
                 text = visible(cut_middle(spoken_text(event), _PAST_CHARS))
-                return self._whole(event.message_id, [("user", f"> {text.replace(chr(10), f'{chr(10)}  ')}\n")])
+                return self._layout.whole(event.message_id, [("user", f"> {text.replace(chr(10), f'{chr(10)}  ')}\n")])
             case AgentText(text=text) | AgentReasoning(text=text):
                 return self._event(replace(event, text=cut_middle(text, _PAST_CHARS)))
             case _:
@@ -152,6 +150,8 @@ class Transcript:
                 return self._finished(event)
             case FileWritten():
                 return self._written(event)
+            case CommandEnded():
+                return self._command_ended(event)
             case FileChanged():
                 self._changed = event
                 return []
@@ -175,7 +175,7 @@ class Transcript:
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def _piece(self, message: MessageId, style: str, text: str) -> list[Fragment]:
-        return [*self._enter(message), *self._said([(style, visible(text.replace("\r\n", "\n")))])]
+        return [*self._layout.enter(message), *self._layout.said([(style, visible(text.replace("\r\n", "\n")))])]
 
     def _message(self, message: MessageId, style: str, text: str) -> list[Fragment]:
         if message in self._streamed:
@@ -184,7 +184,7 @@ class Transcript:
         return [*self._piece(message, style, text), *self.finish_line()] if text else []
 
     def _note(self, text: str) -> list[Fragment]:
-        return self._whole(object(), [("notice", f"[{as_printed(text)}]\n")])
+        return self._layout.whole(object(), [("notice", f"[{as_printed(text)}]\n")])
 
     def _stopped(self, event: RunStop) -> list[Fragment]:
         self._streamed.clear()
@@ -193,7 +193,7 @@ class Transcript:
         detail = f": {event.detail}" if event.detail else ""
         style = "error" if event.cause == "error" else "notice"
         text = as_printed(f"[{_STOPS[event.cause]}{detail}]\n")
-        return self._whole(event.event_id, [(style, text)])
+        return self._layout.whole(event.event_id, [(style, text)])
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -202,13 +202,13 @@ class Transcript:
             if event.typed:
                 self._typed.add(event.tool_call_id)
             return self._note(REST_LEFT_OUT) if event.rest_left_out else []
-        about = " ".join(str(event.arguments[name]) for name in _ARGUMENTS if event.arguments.get(name) is not None)
-        line = shown_line(f"{event.tool} {about}", _CALL_CHARS)
+        title = shown_line(call_title(event.tool, event.arguments), _CALL_CHARS)
         self._parents[event.tool_call_id] = event.parent_id
         tool = TOOLS.get(event.tool)
         if event.parent_id in self._typed and tool is not None and tool.kind in ("read", "search"):
             return []  # because who typed it knows
-        return self._of_statement(event.parent_id, [("quiet", f"~ {line}\n")])
+        mark = "$" if tool is not None and tool.kind == "execute" else "~"
+        return self._of_statement(event.parent_id, [("quiet", f"{mark} {title}\n")])
 
     def _statement(self, event: StatementRecorded) -> list[Fragment]:
         self._sources[event.statement_id] = event
@@ -218,7 +218,7 @@ class Transcript:
         source = source_text(event.source, _OPENING_CHARS if is_opening else ASKED_CHARS)
         head = f"{event.index}> "
         fragments = indented([("quiet", source)] if is_opening else self._highlight(source), " " * len(head), False)
-        return self._whole(event.tool_call_id, [("quiet", head), *fragments, ("", "\n")])
+        return self._layout.whole(event.tool_call_id, [("quiet", head), *fragments, ("", "\n")])
 
     def _written(self, event: FileWritten) -> list[Fragment]:
         """The change that was made; one that was decided about stands above."""
@@ -228,6 +228,28 @@ class Transcript:
         name = os.path.relpath(event.path, self._cwd) if event.path else ""
         shown = diff(name, event.changes, event.note)
         return self._of_statement(self._parents.get(event.tool_call_id, event.tool_call_id), shown)
+
+    def _command_ended(self, event: CommandEnded) -> list[Fragment]:
+        call = event.tool_call_id
+        statement = self._parents.get(call, call)
+        self._command = as_printed(event.output.text)
+        if self._is_streamed(call):
+            result = self._rest_of_output(call)
+        else:
+            result = self._block_of(statement, "", printed_text(event.output.text, event.errors.text))
+        return result + self._block_of(statement, "notice", ending(event))
+
+    def _is_streamed(self, call: ToolCallId) -> bool:
+        return any((call, stream) in self._printed for stream in _STREAMS)
+
+    def _rest_of_output(self, call: ToolCallId) -> list[Fragment]:
+        """What is left of what was streamed when nothing more comes."""
+        return [
+            fragment
+            for stream in _STREAMS
+            if (printed := self._printed.pop((call, stream), None)) is not None
+            for fragment in self._output(call, stream, printed.end())
+        ]
 
     def _output(self, call: ToolCallId, stream: str, text: str) -> list[Fragment]:
         statement = self._parents.get(call, call)
@@ -240,17 +262,13 @@ class Transcript:
         call = statement.tool_call_id
         self._parents.clear()  # because one statement runs at a time
         self._decided.clear()
-        streams = {stream: self._printed.pop((call, stream), None) for stream in ("stdout", "stderr")}
-        if any(streams.values()):
-            result = [
-                piece
-                for stream, printed in streams.items()
-                if printed is not None
-                for piece in self._output(call, stream, printed.end())
-            ]
-            result += self._cut(call, event)
+        if self._is_streamed(call):
+            result = [*self._rest_of_output(call), *self._cut(call, event)]
         else:
             result = self._block_of(call, "", output_text(event))
+        if repeats(event.value, self._command):
+            event = replace(event, value=None)
+        self._command = ""
         result += self._block_of(call, "", given_text(replace(event, exception=None, status="ok")))
         return result + self._block_of(call, "error", given_text(replace(event, displays=(), value=None)))
 
@@ -273,30 +291,11 @@ class Transcript:
         delta = changed.delta
         if isinstance(following, NodeChanged) and following.delta.startswith(delta):
             delta = following.delta
-        return self._whole(changed.event_id, [("place", as_printed(delta).rstrip("\n") + "\n")])
-
-    # --- where the screen is ------------------------------------------------------------------------------------------
+        return self._layout.whole(changed.event_id, [("place", as_printed(delta).rstrip("\n") + "\n")])
 
     def _of_statement(self, call: ToolCallId, fragments: list[Fragment]) -> list[Fragment]:
         """What belongs to a statement: indented below its source; at the margin where the user typed it."""
         if call in self._typed:
-            return self._said(fragments)
-        start = self._enter(call)
-        return [*start, *self._said(indented(fragments, INDENT, self._at_start))]
-
-    def _whole(self, block: object, fragments: list[Fragment]) -> list[Fragment]:
-        return [*self._enter(block), *self._said(fragments)]
-
-    def _enter(self, block: object) -> list[Fragment]:
-        """What goes between the last block and this one: the end of a line, and an empty line."""
-        if block == self._block:
-            return []
-        self._block = block
-        gap = "" if not self._is_begun else "\n" if self._at_start else "\n\n"
-        return self._said([("", gap)] if gap else [])
-
-    def _said(self, fragments: Iterable[Fragment]) -> list[Fragment]:
-        result = [(style, text) for style, text in fragments if text]
-        if result:
-            self._at_start, self._is_begun = result[-1][1].endswith("\n"), True
-        return result
+            return self._layout.said(fragments)
+        start = self._layout.enter(call)
+        return [*start, *self._layout.said(indented(fragments, INDENT, self._layout.at_start))]

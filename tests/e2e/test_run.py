@@ -272,6 +272,34 @@ def test_never_is_remembered_and_what_was_typed_before_a_question_is_no_answer(t
     assert not touched.exists()
 
 
+@pytest.mark.slow
+def test_acts_are_asked_about_with_their_diff_and_their_command(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    source = "edit('notes.txt', 'two', '2')\nbash('echo hi; echo there; exit 3')"
+    model = scripted(tmp_path, {"statement": source}, {"text": "Done."}, {"statement": source}, {"text": "Pity."})
+    with on_terminal(home, "--model", model) as terminal:
+        terminal.until("\n>")
+        terminal.type("/option ask_about acts" + ENTER)
+        terminal.until("ask_about acts: ")
+        terminal.type("go" + ENTER)
+        seen = terminal.until("Write this file? The change is shown above, whole.", "give the turn up")
+        assert f"{tmp_path}/notes.txt  +1 -1\n1   one\n2 - two\n2 + 2\n" in seen
+        assert (tmp_path / "notes.txt").read_text() == "one\ntwo\n"
+        terminal.type("y")
+        seen = terminal.until(f"Run this command in {tmp_path}? It has 1 line, all shown above.")
+        assert "\n$ echo hi; echo there; exit 3\nRun this" in seen
+        terminal.until_it(lambda seen: seen.count("give the turn up") == 2, "the question")
+        terminal.type("y")
+        seen = terminal.until("    hi\n    there\n    [exit code 3]\n\nDone.\n>")
+        assert seen.count("there\n") == 1
+        assert (tmp_path / "notes.txt").read_text() == "one\n2\n"
+        (tmp_path / "notes.txt").write_text("two\n")
+        terminal.type("/mode auto" + ENTER + "again" + ENTER)
+        terminal.until("Pity.\n>")
+        assert terminal.text.count("give the turn up") == 2
+
+
 # --- coming back ------------------------------------------------------------------------------------------------------
 
 

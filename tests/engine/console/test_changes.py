@@ -40,6 +40,11 @@ def test_what_a_line_ends_with_is_seen_where_it_is_what_differs() -> None:
     assert text(TextChange(line=1, old="a\n", new="a")) == "a.py  +1 -1\n1 - a\n1 + a (no newline at the end)\n"
 
 
+def test_line_ends_that_are_the_files_own_are_no_change() -> None:
+    assert text(TextChange(line=1, old="a\r\nb\r\n", new="a\r\nc\r\n")) == "a.py  +1 -1\n1   a\n2 - b\n2 + c\n"
+    assert "a\\r" in text(TextChange(line=1, old="a\r\nb\r\n", new="a\r\nb\n"))
+
+
 def test_lines_are_coloured_by_what_became_of_them() -> None:
     styles = [style for style, _ in diff("a.py", [TextChange(line=1, old="a\nb\n", new="a\nc\n")])]
     assert styles == ["strong", "", "removed", "added"]

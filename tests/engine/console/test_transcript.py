@@ -10,7 +10,7 @@ from engine.console.highlighting import plain, python
 from engine.console.transcript import Transcript
 from engine.events import AnyEvent
 from engine.events.conversation import AgentReasoning, AgentText, RunStop, StopCause, ToolCall, ToolResult, UserMessage
-from engine.events.execution import ExecutionFinished, FileWritten, StatementRecorded
+from engine.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
 from engine.events.nodes import FileChanged, NodeChanged
 from engine.events.session import EnvironmentRestored
 from engine.execution import Captured, Display, ExceptionInfo, ExecutionStatus, TextChange
@@ -123,9 +123,49 @@ def test_a_tool_is_one_line_and_a_written_file_is_its_diff() -> None:
         finished(),
     ]
     assert shown(items) == (
-        "3> edit('src/x.py', 'b', 'c')\n    ~ edit src/x.py\n"
+        "3> edit('src/x.py', 'b', 'c')\n    ~ Edit src/x.py\n"
         "    src/x.py  +2 -1\n    1   a\n    2 - b\n    2 + c\n    3 + d\n"
     )
+
+
+def command(*pieces: str, **fields: object) -> list[Item]:
+    output = Captured(text="".join(pieces), total_bytes=len("".join(pieces)))
+    return [
+        ToolCall(tool_call_id=HELPER, tool="bash", arguments={"command": "make -s"}, parent_id=CALL),
+        *(OutputStreamed(HELPER, "stdout", piece) for piece in pieces),
+        CommandEnded(
+            execution_id=EXECUTION,
+            tool_call_id=HELPER,
+            cwd="/home/me",
+            output=output,
+            **fields,  # pyright: ignore[reportArgumentType]
+        ),
+        ToolResult(tool_call_id=HELPER, status="ok", text="".join(pieces), parent_id=CALL),
+    ]
+
+
+def test_a_command_is_shown_as_it_prints_and_its_value_does_not_say_it_again() -> None:
+    ended = command("one\ntw", "o\n", code=2)
+    text = "3> bash('make -s')\n    $ make -s\n    one\n    two\n    [exit code 2]\n"
+    live = [*statement("bash('make -s')"), *ended, finished(value="one\ntwo\n(exit code 2)")]
+    assert shown(live) == text
+    assert past(cast("list[AnyEvent]", [each for each in live if not isinstance(each, OutputStreamed)])) == text
+    assert shown([*statement("bash('make -s'); 1"), *ended, finished(value="1")]) == (
+        text.replace("s')", "s'); 1") + "    1\n"
+    )
+    typed = [*statement("bash('make -s')", typed=True), *ended, finished(value="one\ntwo\n(exit code 2)")]
+    assert shown(typed) == "$ make -s\none\ntwo\n[exit code 2]\n"
+
+
+def test_how_a_command_ended_is_said_unless_it_ended_well() -> None:
+    for fields, text in (
+        ({"code": 0}, ""),
+        ({"timed_out": True, "signal": 9, "time_ms": 2_000.0}, "    [timed out after 2.0 s]\n"),
+        ({"signal": 11}, "    [killed by SIGSEGV]\n"),
+        ({"signal": 999}, "    [killed by signal 999]\n"),
+        ({"reason": "memory"}, "    [ended: memory]\n"),
+    ):
+        assert shown([*statement("1"), *command(**fields)]) == f"3> 1\n    $ make -s\n{text}"
 
 
 def test_a_change_that_was_decided_about_is_not_shown_twice() -> None:
