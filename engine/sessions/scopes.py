@@ -26,6 +26,8 @@ _PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
 """A command of these characters means what its words say; quotation marks need no expansion to be harmless."""
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=")
 _PHRASE_CHARS: Final = 60
+_MOST_CHARS: Final = 2_000
+"""Of a command whose words are looked at, because shlex takes longer the longer they are, and nobody reads them."""
 
 
 def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
@@ -38,7 +40,7 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
             return STATEMENTS
         case FileSubject(path=path):
             directory = os.path.dirname(path)
-            return _FILES + (path if directory in map(os.path.realpath, roots) else directory)
+            return _FILES + (path if directory in map(os.path.realpath, roots) else os.path.join(directory, ""))
         case CommandSubject(command=command):
             words = words_of(command)
             return _COMMANDS + msgspec.json.encode(words).decode() if words else ""
@@ -51,7 +53,7 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
             return scope == STATEMENTS
         case FileSubject(path=path):
             prefix = scope.removeprefix(_FILES)
-            return scope.startswith(_FILES) and (path == prefix or path.startswith(f"{prefix}/"))
+            return scope.startswith(_FILES) and (path == prefix or (prefix.endswith("/") and path.startswith(prefix)))
         case CommandSubject(command=command):
             if not scope.startswith(_COMMANDS) or (words := words_of(command)) is None:
                 return False
@@ -66,8 +68,8 @@ def phrase(scope: str, cwd: str) -> str:
     if scope.startswith(_FILES):
         path = scope.removeprefix(_FILES)
         inside = path.startswith(f"{os.path.realpath(cwd)}/")
-        shown = os.path.relpath(path, os.path.realpath(cwd)) if inside else path
-        return f"changes of {cut_line(shown, _PHRASE_CHARS)}" + ("/" if os.path.isdir(path) else "")
+        shown = path.removeprefix(f"{os.path.realpath(cwd)}/") if inside else path
+        return f"changes of {cut_line(shown, _PHRASE_CHARS)}"
     if scope.startswith(_COMMANDS):
         words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
         return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}"
@@ -76,7 +78,7 @@ def phrase(scope: str, cwd: str) -> str:
 
 def words_of(command: str) -> list[str] | None:
     """The words of a command that is nothing but a program and its arguments; None for any other."""
-    if not _PLAIN.fullmatch(command):
+    if len(command) > _MOST_CHARS or not _PLAIN.fullmatch(command):
         return None
     try:
         words = shlex.split(command)

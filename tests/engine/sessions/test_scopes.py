@@ -83,13 +83,18 @@ def test_what_a_shell_would_read_otherwise_than_word_by_word_is_never_covered_no
     assert not covers(scope_of(command("git status"), ROOTS), command(text))
 
 
+def test_a_command_of_any_length_is_looked_at_in_no_time() -> None:
+    assert words_of("x" * 2_000) is not None
+    assert words_of("x " * 1_000_000) is None
+
+
 @pytest.mark.parametrize(
     ("subject", "words"),
     [
         (StatementSubject("x"), "all statements of this session"),
-        (file("/work/src/a.py"), "changes of src"),
+        (file("/work/src/a.py"), "changes of src/"),
         (file("/work/README.md"), "changes of README.md"),
-        (file("/else/lib/a.py"), "changes of /else/lib"),
+        (file("/else/lib/a.py"), "changes of /else/lib/"),
         (command("git commit -m 'two words'"), "commands that begin with git commit -m 'two words'"),
         (command("a | b"), ""),
     ],

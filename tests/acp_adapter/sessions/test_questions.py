@@ -1,0 +1,237 @@
+"""Questions about what a statement does: asked once each, whole, and with one answer whatever the editor does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.store.memory import MemoryStore
+from tests.support.memory import Client, in_memory
+from tests.support.scripts import asks_permission, last_value, reason, scripted, transcript
+from tests.support.transcripts import selected
+
+pytestmark = pytest.mark.anyio
+
+BOTH = "write('new.py', 'x = 1\\n')\nedit('a.py', 'old', 'new')"
+TRIED = """\
+def attempt(act):
+    try:
+        act()
+        return 'done'
+    except PermissionError as error:
+        return str(error)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "a.py").write_text("an old line\n")
+    (folder / "src" / "b.py").write_text("one\ntwo\n")
+    return folder
+
+
+def asking(tmp_path: Path, *statements: str) -> str:
+    return scripted(tmp_path, *(reply for each in statements for reply in ({"statement": each}, {"text": "Done."})))
+
+
+async def about_acts(agent: Client, project: Path) -> str:
+    session = await agent.open(project)
+    params = {"sessionId": session, "configId": "_ask_about", "value": "acts"}
+    await agent.call("session/set_config_option", params)
+    return session
+
+
+def questions(agent: Client) -> list[dict[str, Any]]:
+    return [message["params"] for message in agent.received if asks_permission(message)]
+
+
+def calls(agent: Client) -> list[dict[str, Any]]:
+    return list(transcript(agent.updates())["calls"].values())
+
+
+async def test_a_statement_is_asked_about_once_for_itself_and_all_that_it_does(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    async with in_memory(tmp_path, store=store, model=asking(tmp_path, BOTH)) as agent:
+        session = await agent.open(project)
+        assert await agent.prompt(session, "go") == "end_turn"
+    (asked,) = questions(agent)
+    assert asked["toolCall"]["rawInput"]["command"] == BOTH
+    assert (project / "new.py").read_text() == "x = 1\n"
+    assert [call["title"] for call in calls(agent)[1:]] == ["Create new.py (+1)", "Edit a.py (+1 -1)"]
+
+
+async def test_with_the_switch_on_each_act_is_asked_about_with_its_diff_and_the_statement_is_not(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    async with in_memory(tmp_path, store=store, model=asking(tmp_path, BOTH)) as agent:
+        session = await about_acts(agent, project)
+        assert await agent.prompt(session, "go") == "end_turn"
+    statement, *acts = calls(agent)
+    assert [asked["toolCall"]["toolCallId"] for asked in questions(agent)] == [act["toolCallId"] for act in acts]
+    assert [asked["toolCall"]["content"] for asked in questions(agent)] == [
+        [{"type": "diff", "path": str(project / "new.py"), "oldText": None, "newText": "x = 1\n"}],
+        [{"type": "diff", "path": str(project / "a.py"), "oldText": "an old line\n", "newText": "an new line\n"}],
+    ]
+    assert [act["content"] for act in acts] == [asked["toolCall"]["content"] for asked in questions(agent)]
+    assert {call["status"] for call in (statement, *acts)} == {"completed"}
+    assert (project / "a.py").read_text() == "an new line\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "asked", "written"),
+    [("allow_once", 3, True), ("allow_always", 1, True), ("reject_once", 3, False), ("reject_always", 1, False)],
+)
+async def test_an_answer_holds_once_or_for_what_it_names(
+    store: MemoryStore, tmp_path: Path, project: Path, option: str, asked: int, written: bool
+) -> None:
+    acts = [f"lambda: write('src/{name}.py', 'x')" for name in "cde"]
+    model = asking(tmp_path, f"{TRIED}[attempt(act) for act in ({', '.join(acts)})]")
+    async with in_memory(tmp_path, store=store, model=model, permission=option) as agent:
+        session = await about_acts(agent, project)
+        assert await agent.prompt(session, "go") == "end_turn"
+    assert len(questions(agent)) == asked
+    names = [each["name"] for each in questions(agent)[0]["options"]]
+    assert names == ["Allow", "Always allow changes of src/", "Reject", "Always reject changes of src/"]
+    assert [(project / "src" / f"{name}.py").exists() for name in "cde"] == [written] * 3
+    said = "done" if written else "The user rejected this change."
+    assert last_value(agent) == repr([said] * 3)
+
+
+async def test_what_was_rejected_is_not_asked_again_by_the_same_statement(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    source = f"{TRIED}[attempt(lambda: write('new.py', text)) for text in ('x', 'x', 'y')]"
+    model = asking(tmp_path, source, source)
+    async with in_memory(tmp_path, store=store, model=model, permission="reject_once") as agent:
+        session = await about_acts(agent, project)
+        assert await agent.prompt(session, "go") == "end_turn"
+        assert len(questions(agent)) == 2
+        assert await agent.prompt(session, "again") == "end_turn"
+    assert len(questions(agent)) == 4
+    assert not (project / "new.py").exists()
+    failed = [call for call in calls(agent) if call["title"].startswith("Write")]
+    assert [call["status"] for call in failed] == ["failed"] * 6
+    assert "The user rejected this change." in failed[0]["content"][0]["content"]["text"]
+
+
+async def test_what_the_user_typed_is_not_asked_about(store: MemoryStore, tmp_path: Path, project: Path) -> None:
+    async with in_memory(tmp_path, store=store, permission="reject_once") as agent:
+        session = await about_acts(agent, project)
+        assert await agent.prompt(session, BOTH) == "end_turn"
+    assert questions(agent) == []
+    assert (project / "new.py").exists()
+
+
+@pytest.mark.parametrize(("mode", "written"), [("auto", True), ("plan", False)])
+async def test_other_modes_ask_nobody_and_plan_names_the_tool_that_it_refuses(
+    store: MemoryStore, tmp_path: Path, project: Path, mode: str, written: bool
+) -> None:
+    model = asking(tmp_path, f"{TRIED}attempt(lambda: write('new.py', 'x'))")
+    async with in_memory(tmp_path, store=store, model=model, permission="reject_once") as agent:
+        session = await about_acts(agent, project)
+        await agent.call("session/set_mode", {"sessionId": session, "modeId": mode})
+        assert await agent.prompt(session, "go") == "end_turn"
+    assert questions(agent) == []
+    assert (project / "new.py").exists() is written
+    said = "done" if written else "plan mode changes nothing; write() was not done"
+    assert last_value(agent) == repr(said)
+
+
+@pytest.mark.parametrize(("mode", "asked", "written"), [("auto", 1, True), ("plan", 1, False)])
+async def test_a_mode_that_changes_while_a_statement_runs_counts_for_its_next_act(
+    store: MemoryStore, tmp_path: Path, project: Path, mode: str, asked: int, written: bool
+) -> None:
+    source = f"{TRIED}[attempt(lambda: write(name, 'x')) for name in ('one', 'two')]"
+    async with in_memory(tmp_path, store=store, model=asking(tmp_path, source), permission=None) as agent:
+        session = await about_acts(agent, project)
+        prompt = await agent.begin_prompt(session, "go")
+        question = await agent.until(asks_permission)
+        await agent.call("session/set_mode", {"sessionId": session, "modeId": mode})
+        await agent.answer(question, selected("allow_once"))
+        assert reason(await agent.response(prompt)) == "end_turn"
+    assert len(questions(agent)) == asked
+    assert (project / "one").exists()
+    assert (project / "two").exists() is written
+
+
+# --- what editors do -------------------------------------------------------------------------------------------------
+
+
+async def test_a_statement_that_waits_for_an_answer_loses_no_time(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    model = asking(tmp_path, "write('new.py', 'x')\n'done'")
+    async with in_memory(tmp_path, store=store, model=model, permission=None, statement_seconds=0.2) as agent:
+        session = await about_acts(agent, project)
+        prompt = await agent.begin_prompt(session, "go")
+        question = await agent.until(asks_permission)
+        with pytest.raises(AssertionError):
+            await agent.next(0.5)  # longer than a statement may run
+        await agent.answer(question, selected("allow_once"))
+        assert reason(await agent.response(prompt)) == "end_turn"
+    assert last_value(agent) == "'done'"
+
+
+async def test_an_editor_that_never_answers_can_cancel_and_its_answer_comes_too_late(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    model = scripted(tmp_path, {"statement": BOTH}, {"statement": "write('later.py', 'x')"}, {"text": "Done."})
+    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
+        session = await about_acts(agent, project)
+        prompt = await agent.begin_prompt(session, "go")
+        question = await agent.until(asks_permission)
+        await agent.notify("session/cancel", {"sessionId": session})
+        assert reason(await agent.response(prompt)) == "cancelled"
+        await agent.answer(question, selected("allow_always"))
+        await agent.quiet()
+        assert not (project / "new.py").exists()
+        assert {call["status"] for call in calls(agent)} == {"failed"}
+        agent.permission = "allow_once"
+        assert await agent.prompt(session, "once more") == "end_turn"
+    assert len(questions(agent)) == 2
+    assert (project / "later.py").exists()
+
+
+async def test_a_question_that_is_dismissed_gives_up_the_turn(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    source = f"{TRIED}[attempt(lambda: write(name, 'x')) for name in ('one', 'two')]"
+    async with in_memory(tmp_path, store=store, model=asking(tmp_path, source), permission=None) as agent:
+        session = await about_acts(agent, project)
+        prompt = await agent.begin_prompt(session, "go")
+        question = await agent.until(asks_permission)
+        await agent.answer(question, {"outcome": {"outcome": "cancelled"}})
+        assert reason(await agent.response(prompt)) == "cancelled"
+        await agent.quiet()
+    assert len(questions(agent)) == 1
+    assert not (project / "one").exists()
+    assert {call["status"] for call in calls(agent)} == {"failed"}
+
+
+ODD_ANSWERS: tuple[dict[str, Any], ...] = (
+    {"result": {"outcome": {"outcome": "selected", "optionId": "allow_everything"}}},
+    {"result": {"outcome": {"outcome": "selected"}}},
+    {"result": None},
+    {"error": {"code": -32603, "message": "no user here"}},
+)
+
+
+async def test_whatever_is_no_clear_approval_of_an_act_is_none_and_the_turn_goes_on(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    source = f"{TRIED}[attempt(lambda: write(str(number), 'x')) for number in range({len(ODD_ANSWERS)})]"
+    async with in_memory(tmp_path, store=store, model=asking(tmp_path, source), permission=None) as agent:
+        session = await about_acts(agent, project)
+        prompt = await agent.begin_prompt(session, "go")
+        for answer in ODD_ANSWERS:
+            question = await agent.until(asks_permission)
+            for _ in range(2):  # an editor may say it twice
+                await agent.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
+        assert reason(await agent.response(prompt)) == "end_turn"
+    assert last_value(agent) == repr(["The user rejected this change."] * len(ODD_ANSWERS))
