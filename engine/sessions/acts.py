@@ -176,12 +176,12 @@ class Acts:
             return change.value
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
+        kept, kept_note = await anyio.to_thread.run_sync(within, changes, note, SHOWN_CHANGES_CHARS)
         await self._permit(request, call, FileSubject(path=change.path, changes=changes, note=note))
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(land, self._desk.workspace, change)
             written = self._record(call, change)
-            kept, note = within(changes, note, SHOWN_CHANGES_CHARS)
-            self._log.append(replace(written, changes=kept, note=note))
+            self._log.append(replace(written, changes=kept, note=kept_note))
         return change.value
 
     def _check_secrets(self, change: Change) -> None:
