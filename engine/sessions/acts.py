@@ -21,7 +21,7 @@ import msgspec
 import xxhash
 from msgspec.structs import replace
 
-from ..cutting import between, cut_end, cut_middle, plural
+from ..cutting import cut_end, cut_middle, plural
 from ..events.conversation import ResultStatus, ToolCall, ToolResult
 from ..events.execution import CommandEnded, EffectAnswered, EffectRequested, FileWritten
 from ..execution import Artifact, Captured, ExceptionInfo, Location
@@ -282,9 +282,7 @@ class Acts:
 
 
 def _captured(output: CommandOutput) -> Captured:
-    lost = between(output.left_out) if output.left_out else ""
-    text = output.head.decode("utf-8", "replace") + lost + output.tail.decode("utf-8", "replace")
-    return Captured(text=cut_middle(text, SHOWN_OUTPUT_CHARS), total_bytes=output.total)
+    return Captured(text=cut_middle(output.text, SHOWN_OUTPUT_CHARS), total_bytes=output.total)
 
 
 def argument_digest(arguments: dict[str, object]) -> str:

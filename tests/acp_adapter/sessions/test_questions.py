@@ -235,3 +235,113 @@ async def test_whatever_is_no_clear_approval_of_an_act_is_none_and_the_turn_goes
                 await agent.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
         assert reason(await agent.response(prompt)) == "end_turn"
     assert last_value(agent) == repr(["The user rejected this change."] * len(ODD_ANSWERS))
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+TERMINALS: dict[str, Any] = {"_meta": {"terminal_output": True}}
+
+
+def texts(call: dict[str, Any]) -> list[str]:
+    return [block["content"]["text"] for block in call["content"]]
+
+
+async def test_a_command_is_asked_about_whole_with_its_place_and_shown_with_its_output_and_its_end(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    model = asking(tmp_path, "bash('ls; exit 3', cwd='src').code")
+    async with in_memory(tmp_path, store=store, model=model) as agent:
+        session = await about_acts(agent, project)
+        assert await agent.prompt(session, "go") == "end_turn"
+    (asked,) = questions(agent)
+    assert asked["toolCall"]["title"] == "ls; exit 3"
+    assert texts(asked["toolCall"]) == ["```sh\nls; exit 3\n```", f"```\nin {project / 'src'}\n```"]
+    _, command = calls(agent)
+    assert (command["kind"], command["status"]) == ("execute", "completed")
+    assert texts(command) == ["```sh\nls; exit 3\n```", "```\nb.py\n```", "exit code 3"]
+    assert command["rawOutput"]["exitCode"] == 3
+    assert last_value(agent) == "3"
+
+
+async def test_an_answer_for_always_where_none_was_offered_is_one_for_once(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    model = asking(tmp_path, "bash('echo $HOME > a')\nbash('echo $HOME > b')")
+    async with in_memory(tmp_path, store=store, model=model, permission="allow_always") as agent:
+        session = await about_acts(agent, project)
+        assert await agent.prompt(session, "go") == "end_turn"
+    assert [[option["kind"] for option in asked["options"]] for asked in questions(agent)] == [
+        ["allow_once", "reject_once"]
+    ] * 2
+    assert (project / "b").exists()
+
+
+async def test_what_is_remembered_of_a_command_covers_its_words_and_no_other_command(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    lines = ["ls src", "ls src -l", "ls src; touch made", "ls"]
+    model = asking(tmp_path, f"[bash(line).code for line in {lines}]")
+    async with in_memory(tmp_path, store=store, model=model, permission="allow_always") as agent:
+        session = await about_acts(agent, project)
+        assert await agent.prompt(session, "go") == "end_turn"
+    assert [asked["toolCall"]["title"] for asked in questions(agent)] == ["ls src", "ls src; touch made", "ls"]
+
+
+async def test_an_editor_that_draws_terminals_gets_one_for_each_command(
+    store: MemoryStore, tmp_path: Path, project: Path
+) -> None:
+    model = asking(tmp_path, "bash('echo one; echo two >&2')\nbash('exit 4').code")
+    async with in_memory(tmp_path, store=store, model=model) as agent:
+        await agent.initialize(**TERMINALS)
+        session = await agent.new_session(project)
+        assert await agent.prompt(session, "go") == "end_turn"
+    told: dict[str, list[Any]] = {}
+    for update in agent.updates():
+        for key, value in update.get("_meta", {}).items():
+            told.setdefault(update.get("toolCallId", ""), []).append((key, value))
+    first, second = [call["toolCallId"] for call in calls(agent)[1:]]
+    assert [key for key, _ in told[first]][:1] == ["terminal_info"]
+    assert "".join(value["data"] for key, value in told[first] if key == "terminal_output") == "one\ntwo\n"
+    assert told[first][-1] == ("terminal_exit", {"terminal_id": first, "exit_code": 0, "signal": None})
+    assert told[second][-1] == ("terminal_exit", {"terminal_id": second, "exit_code": 4, "signal": None})
+    assert [call["content"] for call in calls(agent)[1:]] == [
+        [{"type": "terminal", "terminalId": call}] for call in (first, second)
+    ]
+
+
+@pytest.mark.parametrize("capabilities", [{}, TERMINALS], ids=["texts", "terminals"])
+async def test_a_load_shows_of_acts_what_was_shown_live(
+    store: MemoryStore, tmp_path: Path, project: Path, capabilities: dict[str, Any]
+) -> None:
+    model = asking(tmp_path, f"{BOTH}\nbash('cat new.py; exit 1')\ngrep('one')\nread('nothing')")
+    async with in_memory(tmp_path, store=store, model=model) as agent:
+        await agent.initialize(**capabilities)
+        session = await agent.new_session(project)
+        assert await agent.prompt(session, "go") == "end_turn"
+        live = calls(agent)
+        del agent.received[:]
+        await agent.load(session, project)
+    assert [shown_of(call) for call in calls(agent)] == [shown_of(call) for call in live]
+    assert len(live) == 6
+    assert {call["status"] for call in live} == {"completed", "failed"}
+
+
+def shown_of(call: dict[str, Any]) -> dict[str, Any]:
+    """What is left to see; a terminal was filled piece by piece."""
+    return {key: value for key, value in call.items() if key != "_meta"}
+
+
+@pytest.mark.parametrize("capabilities", [{}, TERMINALS], ids=["texts", "terminals"])
+async def test_a_command_that_is_cancelled_ends_before_its_turn_does_and_says_nothing_afterwards(
+    store: MemoryStore, tmp_path: Path, project: Path, capabilities: dict[str, Any]
+) -> None:
+    model = asking(tmp_path, "bash('echo begun; sleep 100')")
+    async with in_memory(tmp_path, store=store, model=model) as agent:
+        await agent.initialize(**capabilities)
+        session = await agent.new_session(project)
+        prompt = await agent.begin_prompt(session, "go")
+        await agent.until(lambda message: "begun\n" in json.dumps(message, ensure_ascii=False).replace("\\n", "\n"))
+        await agent.notify("session/cancel", {"sessionId": session})
+        assert reason(await agent.response(prompt)) == "cancelled"
+        await agent.quiet()
+    assert [call["status"] for call in calls(agent)] == ["failed", "failed"]
