@@ -22,6 +22,7 @@ from ..terminal.opened import find, redactor, store
 from ..terminal.printing import shown, visible_json
 from ..text import visible
 from ..timeline.index import Timeline
+from .acts_text import Acts
 from .calls import call_line
 from .cycles_text import cycles_text
 
@@ -49,7 +50,7 @@ def show(
         _echo_json(to_json(cycles_of(log)))
         return
     typer.echo(f"{row.session_id}  {shown(row.cwd)}  {row.events:,} events\n")
-    for block in cycles_text(cycles_of(log)) if cycles else _blocks(log):
+    for block in cycles_text(cycles_of(log)) if cycles else _blocks(log, row.cwd):
         typer.echo(visible(block) + "\n")
 
 
@@ -58,27 +59,27 @@ def _echo_json(data: bytes) -> None:
     write_json(sys.stdout, visible_json(data.decode()).encode() + b"\n")
 
 
-def _blocks(log: Sequence[Event]) -> list[str]:
-    timeline = Timeline()
+def _blocks(log: Sequence[Event], cwd: str) -> list[str]:
+    timeline, acts = Timeline(), Acts(log, cwd)
     statements = {event.tool_call_id for event in log if isinstance(event, StatementRecorded)}
     calls = {event.tool_call_id for event in log if isinstance(event, ToolCall) and event.parent_id is not None}
     blocks: list[str] = []
     for event in log:
         timeline.apply(event)
-        block = _block(event, timeline) or _foreign(event, statements | calls)
+        block = _block(event, timeline, acts) or _foreign(event, statements | calls)
         if block:
             blocks.append(block)
     return blocks
 
 
-def _block(event: Event, timeline: Timeline) -> str | None:
+def _block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
     match event:
         case UserMessage(text=text):
             return _indented("user> ", text)
         case AgentText(text=text):
             return _indented("agent> ", text)
         case ExecutionFinished():
-            return _execution(event, timeline)
+            return _execution(event, timeline, acts)
         case FileChanged(delta=delta):
             return _indented("file> ", delta)
         case EnvironmentRestored(executions=executions, divergences=divergences):
@@ -101,11 +102,11 @@ def _foreign(event: Event, ours: set[ToolCallId]) -> str | None:
             return None
 
 
-def _execution(event: ExecutionFinished, timeline: Timeline) -> str:
+def _execution(event: ExecutionFinished, timeline: Timeline, acts: Acts) -> str:
     cell = timeline.cell(event.statement_id)
     head = "?>" if cell is None else _indented(f"{cell.statement.index}> ", cell.statement.source)
-    output = result_text(event)
-    return head + (f"\n{_indented('    ', output)}" if output else "")
+    parts = [acts.of(event.execution_id), result_text(event)]
+    return "\n".join([head, *(_indented("    ", part) for part in parts if part)])
 
 
 def _indented(head: str, text: str) -> str:

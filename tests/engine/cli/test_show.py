@@ -10,9 +10,13 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+from msgspec.structs import replace
+
 from engine.cli import main
 from engine.events import Event
-from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.events.conversation import ToolCall
+from engine.events.execution import CommandEnded, ExecutionFinished, ExecutionStarted, FileWritten, StatementRecorded
+from engine.execution import TextChange
 from engine.ids import EventId, ExecutionId, Seq, SessionId, StatementId, ToolCallId
 from tests.support.commands import SECONDS, Home
 from tests.support.stores import row
@@ -82,6 +86,36 @@ def test_a_session_twice_as_long_costs_twice_as_much_to_show(empty: Home) -> Non
 def test_every_execution_is_shown_under_its_statement(empty: Home) -> None:
     blocks = show(empty, statements(3)).split("\n\n")[1:]
     assert [block.split() for block in blocks if block.strip()] == [[f"{k}>", f"{k}", f"={k}"] for k in (1, 2, 3)]
+
+
+def test_what_a_statement_did_to_files_and_with_commands_stands_under_it(empty: Home) -> None:
+    execution, parent = ExecutionId("x1"), ToolCallId("c1")
+    recorded, started, finished = statements(1)
+    acts = [
+        ToolCall(tool_call_id=ToolCallId("h1"), tool="edit", arguments={"path": "a.py"}, parent_id=parent),
+        FileWritten(
+            execution_id=execution,
+            tool_call_id=ToolCallId("h1"),
+            path="/work/src/a.py",
+            changes=(TextChange(line=3, old="a\nb\n", new="a\nB\x1b[8m\n"),),
+        ),
+        ToolCall(tool_call_id=ToolCallId("h2"), tool="bash", arguments={"command": "make\nit"}, parent_id=parent),
+        CommandEnded(execution_id=execution, tool_call_id=ToolCallId("h2"), cwd="/work/src", code=2),
+        FileWritten(
+            execution_id=execution,
+            tool_call_id=ToolCallId("h3"),
+            path="/else/b",
+            changes=(TextChange(line=1, old=None, new="x\n" * 100),),
+        ),
+        CommandEnded(execution_id=execution, tool_call_id=ToolCallId("h4"), cwd="/work", signal=9),
+    ]
+    log = [replace(event, seq=Seq(seq)) for seq, event in enumerate([recorded, started, *acts, finished])]
+    text = show(empty, log)
+    assert (
+        "1> 1\n    src/a.py  +1 -1\n    3   a\n    4 - b\n    4 + B\\x1b[8m\n    $ make in src  [exit code 2]\n"
+        "    /else/b (new file)  +100 -0\n" in text
+    )
+    assert "... 41 more lines\n    $ ?  [signal 9]\n    =1\n" in text
 
 
 def test_an_execution_of_a_statement_that_the_log_lacks_is_shown_without_one(empty: Home) -> None:
