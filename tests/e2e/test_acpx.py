@@ -12,8 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.acpx import opened
 from tests.support.agents import AGENT
 from tests.support.node import command
+from tests.support.scripts import scripted
 
 SECONDS = 60
 
@@ -117,3 +119,24 @@ def test_acpx_shows_a_result_once_and_as_it_would_be_read(
     ended = done.stdout.partition("(completed)\n")[2].splitlines()
     heading = ("  kind:", "  input:", "  files:", "[done]")
     assert [line for line in ended if line and not line.startswith(heading)] == shown
+
+
+@pytest.mark.slow
+def test_acpx_shows_what_a_statement_does_with_its_tools(tmp_path: Path) -> None:
+    source = (
+        "grep('t', 'a.py')\nedit('a.py', 'two', 'zwei')\nwrite('b/c.py', 'x = 1\\n')\nbash('cat a.py; exit 2').code"
+    )
+    model = scripted(tmp_path, {"statement": source}, {"text": "Done."})
+    with opened(tmp_path, f"{AGENT} --model {model}") as client:
+        (client.work / "a.py").write_text("one\ntwo\n")
+        said = client.run("--approve-all", "--format", "text", "exec", "go")
+    for part in (
+        f'Search "t" in a.py (completed)\n  kind: search\n  input: a.py\n  files: {client.work}/a.py:2\n',
+        "Edit a.py (+1 -1) (completed)\n  kind: edit\n",
+        f"  input: a.py\n  files: {client.work}/a.py:2\n  output:\n    diff ",
+        "Create b/c.py (+1) (completed)\n  kind: edit\n",
+        "cat a.py; exit 2 (completed)\n  kind: execute\n  input: cat a.py; exit 2\n  output:\n",
+        "    ```\n    one\n    zwei\n    ```\n    \n    exit code 2\n",
+    ):
+        assert part in said
+    assert said.count("session/request_permission") == 1

@@ -85,7 +85,12 @@ async def test_with_the_switch_on_each_act_is_asked_about_with_its_diff_and_the_
 
 @pytest.mark.parametrize(
     ("option", "asked", "written"),
-    [("allow_once", 3, True), ("allow_always", 1, True), ("reject_once", 3, False), ("reject_always", 1, False)],
+    [
+        pytest.param("allow_once", 3, True, marks=pytest.mark.slow),
+        ("allow_always", 1, True),
+        pytest.param("reject_once", 3, False, marks=pytest.mark.slow),
+        pytest.param("reject_always", 1, False, marks=pytest.mark.slow),
+    ],
 )
 async def test_an_answer_holds_once_or_for_what_it_names(
     store: MemoryStore, tmp_path: Path, project: Path, option: str, asked: int, written: bool
@@ -103,6 +108,7 @@ async def test_an_answer_holds_once_or_for_what_it_names(
     assert last_value(agent) == repr([said] * 3)
 
 
+@pytest.mark.slow
 async def test_what_was_rejected_is_not_asked_again_by_the_same_statement(
     store: MemoryStore, tmp_path: Path, project: Path
 ) -> None:
@@ -120,6 +126,7 @@ async def test_what_was_rejected_is_not_asked_again_by_the_same_statement(
     assert "The user rejected this change." in failed[0]["content"][0]["content"]["text"]
 
 
+@pytest.mark.slow
 async def test_what_the_user_typed_is_not_asked_about(store: MemoryStore, tmp_path: Path, project: Path) -> None:
     async with in_memory(tmp_path, store=store, permission="reject_once") as agent:
         session = await about_acts(agent, project)
@@ -128,6 +135,7 @@ async def test_what_the_user_typed_is_not_asked_about(store: MemoryStore, tmp_pa
     assert (project / "new.py").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "written"), [("auto", True), ("plan", False)])
 async def test_other_modes_ask_nobody_and_plan_names_the_tool_that_it_refuses(
     store: MemoryStore, tmp_path: Path, project: Path, mode: str, written: bool
@@ -143,6 +151,7 @@ async def test_other_modes_ask_nobody_and_plan_names_the_tool_that_it_refuses(
     assert last_value(agent) == repr(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "asked", "written"), [("auto", 1, True), ("plan", 1, False)])
 async def test_a_mode_that_changes_while_a_statement_runs_counts_for_its_next_act(
     store: MemoryStore, tmp_path: Path, project: Path, mode: str, asked: int, written: bool
@@ -222,6 +231,7 @@ ODD_ANSWERS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.slow
 async def test_whatever_is_no_clear_approval_of_an_act_is_none_and_the_turn_goes_on(
     store: MemoryStore, tmp_path: Path, project: Path
 ) -> None:
@@ -263,6 +273,7 @@ async def test_a_command_is_asked_about_whole_with_its_place_and_shown_with_its_
     assert last_value(agent) == "3"
 
 
+@pytest.mark.slow
 async def test_an_answer_for_always_where_none_was_offered_is_one_for_once(
     store: MemoryStore, tmp_path: Path, project: Path
 ) -> None:
@@ -276,6 +287,7 @@ async def test_an_answer_for_always_where_none_was_offered_is_one_for_once(
     assert (project / "b").exists()
 
 
+@pytest.mark.slow
 async def test_what_is_remembered_of_a_command_covers_its_words_and_no_other_command(
     store: MemoryStore, tmp_path: Path, project: Path
 ) -> None:

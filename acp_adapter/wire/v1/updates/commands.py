@@ -19,7 +19,14 @@ from acp_adapter.wire.model import WireModel, given
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import Content, Terminal, ToolCallContent, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.tools import ToolCall as ShownCall
-from acp_adapter.wire.v1.updates.parts import SOURCE_CHARS, command_block, command_input, command_title, text_block
+from acp_adapter.wire.v1.updates.parts import (
+    SOURCE_CHARS,
+    command_block,
+    command_input,
+    command_title,
+    content_text,
+    text_block,
+)
 from engine import TOOLS, cut_middle, printed_text
 from engine.events.conversation import ToolCall
 from engine.events.execution import CommandEnded
@@ -72,17 +79,18 @@ def printed(call: ToolCall, command: str, new: str, text: str, *, terminals: boo
 
 def ended(call: ToolCall, command: str, event: CommandEnded, *, terminals: bool, is_live: bool) -> ToolCallUpdate:
     """How it ended. `is_live`: a terminal has its output already."""
+    shown = ended_content(call, command, event, terminals=terminals)
+    # Clients that show content and raw output notice that they say the same.
     text = printed_text(event.output.text, event.errors.text)
     raw = {
         "exitCode": event.code,
         "signal": _name(event),
         "timedOut": event.timed_out,
         "timeMs": round(event.time_ms, 3),
-        "output": cut_middle(text, SOURCE_CHARS),
+        "output": cut_middle(text, SOURCE_CHARS) if terminals else content_text(shown),
         "outputBytes": event.output.total_bytes + event.errors.total_bytes,
     }
     if not terminals:
-        shown = ended_content(call, command, event, terminals=False)
         return ToolCallUpdate(tool_call_id=call.tool_call_id, content=shown, raw_output=raw)
     exited = {"terminal_id": call.tool_call_id, "exit_code": event.code, "signal": _name(event)}
     meta = {**({} if is_live else _output(call, text)), _EXIT: exited}
