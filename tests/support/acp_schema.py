@@ -35,6 +35,10 @@ class Coverage:
         """Methods of the agent's own requests and notifications."""
         self.updates: Counter[str] = Counter()
         """Kinds of session/update."""
+        self.calls: Counter[str] = Counter()
+        """Kinds of tool calls."""
+        self.contents: Counter[str] = Counter()
+        """What tool calls consist of: kinds of content, and `location`."""
 
     def check(self, message: dict[str, Any], request_method: str | None = None) -> None:
         """Validates one message and notes it; `request_method` is what a response answers, if that is known."""
@@ -44,7 +48,14 @@ class Coverage:
         elif "result" in message and request_method is not None:
             self.answered[request_method] += 1
         if message.get("method") == "session/update":
-            self.updates[message["params"]["update"]["sessionUpdate"]] += 1
+            self._note(message["params"]["update"])
+
+    def _note(self, update: dict[str, Any]) -> None:
+        self.updates[update["sessionUpdate"]] += 1
+        if "toolCallId" in update:
+            self.calls.update([update["kind"]] if "kind" in update else [])
+            self.contents.update(block["type"] for block in update.get("content") or ())
+            self.contents.update("location" for _ in update.get("locations") or ())
 
 
 def validate_outgoing(message: dict[str, Any], request_method: str | None, edition: Edition = "stable") -> None:

@@ -13,6 +13,7 @@ import pytest
 from acp_adapter.handlers import METHODS
 from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.v1 import updates
+from engine import TOOLS
 from engine.store.memory import MemoryStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory
@@ -30,7 +31,7 @@ async def test_every_method_and_every_kind_of_update_occurs_and_is_valid(store: 
         {
             "reasoning": "I shall look.",
             "text": "Looking.",
-            "statement": 'n = view("notes.md")\nn.Run()\nread("notes.md")',
+            "statement": 'n = view("notes.md")\nn.Run()\nread("notes.md")\ngrep("N")\nwrite("a", "b")\nbash("true")',
         },
         {"text": "It holds a heading."},
     )
@@ -54,6 +55,8 @@ async def test_every_method_and_every_kind_of_update_occurs_and_is_valid(store: 
         refused_or_silent = {"authenticate", "session/cancel"}
         assert set(agent.coverage.answered) == set(METHODS) - refused_or_silent
         assert set(agent.coverage.updates) == update_kinds()
+        assert set(agent.coverage.calls) == {tool.kind for tool in TOOLS.values()}
+        assert set(agent.coverage.contents) == {"content", "diff", "location"}
         assert set(agent.coverage.sent) == {"session/update", "session/request_permission"}
 
 
