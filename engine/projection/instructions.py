@@ -28,9 +28,33 @@ in tokens, and a mode: paused (keeps what it shows) or running (follows the file
 changed since your last reply, stand at the end of the newest message.
 """
 
+WORKED: Final = """\
+for path in {match.path for match in grep("old_name", "src")}:
+    edit(path, "old_name", "new_name", count=None)
+bash("python -m pytest -q")
+"""
+"""One statement with several acts, in a project that has such a name and tests."""
+_WORK: Final = """\
+Change files with `edit` and `write`, and run programs with `bash`: the user sees each as a diff, or as a command with
+its output. What your own code changes or starts by other means, the user does not see.
+
+- Put what belongs together into one statement: searches with views of what they find, edits with the tests after them.
+  Each statement costs a reply, and often a question to the user.
+- `edit` is for files that are there: give the shortest text that stands there once, exactly as it is, indentation
+  included. A miss names the nearest lines. `write` is for new files.
+- `grep` and `find` return lists, to loop over.
+- Run the project's tests with `bash`, as the last expression: its output and exit code are the result.
+- After an edit, `view(...)`, or `readme.Refresh(); show(readme)`, shows the file as it is then, in the same statement.
+- A change of a file that is not as you last saw it is refused, with the difference. View it again, then change it.
+
+```python
+{worked}```
+"""
+
 
 def instructions(cwd: str, *, calls_tools: bool = True) -> str:
     """The instructions for a project in `cwd` (absolute), for a model that calls tools or for one that writes."""
     head = _HEAD.format(asked=_CALLED if calls_tools else _WRITTEN)
     lines = [f"{example.source:<44}# {example.comment}" for example in EXAMPLES]
-    return f"{head}\n```python\n" + "\n".join(lines) + f"\n```\nThe project is {cwd}.\n"
+    work = _WORK.format(worked=WORKED)
+    return f"{head}\n```python\n" + "\n".join(lines) + f"\n```\n\n{work}\nThe project is {cwd}.\n"

@@ -48,6 +48,8 @@ def test_a_prompt_leads_to_a_statement_whose_result_goes_back(tmp_path: Path, mo
         assert agent.text() == "Let me compute.It is 42."
 
         first, second = mock.journal()
+        # What a trivial turn costs: instructions, the tool, the prompt and its tail.
+        assert len(json.dumps(first["body"])) <= 6 * 1024
         assert second["body"]["messages"][2]["tool_calls"][0]["id"] == "call_1"
         result = second["body"]["messages"][3]
         assert (result["role"], result["tool_call_id"]) == ("tool", "call_1")

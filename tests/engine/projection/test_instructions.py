@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from io import StringIO
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from engine.models.blocks import BlockReader
-from engine.projection.instructions import EXAMPLES, instructions
+from engine.projection.instructions import EXAMPLES, WORKED, instructions
 from engine.projection.written import CLOSING, OPENING
 from engine.tokens import count
 from engine.toolbox import INJECTED
@@ -45,20 +46,47 @@ def test_a_model_is_told_to_call_or_to_write_and_what_it_is_told_to_write_is_rea
     assert quoting.read(written) + quoting.end() == written
 
 
-def test_every_example_runs_in_a_project_with_a_readme(tmp_path: Path) -> None:
-    desk, workspace = Desk(tmp_path), Workspace(str(tmp_path))
-    desk.write("README.md", "line\n" * 60)
+def names_in(project: Path) -> Desk:
+    """A namespace whose tools do in the project what they are told, asking nobody."""
+    desk, workspace = Desk(project), Workspace(str(project))
 
     def ask(name: str, arguments: dict[str, object], _basis: str | None = None) -> object:
         tool = OPERATIONS[name]
         found = tool.perform(workspace, msgspec.convert(arguments, tool.arguments))
-        if isinstance(found, Change):
-            land(workspace, found)
-        if isinstance(found, Program):
-            return found.answer(outcome_of(found.request))
-        return found.value if isinstance(found, Change | Reading) else found
+        match found:
+            case Change():
+                land(workspace, found)
+                return found.value
+            case Program():
+                return found.answer(outcome_of(found.request))
+            case Reading():
+                return found.value
+            case _:
+                return found
 
     InjectedNames(desk.board, ask, lambda path, mode: StringIO(), desk.namespace)
+    return desk
+
+
+def test_every_example_runs_in_a_project_with_a_readme(tmp_path: Path) -> None:
+    desk = names_in(tmp_path)
+    desk.write("README.md", "line\n" * 60)
     for example in EXAMPLES:
         desk.run(example.source)
     assert desk.get("text") == "line\n" * 60
+
+
+def test_the_worked_statement_renames_and_runs_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = names_in(tmp_path)
+    programs = tmp_path / "programs"
+    for folder in (tmp_path / "src", programs):
+        folder.mkdir()
+    (programs / "python").write_text('#!/bin/sh\necho "$@: 2 passed"\n')
+    (programs / "python").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    desk.write("src/a.py", "def old_name():\n    return old_name\n")
+    desk.write("src/b.py", "import c\n")
+    desk.run(f"done = None\n{WORKED.replace('bash(', 'done = bash(')}")
+    assert (tmp_path / "src/a.py").read_text() == "def new_name():\n    return new_name\n"
+    assert repr(desk.get("done")) == "-m pytest -q: 2 passed"
+    assert WORKED in instructions(str(tmp_path))
