@@ -14,6 +14,10 @@ settings.register_profile("thorough", _ALWAYS, max_examples=100, derandomize=Fal
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("thorough" if os.environ.get("CI") else "quick"))
 
 
+collect_ignore = ["data"]
+"""Projects that tests work on have tests of their own."""
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from engine.store.memory import MemoryStore
 from engine.tokens import count
 from engine.view import View
 from tests.support.api_rules import violations
+from tests.support.llm_answers import ANSWERS, chat
 from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
@@ -40,48 +41,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
         for name, value in served.environment().items():
             monkeypatch.setenv(name, value)
         yield served
-
-
-def chat(text: str, call: str | None = None) -> Answer:
-    """One character in each chunk, and each chunk written by itself."""
-    pieces = [sse(chunk(content=char)) for char in text]
-    if call is not None:
-        function = {"name": "python", "arguments": call}
-        pieces.append(sse(chunk(tool_calls=[{"index": 0, "id": "call_1", "type": "function", "function": function}])))
-    return Answer(pieces=(*pieces, sse(chunk("stop" if call is None else "tool_calls"), "[DONE]")))
-
-
-def anthropic(text: str, call: str | None = None) -> Answer:
-    message = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    start = {
-        "type": "message_start",
-        "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage},
-    }
-    blocks: list[dict[str, Any]] = []
-    for index, (block, deltas) in enumerate(
-        [
-            ({"type": "text", "text": ""}, [{"type": "text_delta", "text": char} for char in text]),
-            *(
-                [({"type": "tool_use", "id": "toolu_1", "name": "python", "input": {}}, [_input(call)])]
-                if call is not None
-                else []
-            ),
-        ]
-    ):
-        blocks.append({"type": "content_block_start", "index": index, "content_block": block})
-        blocks += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
-        blocks.append({"type": "content_block_stop", "index": index})
-    reason = {"stop_reason": "end_turn" if call is None else "tool_use", "stop_sequence": None}
-    end = [{"type": "message_delta", "delta": reason, "usage": {"output_tokens": 2}}, {"type": "message_stop"}]
-    return Answer(pieces=tuple(sse(event) for event in [start, *blocks, *end]))
-
-
-def _input(call: str) -> dict[str, Any]:
-    return {"type": "input_json_delta", "partial_json": call}
-
-
-ANSWERS: dict[str, Callable[..., Answer]] = {"chat": chat, "anthropic": anthropic}
 
 
 def model(api: str) -> ProviderModel:

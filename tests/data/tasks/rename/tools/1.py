@@ -1,0 +1,3 @@
+# I look where it is used.
+uses = grep(r"\bCacheTestMixin\b")
+uses

@@ -1,0 +1,202 @@
+"""A coding task on a real project, from the first search to the last test, seen from outside of the agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.projection.written import CLOSING, OPENING
+from tests.support.acpx import opened
+from tests.support.agents import AGENT, Agent
+from tests.support.api_rules import violations
+from tests.support.coding_tasks import BIN, Reply, coding_task, environment, suite_passes, texts
+from tests.support.commands import COMMAND, Home
+from tests.support.llm_answers import ANSWERS
+from tests.support.llm_server import Answer, llm_server
+from tests.support.scripts import load, logged, scripted, transcript
+from tests.support.task_checks import TOOLS, Asking, assert_asked, assert_task_was_shown, watched
+from tests.support.terminal import CTRL_D, ENTER, Terminal
+
+SECONDS = 60.0
+SLOW = pytest.mark.slow
+TASK = coding_task("mru")
+
+ASKING = pytest.mark.parametrize(
+    "asking", ["statements", pytest.param("acts", marks=SLOW), pytest.param("nothing", marks=SLOW)]
+)
+
+
+@ASKING
+def test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants(tmp_path: Path, asking: Asking) -> None:
+    project = TASK.copy(tmp_path / "work")
+    before = texts(project)
+    with opened(tmp_path, f"{AGENT} --model {scripted(tmp_path, *TASK.script())}", environment()) as acpx:
+        if asking == "statements":
+            messages = acpx.messages("--approve-all", "exec", TASK.request)
+        else:
+            acpx.run("sessions", "new")
+            acpx.run(*(["set", "_ask_about", "acts"] if asking == "acts" else ["set-mode", "auto"]))
+            messages = acpx.messages("--approve-all", "prompt", TASK.request)
+    seen = watched(messages)
+    assert_task_was_shown(seen, TASK, project, before)
+    assert_asked(seen, TASK, asking)
+
+
+def options(agent: Agent, session: str, asking: Asking) -> None:
+    """Sets what is asked about."""
+    if asking == "acts":
+        agent.call("session/set_config_option", {"sessionId": session, "configId": "_ask_about", "value": "acts"})
+    elif asking == "nothing":
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+
+
+def called(answer: Callable[..., Answer], reply: Reply, index: int) -> Answer:
+    """A reply that calls the tool `python`."""
+    return answer(reply.text, json.dumps({"source": reply.source}), f"call_{index}")
+
+
+def written(answer: Callable[..., Answer], reply: Reply, _index: int) -> Answer:
+    """A reply that writes its statement."""
+    return answer(f"{reply.text}\n{OPENING}\n{reply.source}{CLOSING}\n")
+
+
+MODELS = {"chat": "openai:gpt-5", "anthropic": "anthropic:claude-sonnet-4-5"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("api", "form", "asking"),
+    [
+        ("chat", called, "statements"),
+        ("chat", called, "acts"),
+        ("chat", called, "nothing"),
+        ("anthropic", called, "statements"),
+        ("anthropic", called, "acts"),
+        ("anthropic", called, "nothing"),
+        ("chat", written, "acts"),
+        ("anthropic", written, "statements"),
+    ],
+)
+def test_a_providers_model_solves_the_task_just_so(
+    tmp_path: Path, api: str, form: Callable[..., Answer], asking: Asking
+) -> None:
+    project = TASK.copy(tmp_path / "work")
+    before = texts(project)
+    answers = [form(ANSWERS[api], reply, index) for index, reply in enumerate(TASK.replies)]
+    model = MODELS[api]
+    with llm_server(*answers, ANSWERS[api](TASK.summary)) as server:
+        variables = {"REWINDOW_MODELS_WITHOUT_TOOLS": model} if form is written else {}
+        env = {**environment(), **variables, **server.environment()}
+        with Agent(tmp_path / "state", "--model", f"provider:{model}", env=env) as agent:
+            session = agent.open(project)
+            options(agent, session, asking)
+            assert agent.prompt(session, TASK.request, seconds=SECONDS) == "end_turn"
+            seen = watched(agent.received)
+    assert_task_was_shown(seen, TASK, project, before)
+    assert_asked(seen, TASK, asking)
+    assert len(server.asked) == len(TASK.replies) + 1
+    assert [violations(each.path, each.body) for each in server.asked] == [[]] * len(server.asked)
+    assert ["tools" in each.body for each in server.asked] == [form is called] * len(server.asked)
+
+
+ASKED = {
+    "statements": {"Run this statement?": 3},
+    "acts": {"Write this file?": 8, "Run this command in": 2},
+    "nothing": {},
+}
+"""The questions of the task in a terminal."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asking", list(ASKED))
+def test_a_terminal_shows_the_task_and_asks_the_same(tmp_path: Path, asking: Asking) -> None:
+    project = TASK.copy(tmp_path / "work")
+    home = Home(tmp_path)
+    environ = {**home.variables, **environment(), "TERM": "xterm-256color"}
+    arguments = ["--model", scripted(tmp_path, *TASK.script()), "--mode", "auto" if asking == "nothing" else "ask"]
+    with Terminal([*COMMAND, "run", *arguments], environ, str(project), lines=60, columns=170) as terminal:
+        terminal.until("\n>")
+        if asking == "acts":
+            terminal.type("/option ask_about acts" + ENTER)
+            terminal.until("ask_about acts")
+        terminal.type(TASK.request + ENTER)
+        for asked in range(1, sum(ASKED[asking].values()) + 1):
+            terminal.until_it(lambda seen, asked=asked: seen.count("give the turn up") == asked, "a question")
+            terminal.type("y")
+        told = terminal.until(TASK.summary, seconds=SECONDS)
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+    for sentence in ("Run this statement?", "Write this file?", "Run this command in"):
+        assert told.count(sentence) == ASKED[asking].get(sentence, 0)
+    for shown in (
+        *(reply.text for reply in TASK.replies),
+        "class FIFOCache(Cache):",
+        " + class MRUCache(LRUCache):",
+        "has no attribute '_MRUCache__order'",
+        " -             key = next(reversed(self.__order))",
+        "496 passed",
+    ):
+        assert shown in told
+    assert suite_passes(project)
+
+
+@pytest.mark.slow
+def test_what_was_done_is_on_the_log_shown_again_and_not_done_again(tmp_path: Path) -> None:
+    project, state = TASK.copy(tmp_path / "work"), tmp_path / "state"
+    with Agent(state, "--model", scripted(tmp_path, *TASK.script()), env=environment()) as agent:
+        session = agent.open(project)
+        assert agent.prompt(session, TASK.request, seconds=SECONDS) == "end_turn"
+        live = transcript(agent.updates())
+    assert suite_passes(project)
+    assert_recorded(logged(state, session), project)
+
+    told = subprocess.run(
+        [str(BIN / "rewindow"), "show", session],
+        env={**os.environ, "REWINDOW_STATE_DIR": str(state)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS,
+    ).stdout
+    for name in ("edit", "write", "bash", "tests/test_mru.py", "src/cachetools/func.py"):
+        assert name in told
+
+    # What the user has changed since would show that something was written again.
+    (project / "tests/test_mru.py").write_text("# mine\n")
+    left = {path: path.stat().st_mtime_ns for path in project.rglob("*")}
+    with Agent(state, env=environment(), permission=None) as agent:
+        agent.initialize()
+        load(agent, session, project)
+        again = transcript(agent.updates())
+        assert (again["order"], again["messages"]) == (live["order"], live["messages"])
+        assert again["calls"] == live["calls"]
+        assert agent.prompt(session, "run", seconds=SECONDS) == "end_turn"
+        assert "PYTHONPATH=src python" in agent.text()
+        assert watched(agent.received).questions == []
+    assert {path: path.stat().st_mtime_ns for path in project.rglob("*")} == left
+    assert (project / "tests/test_mru.py").read_text() == "# mine\n"
+
+
+def assert_recorded(log: list[dict[str, Any]], project: Path) -> None:
+    """Each act is on the log, and so is every file that was written, with its content before and after."""
+    written = [event for event in log if event["kind"] == "file_written"]
+    names = [str(Path(event["path"]).relative_to(project)) for event in written]
+    assert len(names) == sum(name in ("edit", "write") for name in TOOLS)
+    assert set(names) == {
+        "CHANGELOG.rst",
+        "src/cachetools/__init__.py",
+        "src/cachetools/func.py",
+        "tests/test_mru.py",
+    }
+    assert [event["before"] for event in written if event["path"].endswith("test_mru.py")] == [None]
+    assert all(event["after"] for event in written)
+    artifacts = [event["artifacts"] for event in log if event["kind"] == "execution_finished"]
+    assert [len(each) for each in artifacts] == [0, 4, 1]
+    ended = [event for event in log if event["kind"] == "command_ended"]
+    assert [event["code"] for event in ended] == [1, 0]
