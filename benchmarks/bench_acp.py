@@ -52,10 +52,17 @@ class Client:
         if not notification:
             self.ids += 1
             message["id"] = self.ids
+        self._send(message)
+        return self.ids
+
+    def answer(self, request_id: int, result: dict[str, Any]) -> None:
+        """Answers a request of the agent's."""
+        self._send({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+    def _send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
-        return self.ids
 
     def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         assert self.process.stdout
