@@ -1,12 +1,13 @@
 """Drives `rewindow-acp` as an editor would and prints what happens. Run it with `make demo`.
 
 Plain ACP over pipes with nothing but the standard library, so that it also shows how little a client needs. It opens a
-session on this source tree, runs statements, edits a file behind a running view, cancels a statement that never ends,
-resumes the session in a new process, and says where the session was saved.
+session on this source tree, runs statements, searches, changes a file, runs a command, edits a file behind a running
+view, cancels a statement that never ends, resumes the session in a new process, and says where the session was saved.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import subprocess
 import sys
@@ -17,9 +18,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-BOLD, DIM, GREEN, PLAIN = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("",) * 4
+COLOURS = ("\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[0m")
+BOLD, DIM, RED, GREEN, PLAIN = COLOURS if sys.stdout.isatty() else ("",) * 5
 
 Message = dict[str, Any]
+
+running: dict[str, list[Message]] = {}
+"""The content of each call that has not ended: its output so far, or the change that it made."""
 
 
 class Editor:
@@ -91,17 +96,29 @@ def show(update: Message) -> None:
         print_indented(update["content"]["text"], GREEN)
     elif kind == "tool_call":
         print(f"  {DIM}[{update['kind']}] {update['title']}{PLAIN}")
-        show_content(update)
-    elif kind == "tool_call_update" and update.get("status") in ("completed", "failed"):
-        print(f"  {DIM}[{update['status']}]{PLAIN}")
-        show_content(update)
+        show_content(update.get("content", []))
+    elif kind == "tool_call_update":
+        content = update.get("content") or running.pop(update["toolCallId"], [])
+        if update.get("status") in ("completed", "failed"):
+            print(f"  {DIM}[{update['status']}]{PLAIN}")
+            show_content(content)
+        else:
+            running[update["toolCallId"]] = content
     elif kind == "usage_update":
         print(f"  {DIM}context: {update['used']:,} of {update['size']:,} tokens{PLAIN}")
 
 
-def show_content(update: Message) -> None:
-    for content in update.get("content", []):
-        print_indented(content["content"]["text"].strip("`\n"), "")
+def show_content(contents: list[Message]) -> None:
+    for content in contents:
+        if content["type"] == "diff":
+            show_diff(content["oldText"] or "", content["newText"])
+        else:
+            print_indented(content["content"]["text"].strip("`\n"), "")
+
+
+def show_diff(old: str, new: str) -> None:
+    for line in [*difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1)][3:]:
+        print_indented(line, {"-": RED, "+": GREEN}.get(line[0], DIM))
 
 
 def print_indented(text: str, colour: str) -> None:
@@ -139,6 +156,11 @@ def run(scratch: Path) -> str:
     )
     link = {"type": "resource_link", "uri": notes.as_uri(), "name": "notes.md"}
     editor.prompt(session, 'notes_md.Run(freq="Sync")\nturn.SetPos("60").SetTokens(120)\nls()', link)
+
+    say("Tools are shown as what they are: a search with its places, a change as a diff, a command with its output")
+    editor.prompt(session, 'len(grep(r"^class Store\\w+Error", "engine/errors.py"))')
+    editor.prompt(session, f'edit("{notes}", "a timeline", "a live timeline")')
+    editor.prompt(session, 'bash("wc -l engine/*.py | tail -3").code')
 
     say("The editor saves notes.md; the change is reported before the next statement")
     with notes.open("a") as file:
