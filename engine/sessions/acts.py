@@ -297,13 +297,15 @@ def digest_of(data: bytes | None) -> str:
 
 _WRONG: Final = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+)`")
 """How msgspec says that an argument has another type."""
+_IN_PYTHON: Final = {"null": "None", "array": "list", "object": "dict"}
+_TYPES: Final = re.compile("|".join(_IN_PYTHON))
 
 
 def _wrong_argument(operation: str, error: msgspec.ValidationError) -> TypeError:
     found = _WRONG.fullmatch(str(error))
     if found is None:
         return TypeError(f"{operation}(): {error}")
-    expected, got = (name.replace("null", "None") for name in found.group(1, 2))
+    expected, got = (_TYPES.sub(lambda name: _IN_PYTHON[name[0]], names) for names in found.group(1, 2))
     return TypeError(f"{operation}(): {found[3]} must be {expected}, not {got}")
 
 

@@ -75,6 +75,7 @@ async def test_what_is_no_tool_is_not_performed(tmp_path: Path, operation: str) 
     ("arguments", "said"),
     [
         ({"path": 3}, "path must be str, not int"),
+        ({"path": ["a"]}, "path must be str, not list"),
         ({"path": "a", "start_line": "1"}, "start_line must be int | None, not str"),
         ({}, "Object missing required field `path`"),
     ],
