@@ -64,6 +64,15 @@ BAD: list[tuple[str, str]] = [
     ('find("../*")', "ValueError: the glob '../*' must stay below `path`"),
     ('find("*", "a.txt")', "NotADirectoryError: a.txt is a file"),
     ('find("*", "..")', "PermissionError: outside the workspace"),
+    ('bash("  ")', "ValueError: bash(): the command is empty"),
+    ('bash("echo a\\0b")', "ValueError: bash(): a command cannot hold a NUL character"),
+    ('bash("x" * 200_000)', "ValueError: bash(): the command has 200,000 bytes, and Linux takes 131,071"),
+    ('bash(["ls"])', "TypeError: bash(): command must be str, not list"),
+    ('bash("ls", timeout=0)', "ValueError: bash(): timeout is 0 s"),
+    ('bash("ls", cwd="/etc")', "PermissionError: outside the workspace"),
+    ('bash("ls", cwd="folder_out")', "PermissionError: outside the workspace"),
+    ('bash("ls", cwd="a.txt")', "NotADirectoryError: "),
+    ('bash("ls", cwd="nowhere")', "FileNotFoundError: "),
     ('edit("latin.txt", "caf\\xe9", "\\u65e5")', "ValueError: latin.txt is in "),
 ]
 """A statement and how its error begins."""

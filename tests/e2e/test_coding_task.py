@@ -48,6 +48,26 @@ def test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants(tmp_path: Path,
     assert_asked(seen, TASK, asking)
 
 
+@pytest.mark.slow
+def test_what_acpx_prints_tells_each_act_with_its_place_and_what_came_of_it(tmp_path: Path) -> None:
+    project = TASK.copy(tmp_path / "work")
+    with opened(tmp_path, f"{AGENT} --model {scripted(tmp_path, *TASK.script())}", environment()) as acpx:
+        told = acpx.run("--approve-all", "--format", "text", "exec", TASK.request)
+    for shown in (
+        "[tool] Search ",
+        "[tool] Find test_l*.py (completed)",
+        "[tool] Edit src/cachetools/__init__.py (+15) (completed)",
+        f"  files: {project}/src/cachetools/__init__.py:387",
+        f"    diff {project}/CHANGELOG.rst (+6 lines)",
+        "[tool] Create tests/test_mru.py (+24) (completed)",
+        "    self = <tests.test_mru.MRUCacheTest testMethod=test_clear>",
+        "    496 passed",
+        "    exit code 0",
+        TASK.summary,
+    ):
+        assert shown in told
+
+
 def options(agent: Agent, session: str, asking: Asking) -> None:
     """Sets what is asked about."""
     if asking == "acts":
