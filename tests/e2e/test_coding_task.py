@@ -61,7 +61,7 @@ def test_what_acpx_prints_tells_each_act_with_its_place_and_what_came_of_it(tmp_
         f"    diff {project}/CHANGELOG.rst (+6 lines)",
         "[tool] Create tests/test_mru.py (+24) (completed)",
         "    self = <tests.test_mru.MRUCacheTest testMethod=test_clear>",
-        "    496 passed",
+        "    114 passed",
         "    exit code 0",
         TASK.summary,
     ):
@@ -160,7 +160,7 @@ def test_a_terminal_shows_the_task_and_asks_the_same(tmp_path: Path, asking: Ask
         " + class MRUCache(LRUCache):",
         "has no attribute '_MRUCache__order'",
         " -             key = next(reversed(self.__order))",
-        "496 passed",
+        "114 passed",
     ):
         assert shown in told
     assert suite_passes(project)

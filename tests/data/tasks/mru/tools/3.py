@@ -1,3 +1,3 @@
 # Python mangles `__order` with the name of the class that it stands in, which is LRUCache's.
 edit("src/cachetools/__init__.py", "next(reversed(self.__order))", "next(reversed(self._LRUCache__order))")
-bash(run)
+bash(f"{run} tests/test_mru.py tests/test_lru.py tests/test_func.py")
