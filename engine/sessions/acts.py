@@ -40,10 +40,11 @@ from ..ports import (
     Store,
 )
 from ..redaction import Redactor, marked_line, withheld
+from ..text import valid_text
 from ..timeline.changed import within
 from ..tool_values import places_of, shown_value
 from ..toolbox import CHANGING
-from ..tools import OPERATIONS, Change, Program, Reading, Seen, Workspace, changes_of, land
+from ..tools import OPERATIONS, Change, Program, Reading, Seen, Workspace, changes_of, land, name_text
 from .policy import Policy
 from .questions import Questions
 from .signals import OutputStreamed
@@ -168,16 +169,16 @@ class Acts:
     # --- files --------------------------------------------------------------------------------------------------------
 
     async def _change(self, request: EffectRequest, call: ToolCallId, change: Change) -> object:
-        shown = self._desk.workspace.shown(change.path)
-        self._desk.seen.check(change.path, change.before, request.basis, shown)
+        place = name_text(change.path)
+        self._desk.seen.check(place, change.before, request.basis, self._desk.workspace.shown(change.path))
         if change.after == change.before:  # so there is nothing to ask about, and nothing to do
             digest = digest_of(change.after)
-            self._readings[request.ordinal] = Reading(path=change.path, digest=digest, value=change.value)
+            self._readings[request.ordinal] = Reading(path=place, digest=digest, value=change.value)
             return change.value
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
         kept, kept_note = await anyio.to_thread.run_sync(within, changes, note, SHOWN_CHANGES_CHARS)
-        await self._permit(request, call, FileSubject(path=change.path, changes=changes, note=note))
+        await self._permit(request, call, FileSubject(path=place, changes=changes, note=note))
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(land, self._desk.workspace, change)
             written = self._record(call, change)
@@ -194,13 +195,14 @@ class Acts:
 
     def _record(self, call: ToolCallId, change: Change) -> FileWritten:
         before, after = digest_of(change.before), digest_of(change.after)
-        first = self._written.get(change.path, Artifact(path=change.path, before_digest=before))
-        self._written[change.path] = replace(first, after_digest=after)
+        place = name_text(change.path)
+        first = self._written.get(place, Artifact(path=place, before_digest=before))
+        self._written[place] = replace(first, after_digest=after)
         kept, lost = zip(*map(self._kept, (change.before, change.after)), strict=True)
         return FileWritten(
             execution_id=self._execution,
             tool_call_id=call,
-            path=change.path,
+            path=place,
             before=kept[0],
             after=kept[1],
             before_digest=before,
@@ -228,7 +230,9 @@ class Acts:
                 self._desk.signal(OutputStreamed(call, stream, text))
 
         if program.asks:
-            await self._permit(request, call, CommandSubject(command=program.command, cwd=program.request.cwd))
+            await self._permit(
+                request, call, CommandSubject(command=program.command, cwd=name_text(program.request.cwd))
+            )
         outcome = await environment.command(program.request, show)
         if program.asks:
             self._log.append(self._ended(call, program, outcome))
@@ -238,7 +242,7 @@ class Acts:
         return CommandEnded(
             execution_id=self._execution,
             tool_call_id=call,
-            cwd=program.request.cwd,
+            cwd=name_text(program.request.cwd),
             code=outcome.code,
             signal=outcome.signal,
             timed_out=outcome.timed_out,
@@ -274,7 +278,7 @@ class Acts:
         if answer.error is not None:
             return event
         if reading := self._readings.pop(request.ordinal, None):
-            event = replace(event, path=reading.path, digest=reading.digest)
+            event = replace(event, path=name_text(reading.path), digest=reading.digest)
         data = msgspec.json.encode(answer.value)
         if self._desk.redactor.holds_in_json(data):
             return replace(event, withheld=withheld(data))
@@ -312,7 +316,7 @@ def _wrong_argument(operation: str, error: msgspec.ValidationError) -> TypeError
 def _failure(error: Exception) -> EffectAnswer:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     filename = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
-    return EffectAnswer(error=ExceptionInfo(type=type(error).__name__, message=f"{reason}{filename}"))
+    return EffectAnswer(error=ExceptionInfo(type=type(error).__name__, message=valid_text(f"{reason}{filename}")))
 
 
 def _status(answer: EffectAnswer) -> ResultStatus:

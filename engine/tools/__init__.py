@@ -20,7 +20,7 @@ from .landing import land
 from .program import Program
 from .reading import Reading
 from .seen import Seen
-from .workspace import Workspace
+from .workspace import Workspace, name_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +39,15 @@ def _operation(name: str) -> Operation:
 OPERATIONS: Final = {name: _operation(name) for name in TOOLS}
 """By the names of their tools. Found by name, so that a row and a file are all that a tool needs."""
 
-__all__ = ["OPERATIONS", "Change", "Operation", "Program", "Reading", "Seen", "Workspace", "changes_of", "land"]
+__all__ = [
+    "OPERATIONS",
+    "Change",
+    "Operation",
+    "Program",
+    "Reading",
+    "Seen",
+    "Workspace",
+    "changes_of",
+    "land",
+    "name_text",
+]

@@ -68,8 +68,8 @@ class Workspace:
         return os.path.normpath(os.path.join(self.cwd, path))
 
     def shown(self, path: str) -> str:
-        """An absolute path as people read it: relative to the working directory where it is in there."""
-        return next((path[len(root) :] for root in self._spellings if path.startswith(root)), path)
+        """An absolute path as people read it: relative to the working directory where it is in there. Always text."""
+        return name_text(next((path[len(root) :] for root in self._spellings if path.startswith(root)), path))
 
     @property
     def _spellings(self) -> tuple[str, str]:

@@ -69,6 +69,32 @@ def test_a_cancelled_search_ends_with_its_process(tmp_path: Path) -> None:
     assert not _searching(tmp_path)
 
 
+def test_a_file_whose_name_is_no_text_is_found_and_can_be_worked_with(tmp_path: Path) -> None:
+    project = os.fsencode(tmp_path) + b"/project"
+    os.makedirs(project + b"/d\xe9")
+    for name in (b"/q\xe9z", b"/d\xe9/a"):
+        Path(os.fsdecode(project + name)).write_text("one\n")
+    os.symlink(b"q\xe9z", project + b"/link")
+    found = "find('q*')[0]"
+    acts = {
+        found: "q\ufffdz",
+        f"read({found})": "'one\\n'",
+        f"edit({found}, 'one', 'two')": "q\ufffdz: +1 -1",
+        f"grep('two', {found})": "q\ufffdz:1: two",
+        "write('link', 'three\\n'); read('link')": "'three\\n'",
+        "read('d\ufffd')": "IsADirectoryError: Is a directory",
+        "bash('cat a', cwd='d\ufffd')": "one",
+        "[match.path for match in grep('one')]": "['d\ufffd/a']",
+    }
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(Path(os.fsdecode(project)))
+        for statement, shown in acts.items():
+            before = len(agent.text())
+            assert agent.prompt(session, statement) == "end_turn"
+            assert shown in agent.text()[before:], statement
+    assert Path(os.fsdecode(project + b"/q\xe9z")).read_text() == "three\n"
+
+
 @pytest.mark.slow
 def test_a_search_that_never_ends_is_ended_and_says_what_to_do(tmp_path: Path) -> None:
     files(tmp_path, {"project/a": "a" * 60 + "\n", "project/A": "aab\n"})
