@@ -228,8 +228,11 @@ def _made(pin: int, missing: tuple[str, ...]) -> Generator[int]:
 
 
 def sync_directory(pin: int) -> None:
-    """Makes durable which names there are in the pinned directory, where this process may read it."""
-    with contextlib.suppress(PermissionError):
+    """Makes durable which names there are in the pinned directory, as far as its file system and rights allow it.
+
+    Never fails, because what was done to the names is done by then.
+    """
+    with contextlib.suppress(OSError):
         descriptor = os.open(f"/proc/self/fd/{pin}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)

@@ -112,8 +112,9 @@ def _take_over(place: Place, descriptor: int, replaced: os.stat_result) -> None:
         mode &= ~(stat.S_ISUID | stat.S_ISGID)
         with contextlib.suppress(PermissionError):
             os.fchown(descriptor, -1, replaced.st_gid)
-    os.fchmod(descriptor, mode)
-    # Suppressed because not every file system has attributes.
+    # Suppressed because not every file system has modes or attributes.
+    with contextlib.suppress(PermissionError):
+        os.fchmod(descriptor, mode)
     with contextlib.suppress(OSError), place.opened() as old:
         if old is not None:
             for name in os.listxattr(old.fileno()):

@@ -24,6 +24,10 @@ _PLACES: Final = 200
 """Of each word that are looked at."""
 _COMPARED: Final = 40
 _COMPARED_CHARS: Final = 200
+_BLOCK_LINES: Final = 50
+_LONGEST_LINE: Final = 10_000
+_LOOKS: Final = 200_000
+"""Lines that are split into words at most."""
 _WORD: Final = re.compile(r"\w{2,}")
 _ALIKE: Final = 0.5
 """Lines that are less alike are no hint."""
@@ -31,6 +35,8 @@ _ALIKE: Final = 0.5
 
 def nearest(text: str, wanted: str) -> str:
     """What is there instead of `wanted`, as an end of a sentence; "" where nothing is like it. Lines end in LF."""
+    if not wanted.strip():
+        return ""
     lines = text.split("\n")
     block = wanted.strip("\n").split("\n")
     at = _but_for_space(lines, block)
@@ -44,14 +50,21 @@ def nearest(text: str, wanted: str) -> str:
 
 def _but_for_space(lines: Sequence[str], block: Sequence[str]) -> int | None:
     """The index of the first line of a block that differs in white space alone."""
-    bare = [line.split() for line in block]
-    if not any(bare):
-        return None
-    first = bare[0]
-    for at, line in enumerate(lines):
+    bare = [line.split() for line in block[:_BLOCK_LINES]]
+    looks = 0
+    for at in range(len(lines) - len(block) + 1):
         # `in` is a quarter of the price of `split`, and settles nearly every line.
-        if (not first or first[0] in line) and [other.split() for other in lines[at : at + len(block)]] == bare:
+        if bare[0] and bare[0][0] not in lines[at]:
+            continue
+        for offset, wanted in enumerate(bare):
+            looks += 1
+            other = lines[at + offset]
+            if len(other) > _LONGEST_LINE or other.split() != wanted:
+                break
+        else:
             return at
+        if looks > _LOOKS:
+            return None
     return None
 
 

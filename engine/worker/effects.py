@@ -67,6 +67,11 @@ class Effects:
         return self._recorded is not None
 
     @property
+    def running(self) -> bool:
+        """Whether a statement runs, so that something can be asked."""
+        return self._open
+
+    @property
     def busy(self) -> bool:
         """Whether the calling thread is asking already, and was interrupted by what wants to ask too."""
         return self._asking == threading.get_ident()

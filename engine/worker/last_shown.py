@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
-from ..nodes import source
 from ..nodes.revision import Revision
 from ..ticks.delta import describe
 from ..toolbox import STALE
@@ -52,10 +52,11 @@ class LastShown:
         return shown[-1] if shown else None
 
     def _place(self, path: object) -> str | None:
-        try:
-            return os.path.realpath(source.path_of(path, self._board.cwd))
-        except (TypeError, ValueError, OSError):
+        if not isinstance(path, str):
             return None  # the host says what is wrong with it
+        with suppress(ValueError, OSError):
+            return os.path.realpath(os.path.join(self._board.cwd, os.path.expanduser(path)))
+        return None
 
     def _difference(self, shown: Revision, arguments: dict[str, object]) -> str:
         place = self._place(arguments["path"])

@@ -35,6 +35,9 @@ class Asking(Protocol):
     def replaying(self) -> bool: ...
 
     @property
+    def running(self) -> bool: ...
+
+    @property
     def busy(self) -> bool: ...
 
     def ask(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object: ...
@@ -87,7 +90,10 @@ class Opening:
 
     def _is_staged(self, file: str | bytes, mode: object) -> bool:
         """Whether it is a regular or a new file to be written; what is no mode or no path, the built-in refuses."""
-        if not isinstance(mode, str) or not _WRITING & set(mode) or not self._effects.ours:
+        if not isinstance(mode, str) or not _WRITING & set(mode):
+            return False
+        # A process that a statement forked cannot ask, and neither can a thread that it left behind.
+        if not self._effects.ours or not self._effects.running:
             return False
         try:
             return stat.S_ISREG(os.stat(file).st_mode)
@@ -147,8 +153,8 @@ class Opening:
             return
         staging.landed = digest
         # The collector may finalize a file while this very thread is asking something, and no question has room for
-        # another one.
-        if self._effects.busy:
+        # another one. And a thread may close a file when the statement that opened it has ended.
+        if self._effects.busy or not self._effects.running:
             self._late.append((staging, content))
             return
         arguments: dict[str, object] = {"path": staging.path, "text": content}

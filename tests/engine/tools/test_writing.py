@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -141,10 +142,12 @@ def test_links_that_stay_inside_are_written_through_to_their_target(workspace: W
         assert change.path == str(root / place)
 
 
-def test_a_file_too_large_to_be_kept_is_refused(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.tools.change.LARGEST", 1 << 20)
-    with pytest.raises(OSError, match="more than 1 MiB are not changed by tools"):
-        written(workspace, bytes((1 << 20) + 1), "x")
+def test_a_file_too_large_to_be_kept_is_refused_without_being_read(workspace: Workspace) -> None:
+    Path(workspace.cwd, "a").touch()
+    os.truncate(Path(workspace.cwd, "a"), 1 << 40)
+    with pytest.raises(OSError, match="more than 64 MiB are not changed by tools") as refused:
+        write.perform(workspace, write.Arguments(path="a", text="x"))
+    assert refused.value.errno == errno.EFBIG
 
 
 # --- edit -------------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ Write = tuple[str, bytes, str | None]
 class Host:
     """Answers each write by doing it, in a workspace of its own."""
 
-    ours, replaying, busy = True, False, False
+    ours, running, replaying, busy = True, True, False, False
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -273,6 +273,21 @@ def test_a_file_that_is_collected_while_something_is_asked_lands_at_the_end(host
     host.busy = False
     assert host.settle() == []
     assert host.writes == [("a", b"x", None)]
+
+
+def test_a_thread_that_outlives_its_statement_writes_by_the_built_in_and_what_it_closes_lands_later(host: Host) -> None:
+    file = host.open("a", "w")
+    file.write("begun")
+    host.running = False
+    with host.open("b", "w") as other:
+        assert type(other) is io.TextIOWrapper
+        other.write("direct")
+    file.close()
+    assert not host.writes
+    host.running = True
+    assert host.settle() == []
+    assert host.writes == [("a", b"begun", None)]
+    assert Path("b").read_text() == "direct"
 
 
 def test_detached_layers_land_when_the_last_of_them_is_closed(host: Host) -> None:
