@@ -23,7 +23,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from . import temporary_files
 from .config import stages
 from .config.secrets import redactor_of
 from .config.settings import DEFAULT_MODEL, Settings
@@ -197,6 +196,8 @@ class Host:
         # A store that cannot be opened is told to whoever asks for a session.
         with suppress(StoreError):
             self._store.rows(limit=1)
+        from . import temporary_files  # only here, because a start waits for what is imported
+
         temporary_files.sweep(str(self._settings.state_dir / temporary_files.FOLDER))
 
     def _model_of_settings(self) -> Model:

@@ -22,14 +22,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import stat
 from collections.abc import Generator
 from typing import Final
 
 FOLDER: Final = "writing"
 """Of the records, in a state directory."""
-_TEMPORARY: Final = re.compile(r"\.rewindow-[0-9a-f]{16}\.tmp")
+_BEGINNING: Final = ".rewindow-"
+_END: Final = ".tmp"
+_RANDOM_BYTES: Final = 8
+_DIGITS: Final = frozenset("0123456789abcdef")
 _LONGEST: Final = 1 << 16
 
 
@@ -41,7 +43,7 @@ def recorded(records: str | None, folder: str) -> Generator[str]:
         records: the directory of the records, made where it is missing. Without one, or where none can be written,
             nothing is recorded: a file is saved all the same, and only a kill at that moment leaves something.
     """
-    name = f".rewindow-{os.urandom(8).hex()}.tmp"
+    name = f"{_BEGINNING}{os.urandom(_RANDOM_BYTES).hex()}{_END}"
     record = None if records is None else _record(records, name, os.path.join(folder, name))
     try:
         yield name
@@ -91,10 +93,15 @@ def _sweep(place: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path = os.fsdecode(os.read(descriptor, _LONGEST))
-        if _TEMPORARY.fullmatch(os.path.basename(path)):
+        if _is_ours(os.path.basename(path)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if stat.S_ISREG(os.lstat(path).st_mode):
                     os.unlink(path)
         os.unlink(place)
     finally:
         os.close(descriptor)
+
+
+def _is_ours(name: str) -> bool:
+    drawn = name.removeprefix(_BEGINNING).removesuffix(_END)
+    return name == f"{_BEGINNING}{drawn}{_END}" and len(drawn) == 2 * _RANDOM_BYTES and set(drawn) <= _DIGITS
