@@ -15,6 +15,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 from weakref import WeakValueDictionary
 
@@ -157,12 +158,21 @@ class Opening:
         if self._effects.busy or not self._effects.running:
             self._late.append((staging, content))
             return
-        arguments: dict[str, object] = {"path": staging.path, "text": content}
+        try:
+            self._ask(staging, {"path": staging.path, "text": content})
+        except RuntimeError:
+            # Or the statement has ended while a thread of it waited for its turn to ask.
+            if self._effects.running:
+                raise
+            self._late.append((staging, content))
+        else:
+            staging.known = digest
+
+    def _ask(self, staging: Staging, arguments: dict[str, object]) -> None:
         if staging.known is None:
             self._change("write", arguments)
         else:
             self._effects.ask("write", arguments, staging.known)
-        staging.known = digest
 
     def report(self, staging: Staging, error: BaseException) -> None:
         """Keeps what a finalizer met for the end of the statement."""
@@ -183,8 +193,10 @@ class Opening:
         for staging, content in late:
             staging.landed = None
             self._try(lambda staging=staging, content=content: self.land(staging, content), errors)
-        for _, top in sorted(self._files.items()):
-            self._try(lambda top=top: _land_open(top), errors)
+        # In the order in which they were opened, all taken at once, because threads go on opening files.
+        for reference in self._files.valuerefs():
+            if (top := reference()) is not None:
+                self._try(lambda top=top: _land_open(top), errors)
         self._settle_kept(errors)
         return errors
 
@@ -208,9 +220,10 @@ class Opening:
 
 
 def _land_open(top: Any) -> None:
-    if not top.closed and top.staging is not None:
+    # Before the staging file is locked, because who closes has the lock of the buffer first. It may be closed by now.
+    with suppress(ValueError):
         top.flush()
-        top.staging.land(top.staging.descriptor)
+    top.staging.land_if_open()
 
 
 def _content(place: Place, name: object, *, only_size: bool) -> bytes | None:

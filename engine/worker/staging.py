@@ -19,6 +19,7 @@ import fcntl
 import io
 import os
 from contextlib import suppress
+from threading import RLock
 from typing import Any, Final, Protocol, cast
 
 from .proc import pids
@@ -70,7 +71,16 @@ class Staging:
         self.landed = landed
         self.is_broken = False
         self.descriptor = -1
-        """Of the file while it is open, without anybody having asked for it."""
+        """Of the file while it is open, without anybody having asked for it; -1 afterwards."""
+        self.lock = RLock()
+        """Held where the descriptor is used or closed: its number may be another file's a moment later."""
+        self.owner = os.getpid()
+
+    def land_if_open(self) -> None:
+        """Hands on what was written so far. Not to be called with a lock of one of the layers."""
+        with self.lock:
+            if self.descriptor >= 0:
+                self.land(self.descriptor)
 
     def land(self, descriptor: int) -> None:
         """Hands on what the staging file holds, without moving in it."""
@@ -137,14 +147,20 @@ class _Raw(Layer, io.FileIO):
         return super().truncate(size)
 
     def close(self) -> None:
-        if self.closed:
+        # In a process that a statement forked the lock may have been copied in its locked state.
+        if self.staging is None or self.staging.owner != os.getpid():
+            super().close()
             return
+        with self.staging.lock:
+            if not self.closed:
+                self._land_and_close(self.staging)
+
+    def _land_and_close(self, staging: Staging) -> None:
         try:
-            if self.staging is not None:
-                descriptor = super().fileno()
-                if self.is_lent and is_open_elsewhere(descriptor):
-                    self.staging.landing.keep(self.staging, os.dup(descriptor))
-                self.staging.land(descriptor)
+            descriptor, staging.descriptor = staging.descriptor, -1
+            if self.is_lent and is_open_elsewhere(descriptor):
+                staging.landing.keep(staging, os.dup(descriptor))
+            staging.land(descriptor)
         finally:
             super().close()
 

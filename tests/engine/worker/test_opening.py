@@ -37,11 +37,16 @@ class Host:
         self.root = root
         self.writes: list[Write] = []
         self.error: Exception | None = None
+        self.ends = False
+        """Whether the statement ends before its question is asked."""
         self.opening = Opening(self, self.ask, (str(root),))
         self.open: Callable[..., Any] = self.opening.open
 
     def ask(self, operation: str, arguments: dict[str, Any], basis: str | None = None) -> object:
         assert operation == "write"
+        if self.ends:
+            self.running = False
+            raise RuntimeError("write() can only be called while a statement runs")
         self.writes.append((arguments["path"], arguments["text"], basis))
         if self.error is not None:
             raise self.error
@@ -290,6 +295,15 @@ def test_a_thread_that_outlives_its_statement_writes_by_the_built_in_and_what_it
     assert Path("b").read_text() == "direct"
 
 
+def test_what_a_thread_could_not_ask_any_more_lands_later(host: Host) -> None:
+    host.ends = True
+    host.open("a", "w").write("begun")
+    host.ends, host.running = False, True
+    assert not host.writes
+    assert host.settle() == []
+    assert host.writes == [("a", b"begun", None)]
+
+
 def test_detached_layers_land_when_the_last_of_them_is_closed(host: Host) -> None:
     text = host.open("a", "w")
     text.write("one")
@@ -478,3 +492,25 @@ def leads_to_memory(link: str) -> bool:
         return "rewindow-open" in os.readlink(link)
     except OSError:
         return False
+
+
+def test_files_that_threads_close_while_a_statement_ends_land_once_and_whole(host: Host) -> None:
+    ended = threading.Event()
+
+    def write(thread: int) -> None:
+        for number in range(100):
+            with host.open(f"{thread}-{number}", "w") as file:
+                file.write(f"{thread}-{number}\n" * 3)
+        ended.set()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    errors: list[BaseException] = []
+    while not ended.is_set():
+        errors += host.settle()
+    for thread in threads:
+        thread.join(20)
+    assert errors == host.settle() == []
+    for name in (f"{thread}-{number}" for thread in range(3) for number in range(100)):
+        assert Path(name).read_text() == f"{name}\n" * 3
