@@ -37,13 +37,16 @@ _UNATTENDED: Final = {
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
     "SYSTEMD_PAGER": "cat",
+    "EDITOR": "false",
+    "VISUAL": "false",
+    "GIT_EDITOR": "echo nobody is there to edit: give the text in the command, or set GIT_EDITOR=true >&2; false",
     "GIT_TERMINAL_PROMPT": "0",
     "GCM_INTERACTIVE": "never",
     "SSH_ASKPASS_REQUIRE": "never",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
 }
-"""So that programs do not ask, page or draw: nobody sits in front of them."""
+"""So that programs do not ask, page, edit or draw: nobody sits in front of them."""
 _SOURCED: Final = ("BASH_ENV", "ENV")
 """Name files that shells run before anything else."""
 

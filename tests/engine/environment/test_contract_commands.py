@@ -103,6 +103,14 @@ async def test_a_program_has_no_terminal_and_asks_nobody(b: AnyBench) -> None:
     assert outcome.stdout.head.endswith(b"none\nnothing\nnot a tty\ndumb cat\n")
 
 
+async def test_what_would_open_an_editor_ends_with_a_sentence(b: AnyBench) -> None:
+    begin = "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty"
+    outcome = await b.command(f"export HOME=$PWD; {begin}")
+    assert outcome.code == 1
+    assert b"nobody is there to edit: give the text in the command" in outcome.stdout.head
+    assert (await b.command(f"export HOME=$PWD; {begin} -m first")).code == 0
+
+
 async def test_a_program_that_takes_too_long_is_asked_to_end_and_then_killed(b: AnyBench) -> None:
     polite = await b.command("trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done", seconds=0.1)
     assert (polite.timed_out, polite.code, polite.signal) == (True, None, None)
