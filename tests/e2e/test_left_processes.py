@@ -1,4 +1,4 @@
-"""What statements start ends with whoever is killed, or at the latest with the next start of any of our commands.
+"""What statements and their commands start ends with whoever is killed, or at the latest when one of ours starts next.
 
 Statements leave daemons, fork on, ignore signals and empty their environment; the host, the worker, the zygote or
 several of them are killed at any instant. Whatever was started is found by its working directory, which nobody leaves.
@@ -42,6 +42,14 @@ if os.fork() == 0:
 subprocess.Popen([sys.executable, "-S", "-c", "{CHAIN}"], start_new_session=True)
 print("all started", flush=True)
 time.sleep(600)
+"""
+COMMAND = f"""
+sleep 600 &
+env -i setsid sleep 600 &
+(trap '' TERM INT HUP QUIT; while :; do sleep 1; done) &
+(setsid setsid sleep 600 < /dev/null > /dev/null 2>&1 &)
+setsid {sys.executable} -S -c '{CHAIN.encode().decode("unicode_escape")}' &
+sleep 600
 """
 LONGEST_SECONDS = 0.5
 """A little longer than the statement takes to start everything."""
@@ -98,7 +106,7 @@ def start_a_command(folder: Path, number: int) -> None:
     subprocess.run(command, env=variables, cwd="/", stdout=subprocess.DEVNULL, timeout=60, check=True)
 
 
-def crash(tmp_path: Path, seed: int) -> None:
+def crash(tmp_path: Path, seed: int, statement: str = STATEMENT) -> None:
     chance = random.Random(seed)
     target, seconds, command = TARGETS[seed % len(TARGETS)], chance.uniform(0, LONGEST_SECONDS), chance.randrange(3)
     print(f"seed {seed}: {target} after {seconds * 1000:.0f} ms, then command {command}")
@@ -108,7 +116,7 @@ def crash(tmp_path: Path, seed: int) -> None:
     session = agent.open(project)
     if chance.random() < 0.9:  # or else the kill hits the start of the worker
         agent.prompt(session, "1")
-    agent.begin_prompt(session, STATEMENT)
+    agent.begin_prompt(session, statement)
     wait(agent, seconds)
     kill(agent, target)
     if target not in LEFT_TO_THE_NEXT_START:
@@ -131,6 +139,14 @@ def test_what_a_killed_agent_leaves_ends_with_the_next_command(tmp_path: Path, s
 @pytest.mark.parametrize("seed", range(5, 205))
 def test_whoever_is_killed_at_any_instant_nothing_is_left_after_the_next_command(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(205, 245))
+def test_whoever_is_killed_while_a_command_runs_nothing_is_left_after_the_next_of_ours(
+    tmp_path: Path, seed: int
+) -> None:
+    crash(tmp_path, seed, f"bash({COMMAND!r}, timeout=600)")
 
 
 @pytest.mark.slow
