@@ -53,7 +53,7 @@ class Conversation:
         self._unanswered: set[Ticket] = set()
         self._changed = anyio.Event()
         self._pump = Pump(session.subscribe(), codec, session, self._send)
-        session.attach(EditorPermissions(session.session_id, session.cwd, peer, codec, self._pump.sent))
+        session.attach(EditorPermissions(session.session_id, session, peer, codec, self._pump.sent))
 
     # --- what is shown ------------------------------------------------------------------------------------------------
 

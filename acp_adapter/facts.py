@@ -20,6 +20,10 @@ class Facts(Protocol):
         """The session's directory, an absolute path."""
         ...
 
+    def spelled(self, path: str) -> str:
+        """An absolute path as the client spells it: below a directory of the session as that was given."""
+        ...
+
     def options_at(self, seq: int) -> OptionValues:
         """Mode and options as they were when the event at `seq` had been taken."""
         ...

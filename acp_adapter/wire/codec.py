@@ -66,8 +66,8 @@ class UpdateWriter(Protocol):
 class PermissionCodec(Protocol):
     """Questions for permission, and their answers."""
 
-    def write_question(self, session_id: str, question: PermissionQuestion, cwd: str) -> Json:
-        """The params of `session/request_permission`; paths below `cwd` are named from there."""
+    def write_question(self, session_id: str, question: PermissionQuestion, facts: Facts) -> Json:
+        """The params of `session/request_permission`."""
         ...
 
     def read_answer(self, result: object) -> PermissionAnswer:

@@ -50,6 +50,29 @@ def alike(known: Iterable[str], cwd: str) -> list[str]:
     return [path for path in known if os.path.realpath(path) == wanted]
 
 
+class Spellings:
+    """How a client spells the paths of files in its directories, which it may know by links.
+
+    A tool says where a file really is; an editor that opened the project by a link would not know it there.
+    """
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = roots
+        self._real: list[tuple[str, str]] | None = None
+
+    def of(self, path: str) -> str:
+        """An absolute path below the directory that it is in, as that was given; others are left as they are."""
+        if any(path.startswith(os.path.join(root, "")) for root in self._roots):
+            return path
+        if self._real is None:
+            self._real = [(os.path.join(os.path.realpath(root), ""), root) for root in self._roots]
+        found = [(real, root) for real, root in self._real if path.startswith(real)]
+        if not found:
+            return path
+        real, root = max(found, key=lambda each: len(each[0]))
+        return os.path.join(root, path.removeprefix(real))
+
+
 def gone(cwd: str) -> EnvironmentUnavailableError | None:
     """Why no worker can be in the directory, where it is not there any more."""
     if _is_directory(cwd):

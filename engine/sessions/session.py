@@ -22,7 +22,7 @@ from ..ports import Permissions
 from ..timeline.index import Cell
 from ..user_message import Composed, compose
 from ..view import Window
-from .directories import additional, check_working_directory, spelled
+from .directories import Spellings, additional, check_working_directory, spelled
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
 from .requests import RequestQueue
@@ -43,6 +43,7 @@ class Session:
         self._made_turns: Turns | None = None
         self._permissions: Permissions | None = None
         self._requests = RequestQueue(parts, lambda: self._turns)
+        self._spellings = Spellings((parts.cwd, *parts.directories))
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -54,6 +55,10 @@ class Session:
     def cwd(self) -> str:
         """Absolute directory."""
         return self._parts.cwd
+
+    def spelled(self, path: str) -> str:
+        """An absolute path as who opened the session spells it: below a directory of the session as that was given."""
+        return self._spellings.of(path)
 
     @property
     def events(self) -> Sequence[AnyEvent]:

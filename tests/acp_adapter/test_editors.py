@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from engine import ASKED_CHARS, CommandSubject, FileSubject, PermissionQuestion, StatementSubject
 from engine.events.conversation import ToolCall
 from engine.events.execution import FileWritten, StatementRecorded
+from engine.execution import TextChange
 from engine.ids import ExecutionId, Seq, StatementId, ToolCallId
 from engine.tools.changes import changes_of
 from tests.support.editors import EDITORS, content_alone, title_alone, title_up_to_a_colon
-from tests.support.shown import CODEC, updates_of
+from tests.support.shown import CODEC, LoggedFacts, updates_of
 
 GOLDEN: Final = Path(__file__).parent.parent / "data" / "acp" / "editors"
 CALL = ToolCallId("c")
@@ -48,7 +49,7 @@ HIDING: Final = {
 
 def question(source: str) -> dict[str, Any]:
     asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject(source), seq=Seq(0))
-    return CODEC.permissions.write_question("session", asked, "/w")["toolCall"]
+    return CODEC.permissions.write_question("session", asked, LoggedFacts())["toolCall"]
 
 
 def call(source: str) -> dict[str, Any]:
@@ -160,7 +161,7 @@ def edit_question(name: str) -> dict[str, Any]:
     changes, note = changes_of(None if before is None else before.encode(), after.encode())
     subject = FileSubject(path=path, changes=changes, note=note)
     asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
-    return CODEC.permissions.write_question("session", asked, "/w")["toolCall"]
+    return CODEC.permissions.write_question("session", asked, LoggedFacts())["toolCall"]
 
 
 @pytest.mark.parametrize("editor", EDITORS)
@@ -192,6 +193,18 @@ def test_a_title_of_a_change_names_the_file_on_one_line(name: str) -> None:
     assert title.split(" ")[1].startswith("/") is not path.startswith("/w/")
 
 
+def test_a_file_is_named_as_the_editor_knows_it() -> None:
+    subject = FileSubject(path="/real/src/a.py", changes=(TextChange(line=1, old=None, new="x\n"),))
+    asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
+    call = CODEC.permissions.write_question("s", asked, LoggedFacts())["toolCall"]
+    written = FileWritten(
+        execution_id=ExecutionId("e"), tool_call_id=CALL, path=subject.path, changes=subject.changes, after_digest="a"
+    )
+    for shown in (call, *updates_of(written)):
+        assert shown["title"] == "Create src/a.py (+1)"
+        assert (shown["content"][0]["path"], shown["locations"][0]["path"]) == ("/w/src/a.py", "/w/src/a.py")
+
+
 def test_a_followed_editor_jumps_to_the_first_line_that_differs() -> None:
     assert edit_question("far below")["locations"] == [{"path": "/w/a.py", "line": 500}]
     assert edit_question("no text")["locations"] == [{"path": "/w/a.png", "line": None}]
@@ -204,7 +217,7 @@ UNSEEN = st.text(st.sampled_from("ab \n\r\x1b\u202e\u3164\u200b\ufe0f"), max_siz
 def test_nothing_that_a_change_adds_or_takes_is_unseen(before: str | None, after: str) -> None:
     changes, _ = changes_of(None if before is None else before.encode(), after.encode())
     asked = PermissionQuestion(tool_call_id=CALL, subject=FileSubject(path="/w/a", changes=changes), seq=Seq(0))
-    drawn = content_alone(CODEC.permissions.write_question("s", asked, "/w")["toolCall"])
+    drawn = content_alone(CODEC.permissions.write_question("s", asked, LoggedFacts())["toolCall"])
     for char in ("\x1b", "\u202e", "\u3164", "\u200b", "\ufe0f"):
         if after.count(char) != (before or "").count(char):
             assert char.encode("unicode_escape").decode() in drawn
@@ -228,7 +241,7 @@ COMMANDS: Final = {
 def command_question(name: str) -> dict[str, Any]:
     command, cwd = COMMANDS[name]
     asked = PermissionQuestion(tool_call_id=CALL, subject=CommandSubject(command=command, cwd=cwd), seq=Seq(0))
-    return CODEC.permissions.write_question("session", asked, "/w")["toolCall"]
+    return CODEC.permissions.write_question("session", asked, LoggedFacts())["toolCall"]
 
 
 @pytest.mark.parametrize("editor", EDITORS)
@@ -263,7 +276,7 @@ def test_a_question_about_a_command_has_every_line_of_it_and_where_it_would_run(
 )
 def test_what_is_remembered_is_offered_where_there_is_something_to_remember(always: str, labels: list[str]) -> None:
     asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject("x"), seq=Seq(0), always=always)
-    options = CODEC.permissions.write_question("s", asked, "/w")["options"]
+    options = CODEC.permissions.write_question("s", asked, LoggedFacts())["options"]
     assert [option["name"] for option in options] == labels
     assert all(option["optionId"] == option["kind"] for option in options)
 

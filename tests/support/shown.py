@@ -38,6 +38,9 @@ class LoggedFacts:
         self._policy.apply(event)
         self._cycles.apply(event)
 
+    def spelled(self, path: str) -> str:
+        return path.replace("/real/", "/w/", 1)
+
     def options_at(self, seq: int) -> OptionValues:
         return self._policy.options_at(seq)
 

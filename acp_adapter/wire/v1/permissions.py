@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from acp_adapter.facts import Facts
 from acp_adapter.wire.codec import Json
 from acp_adapter.wire.legible import source_title, title_line
 from acp_adapter.wire.model import from_wire, to_wire
@@ -35,15 +36,15 @@ _ANSWERS: Final[dict[PermissionKind, PermissionAnswer]] = {
 """Option id, which is also its kind, to what it means."""
 
 
-def write_question(session_id: str, question: PermissionQuestion, cwd: str) -> Json:
-    """The params of the request; paths below `cwd` are named from there."""
+def write_question(session_id: str, question: PermissionQuestion, facts: Facts) -> Json:
+    """The params of the request."""
     request = RequestPermissionRequest(
-        session_id=session_id, tool_call=_asked(question, cwd), options=_options(question.always)
+        session_id=session_id, tool_call=_asked(question, facts), options=_options(question.always)
     )
     return to_wire(request)
 
 
-def _asked(question: PermissionQuestion, directory: str) -> ToolCallPatch:
+def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
     match question.subject:
         case StatementSubject(source=source):
             return ToolCallPatch(
@@ -54,17 +55,19 @@ def _asked(question: PermissionQuestion, directory: str) -> ToolCallPatch:
                 content=[source_block(source)],
                 raw_input=source_input(source),
             )
-        case FileSubject(path=path, changes=changes, note=note):
+        case FileSubject(path=real, changes=changes, note=note):
+            path = facts.spelled(real)
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
-                title=change_title(path, changes, directory),
+                title=change_title(path, changes, facts.cwd),
                 kind="edit",
                 status="pending",
                 content=change_content(path, changes, note),
                 locations=change_locations(path, changes),
                 raw_input={"path": legible_line(path)},
             )
-        case CommandSubject(command=command, cwd=cwd):
+        case CommandSubject(command=command, cwd=real):
+            cwd = facts.spelled(real)
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
                 title=command_title(command),

@@ -53,6 +53,7 @@ def permitted(event: PermissionAnswered, shown: Shown) -> Step:
 
 def written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
     """What was made of a file."""
+    event = replace(event, path=facts.spelled(event.path))
     update = ToolCallUpdate(
         tool_call_id=event.tool_call_id,
         title=change_title(event.path, event.changes, facts.cwd),

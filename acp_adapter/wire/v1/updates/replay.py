@@ -108,6 +108,9 @@ class _LatestFacts:
     def cwd(self) -> str:
         return self._facts.cwd
 
+    def spelled(self, path: str) -> str:
+        return self._facts.spelled(path)
+
     def options_at(self, seq: int) -> OptionValues:
         return self._facts.options_at(seq)
 
