@@ -12,16 +12,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ..cutting import cut_line, plural
+from ..cutting import plural
 from ..execution import TextChange
 from ..legible import legible_line
 from .diff import opcodes
 
 FAR_COLUMNS: Final = 40
 """So much space within a line moves what follows out of sight."""
-SHOWN_LINES: Final = 40
+SHOWN_LINES: Final = 200
 LINE_CHARS: Final = 400
-"""Of one line in a note."""
+"""Of a longer line a note has the places alone where something is not seen."""
+BESIDE_CHARS: Final = 40
+"""On either side of such a place."""
 
 _GAP: Final = re.compile(rf"(?<=\S)\s{{{FAR_COLUMNS},}}(?=\S)")
 
@@ -123,12 +125,22 @@ def _newline_at_end(change: TextChange) -> str:
 
 
 def _said(line: str) -> str | None:
-    """The line with what is not seen of it, of a long one where that begins; None where all is seen."""
-    said = _GAP.sub(lambda gap: f" … {len(gap[0]):,} blank columns … ", legible_line(line))
-    if said == line:
+    """The line with what is not seen of it, of a long one the places where that is; None where all is seen."""
+    gaps = [(gap.start(), gap.end()) for gap in _GAP.finditer(line)]
+    if not gaps and legible_line(line) == line:
         return None
-    if len(said) <= LINE_CHARS:
-        return said
-    differs = next((at for at, (a, b) in enumerate(zip(said, line, strict=False)) if a != b), 0)
-    begin = max(differs - LINE_CHARS // 2, 0)
-    return ("…" if begin else "") + cut_line(said[begin:], LINE_CHARS)
+    if len(line) <= LINE_CHARS:
+        return _legible(line)
+    hidden = [(at, at + 1) for at, char in enumerate(line) if legible_line(char) != char]
+    places: list[tuple[int, int]] = []
+    for start, end in sorted(gaps + hidden):
+        first, last = max(start - BESIDE_CHARS, 0), end + BESIDE_CHARS
+        if places and first <= places[-1][1]:
+            places[-1] = places[-1][0], max(last, places[-1][1])
+        else:
+            places.append((first, last))
+    return " … ".join(_legible(line[first:last]) for first, last in places)
+
+
+def _legible(text: str) -> str:
+    return _GAP.sub(lambda gap: f" … {len(gap[0]):,} blank columns … ", legible_line(text))

@@ -146,7 +146,7 @@ EDITED: Final = {
     "far to the right": ("/w/a.py", "x = 1\n", "x = 1" + " " * 300 + "; danger()\n"),
     "an invisible letter far to the right": ("/w/a.js", "x\n", "x" * 5_000 + "\u200b" + "y" * 5_000 + "\n"),
     "the last newline": ("/w/a.py", "a\n", "a"),
-    "many invisible letters": ("/w/a.py", None, "x\u200b\n" * 100),
+    "many invisible letters": ("/w/a.py", None, "x\u200b\n" * 3),
     "a fence inside": ("/w/a.md", "```\n", "````\n\u200b```\n"),
     "no text": ("/w/a.png", "\0", "\0\1"),
     "outside": ("/w-else/a.py", "a\n", "b\n"),

@@ -63,6 +63,15 @@ def test_line_ends_that_change_are_said(old: str, new: str, said: str) -> None:
     assert unseen_changes(one(old, new)) == said
 
 
+def test_of_a_long_line_every_place_is_said_where_something_is_not_seen() -> None:
+    line = "a" * 1_000 + "\u200b" + "b" * 30 + "\u202e" + "c" * 1_000 + " " * 100 + "d" * 1_000 + "\x1b"
+    said = unseen_changes(one(None, line + "\n"))
+    assert said == (
+        f"+ 1: {'a' * 40}\\u200b{'b' * 30}\\u202e{'c' * 40} … {'c' * 40} … 100 blank columns … {'d' * 40} … "
+        f"{'d' * 40}\\x1b"
+    )
+
+
 def test_many_unseen_lines_are_counted() -> None:
     lines = unseen_changes(one(None, "\u200b\n" * (SHOWN_LINES + 3))).splitlines()
     assert len(lines) == SHOWN_LINES + 1
