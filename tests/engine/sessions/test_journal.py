@@ -10,10 +10,11 @@ import pytest
 from engine.errors import SessionReadOnlyError, StoreBusyError
 from engine.events import Event
 from engine.events.conversation import AgentText
-from engine.ids import MessageId, Seq, SessionId
+from engine.events.execution import CommandEnded
+from engine.ids import ExecutionId, MessageId, Seq, SessionId, ToolCallId
 from engine.redaction import Redactor
 from engine.sessions.journal import Journal
-from engine.sessions.signals import Item, TextStreamed
+from engine.sessions.signals import Item, OutputStreamed, TextStreamed
 from engine.sessions.subscription import HIGH_WATER, Subscription
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
@@ -179,6 +180,27 @@ async def test_a_short_secret_that_might_have_become_a_longer_one_is_hidden_at_t
     journal.write(event(0))
     journal.committed(Seq(0), None)
     assert await taken(subscription, 2) == [delta("***-in"), event(0)]
+
+
+async def test_the_end_of_what_a_command_printed_comes_before_its_end_though_it_may_be_a_secrets_start() -> None:
+    # An editor that draws a terminal is told of each piece once.
+    journal = Journal(HeldStore(), SessionId("s"), SECRETS)
+    subscription = journal.subscribe()
+    command, statement = ToolCallId("c"), ToolCallId("p")
+    journal.signal(OutputStreamed(statement, "stdout", "ve"))
+    journal.signal(OutputStreamed(command, "stdout", "very-secret ver"))
+    journal.signal(OutputStreamed(command, "stderr", "v"))
+    ended = CommandEnded(seq=Seq(0), execution_id=ExecutionId("e"), tool_call_id=command, cwd="/w", code=0)
+    journal.write(ended)
+    journal.committed(Seq(0), None)
+    assert await taken(subscription, 4) == [
+        OutputStreamed(command, "stdout", "*** "),
+        OutputStreamed(command, "stdout", "ver"),
+        OutputStreamed(command, "stderr", "v"),
+        ended,
+    ]
+    journal.signal(OutputStreamed(statement, "stdout", "ry fine"))
+    assert await taken(subscription, 1) == [OutputStreamed(statement, "stdout", "very fine")]
 
 
 async def test_while_the_store_is_locked_waits_fail_and_events_are_taken_for_later() -> None:
