@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from acp_adapter.streams import Streams
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.updates.commands import TERMINAL_CHARS
 from engine.events.conversation import ToolCall, ToolResult
@@ -99,6 +100,14 @@ async def test_nothing_that_a_command_prints_is_shown_after_its_end() -> None:
             assert await shown.show(OutputStreamed(CALL, "stdout", "late")) == []
             await shown.show(RESULT)
             assert await shown.show(OutputStreamed(CALL, "stdout", "later")) == []
+
+
+async def test_what_a_command_printed_is_not_kept_after_its_end() -> None:
+    streams = Streams()
+    for call in (CALL, ToolCallId("d")):
+        streams.printed(OutputStreamed(call, "stdout", "one\n"))
+    streams.end(ENDED)
+    assert [call for call, _ in streams.output] == ["d"]
 
 
 async def test_a_flood_comes_to_a_terminal_in_pieces_that_say_what_they_leave_out() -> None:

@@ -30,6 +30,8 @@ def file(path: str) -> FileSubject:
         (file("/work/src/a.py"), file("/work/README.md"), False),
         (file("/work/README.md"), file("/work/README.md"), True),
         (file("/work/README.md"), file("/work/src/a.py"), False),
+        (file("/work/src"), file("/work/src.bak"), False),
+        (file("/work/src"), file("/work/src/a.py"), False),
         (file("/else/a"), file("/else/b"), False),
         (file("/work/src/a.py"), command("/work/src/a.py"), False),
         (command("git status"), command("git status"), True),
