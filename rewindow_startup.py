@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 _HOME: Final = Path(__file__).resolve().parent
 _PACKAGES: Final = ("engine", "acp_adapter")
+_INTERRUPTED: Final = 130
 
 
 def foreign_package() -> str | None:
@@ -63,6 +64,14 @@ def _open_streams() -> None:
 
 def rewindow() -> NoReturn:
     """The command for people. What killed agents left running ends with it."""
+    try:
+        code = _run_command()
+    except KeyboardInterrupt:  # before the command can take it itself
+        code = _INTERRUPTED
+    raise SystemExit(code)
+
+
+def _run_command() -> int:
     _open_streams()
     _begin()
     from engine.cli import main  # only after the check
@@ -72,4 +81,4 @@ def rewindow() -> NoReturn:
     with suppress(OSError):
         sys.stdout.flush()  # so that nobody waits for it
     end_left_behind()
-    raise SystemExit(code)
+    return code

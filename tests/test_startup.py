@@ -53,3 +53,9 @@ def test_settings_that_cannot_be_used_end_the_agent_with_one_line(tmp_path: Path
     assert done.returncode == 2
     assert done.stderr.startswith("rewindow-acp: REWINDOW_MAX_ROUNDS: 'many' cannot be used")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_interrupt_while_the_command_is_loaded_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)\n")
+    done = start(str(BIN / "rewindow"), "--version", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stderr) == (130, "")

@@ -32,6 +32,7 @@ Examples:
   rewindow run                                 a new session in this directory
   rewindow run -c                              on with the latest one of this directory
   rewindow run ses_0193 --mode auto            on with that one; statements run without asking
+  rewindow run ses_0193 --cwd ~/moved          on with it in another directory
   rewindow run -p 'ls(".")'                    one prompt, its output as plain text
   cat task.md | rewindow run --mode auto       the same from a pipe
 

@@ -23,6 +23,9 @@ def run(
     prompt: str | None = typer.Option(
         None, "--prompt", "-p", metavar="TEXT", help="Carry out this one prompt, print what comes of it, and end."
     ),
+    cwd: str | None = typer.Option(
+        None, "--cwd", metavar="DIR", help="Another directory than this; a SESSION goes on there."
+    ),
     mode: str | None = typer.Option(None, "--mode", metavar="ask|auto|plan", help="The session's mode from now on."),
     model: str | None = typer.Option(None, "--model", help="`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE`."),
 ) -> None:
@@ -39,15 +42,18 @@ def run(
     from ..console.program import Wanted  # only now, because a wrong usage waits for nothing
     from ..console.program import run as run_program
 
-    wanted = Wanted(session=session, cwd=_directory(), goes_on=goes_on, mode=mode, prompt=text)
+    directory = _directory(cwd)
+    wanted = Wanted(
+        session=session, cwd=directory, goes_on=goes_on, moved_to=session and cwd and directory, mode=mode, prompt=text
+    )
     code = run_program(wanted, settings)
     if code:
         raise typer.Exit(code)
 
 
-def _directory() -> str:
+def _directory(cwd: str | None) -> str:
     try:
-        return os.getcwd()
+        return os.path.abspath(os.path.expanduser(cwd)) if cwd else os.getcwd()
     except OSError as error:
         raise InvalidRequestError(f"this directory cannot be worked in: {error.strerror}; change to another") from None
 

@@ -11,13 +11,16 @@ from ..terminal.printing import shown
 _MOST_NAMED = 5
 
 
-async def choose(sessions: Sessions, start: str | None, cwd: str, goes_on: bool) -> tuple[Session, str | None, bool]:
+async def choose(
+    sessions: Sessions, start: str | None, cwd: str, goes_on: bool, moved_to: str | None
+) -> tuple[Session, str | None, bool]:
     """The session, its title, and whether it was there before.
 
     Args:
         start: its id, or the start of it; None for a new one.
         cwd: the directory of a new one.
         goes_on: without `start`, the latest of `cwd` instead of a new one.
+        moved_to: the directory in which one that was there goes on; None for where it was.
 
     Raises:
         SessionNotFoundError, SessionInUseError, StoreError.
@@ -37,4 +40,4 @@ async def choose(sessions: Sessions, start: str | None, cwd: str, goes_on: bool)
             names = ", ".join(row.session_id for row in rows[:_MOST_NAMED])
             raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
     row = rows[0]
-    return await sessions.load(row.session_id), row.title, True
+    return await sessions.load(row.session_id, moved_to), row.title, True

@@ -1,14 +1,27 @@
-"""How a command ended, in words, and whether a statement's value only says again what a command printed. Pure."""
+"""How turns and commands ended, in words, and whether a value only says again what a command printed. Pure."""
 
 from __future__ import annotations
 
 import signal
 from typing import Final
 
+from ..events.conversation import RunStop, StopCause
 from ..events.execution import CommandEnded
 
+_STOPS: Final[dict[StopCause, str]] = {
+    "cancelled": "cancelled",
+    "max_tokens": "the reply was cut: it reached the length that the model allows",
+    "max_turn_requests": "stopped: as many model calls as one turn may have (max_rounds)",
+    "refusal": "the model refused to answer",
+    "error": "error",
+}
 _COMPARED_CHARS: Final = 1_500
 """Of the output, less than the half that a value shows of a long one."""
+
+
+def turn_ending(event: RunStop) -> str:
+    """How the turn ended, and why."""
+    return f"[{_STOPS[event.cause]}{f': {event.detail}' if event.detail else ''}]"
 
 
 def ending(event: CommandEnded) -> str:

@@ -5,10 +5,11 @@ Pure. Called by `program`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from ..cutting import cut_line, plural
+from ..cutting import cut_line, more, plural
 from ..events import AnyEvent
 from ..events.conversation import UserMessage
 from ..events.execution import StatementRecorded
@@ -19,6 +20,8 @@ from .transcript import Transcript
 
 SHOWN_EXCHANGES: Final = 3
 """Of the messages of the user, so many are shown, with what came of each."""
+SHOWN_LINES: Final = 200
+"""Of all that, the last ones."""
 _TITLE_CHARS: Final = 80
 
 
@@ -38,7 +41,25 @@ def last_exchanges(events: Sequence[AnyEvent], transcript: Transcript) -> Iterat
     before = len(said) - SHOWN_EXCHANGES
     if before > 0:
         yield "quiet", f"... {before:,} earlier {plural(before, 'message')}, see `rewindow show`\n"
-    for event in events[said[-SHOWN_EXCHANGES:][0] :]:
+    lines = _lines(_shown(events[said[-SHOWN_EXCHANGES:][0] :], transcript))
+    if len(lines) > SHOWN_LINES:
+        yield "quiet", f"{more(len(lines) - SHOWN_LINES, 'line', 'above')}\n"
+    for line in lines[-SHOWN_LINES:]:
+        yield from line
+    yield "", "\n"
+
+
+def _shown(events: Sequence[AnyEvent], transcript: Transcript) -> Iterator[Fragment]:
+    for event in events:
         yield from transcript.show_past(event)
     yield from transcript.finish_line()
-    yield "", "\n"
+
+
+def _lines(fragments: Iterable[Fragment]) -> list[list[Fragment]]:
+    lines: list[list[Fragment]] = [[]]
+    for style, text in fragments:
+        for line in io.StringIO(text, newline="\n"):
+            lines[-1].append((style, line))
+            if line.endswith("\n"):
+                lines.append([])
+    return lines if lines[-1] else lines[:-1]

@@ -48,6 +48,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     session: str | None
     cwd: str
     goes_on: bool
+    moved_to: str | None
     mode: str | None
     prompt: str | None
 
@@ -121,7 +122,9 @@ class Program:
 
     async def _in_session(self, host: Host, tasks: TaskGroup) -> None:
         wanted = self._wanted
-        session, title, was_there = await choose(host.sessions, wanted.session, wanted.cwd, wanted.goes_on)
+        session, title, was_there = await choose(
+            host.sessions, wanted.session, wanted.cwd, wanted.goes_on, wanted.moved_to
+        )
         transcript = Transcript(session.cwd, highlighting.python if self._in_colour else highlighting.plain)
         if wanted.mode is not None:
             session.set_mode(wanted.mode)

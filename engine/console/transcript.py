@@ -20,7 +20,6 @@ from ..events.conversation import (
     AgentText,
     Condensation,
     RunStop,
-    StopCause,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -39,7 +38,7 @@ from ..text import as_printed, visible
 from ..toolbox import TOOLS, call_title
 from ..user_message import spoken_text
 from .changes import diff
-from .endings import ending, repeats
+from .endings import ending, repeats, turn_ending
 from .fragments import Fragment, indented
 from .highlighting import Highlight
 from .layout import Layout
@@ -53,13 +52,6 @@ _OPENING_CHARS: Final = 400
 """Of a statement that opens what was attached, and may hold the whole text of it."""
 _PAST_CHARS: Final = 4_000
 """Of one text of the past, of which both ends are shown."""
-_STOPS: Final[dict[StopCause, str]] = {
-    "cancelled": "cancelled",
-    "max_tokens": "the reply was cut: it reached the length that the model allows",
-    "max_turn_requests": "stopped: as many model calls as one turn may have (max_rounds)",
-    "refusal": "the model refused to answer",
-    "error": "error",
-}
 _STREAMS: Final = ("stdout", "stderr")
 _CONDENSED: Final = "the conversation so far was replaced by a summary of it"
 
@@ -74,6 +66,8 @@ class Transcript:
         self._streamed: set[MessageId] = set()
         self._typed: set[ToolCallId] = set()
         self._sources: dict[StatementId, StatementRecorded] = {}
+        self._foreign: dict[ToolCallId, ToolCall] = {}
+        """Calls without a parent or a statement: those that have a result are of another program."""
         self._printed: dict[tuple[ToolCallId, str], Printed] = {}
         self._parents: dict[ToolCallId, ToolCallId] = {}
         """By the call of a tool, the call of its statement."""
@@ -126,7 +120,7 @@ class Transcript:
                 self._layout.leave()
                 text = visible(cut_middle(spoken_text(event), _PAST_CHARS))
                 return self._layout.whole(event.message_id, [("user", f"> {text.replace(chr(10), f'{chr(10)}  ')}\n")])
-            case AgentText(text=text) | AgentReasoning(text=text):
+            case AgentText(text=text) | AgentReasoning(text=text) | ToolResult(text=text):
                 return self._event(replace(event, text=cut_middle(text, _PAST_CHARS)))
             case _:
                 return self._event(event)
@@ -162,8 +156,11 @@ class Transcript:
 
     def _remark(self, event: AnyEvent) -> list[Fragment]:
         match event:
-            case ToolResult(parent_id=parent, status="rejected", text=text):
-                return self._note(text if parent is None else f"{text} (the call was refused)")
+            case ToolResult(tool_call_id=call, text=text) if call in self._foreign:
+                title = shown_line(call_title(self._foreign[call].tool, self._foreign.pop(call).arguments), _CALL_CHARS)
+                return [*self._of_statement(call, [("quiet", f"~ {title}\n")]), *self._block_of(call, "", text)]
+            case ToolResult(status="rejected", text=text, parent_id=None):
+                return self._note(text)
             case EnvironmentRestored(executions=count, divergences=divergences):
                 head = f"the names were rebuilt: {count} {plural(count, 'statement')} ran again in a new worker"
                 return self._note("\n".join([head, *divergences]))
@@ -190,10 +187,8 @@ class Transcript:
         self._streamed.clear()
         if event.cause == "end_turn":
             return self.finish_line()
-        detail = f": {event.detail}" if event.detail else ""
         style = "error" if event.cause == "error" else "notice"
-        text = as_printed(f"[{_STOPS[event.cause]}{detail}]\n")
-        return self._layout.whole(event.event_id, [(style, text)])
+        return self._layout.whole(event.event_id, [(style, as_printed(turn_ending(event)) + "\n")])
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -201,6 +196,7 @@ class Transcript:
         if event.parent_id is None:
             if event.typed:
                 self._typed.add(event.tool_call_id)
+            self._foreign[event.tool_call_id] = event
             return self._note(REST_LEFT_OUT) if event.rest_left_out else []
         title = shown_line(call_title(event.tool, event.arguments), _CALL_CHARS)
         self._parents[event.tool_call_id] = event.parent_id
@@ -212,6 +208,7 @@ class Transcript:
 
     def _statement(self, event: StatementRecorded) -> list[Fragment]:
         self._sources[event.statement_id] = event
+        self._foreign.pop(event.tool_call_id, None)
         if event.tool_call_id in self._typed:
             return []
         is_opening = event.statement_kind == "meta"

@@ -333,6 +333,24 @@ def test_a_session_goes_on_by_its_id_or_as_the_latest_and_shows_its_last_exchang
 
 
 @pytest.mark.slow
+def test_a_session_whose_directory_is_gone_goes_on_in_another(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    assert home.run_as_process("run", "--cwd", str(first), "-p", "x = 1").returncode == 0
+    first.rmdir()
+    with on_terminal(home, "ses_") as terminal:
+        terminal.until("\n2>")
+        terminal.type("x" + ENTER)
+        terminal.until(f"{first} is gone", "\n2>")
+    with on_terminal(home, "ses_", "--cwd", "second") as terminal:
+        terminal.until("\n2>")
+        terminal.type("import os; x, os.getcwd()" + ENTER)
+        terminal.until(f"(1, '{second}')")
+
+
+@pytest.mark.slow
 def test_where_no_session_can_be_meant_it_is_said_in_a_sentence(tmp_path: Path) -> None:
     home = Home(tmp_path)
     for arguments, sentence in (

@@ -53,7 +53,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout.endswith("ZeroDivisionError: division by zero\n")
     touched = tmp_path / "touched"
-    asks = {"text": "I will touch it.", "statement": f"open({str(touched)!r}, 'w').close(); print('did it')"}
+    asks = {"text": "I will touch it.", "statement": f"import os; os.mkdir({str(touched)!r}); print('did it')"}
     model = scripted(tmp_path, asks, {"text": "The end."})
     refused = home.run_as_process("run", "--model", model, "-p", "go")
     assert refused.returncode == 1
@@ -64,7 +64,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path) -> None:
     done = home.run_as_process("run", "--model", model, "--mode", "auto", "-p", "go")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        f"I will touch it.\n\n1> open({str(touched)!r}, 'w').close(); print('did it')\n    did it\n\nThe end.\n"
+        f"I will touch it.\n\n1> import os; os.mkdir({str(touched)!r}); print('did it')\n    did it\n\nThe end.\n"
     )
     failed = home.run_as_process("run", "--model", scripted(tmp_path, {"error": "no luck"}), "-p", "go")
     assert failed.returncode == 1

@@ -7,6 +7,7 @@ from typing import cast
 
 from engine.console.fragments import Fragment, painted
 from engine.console.highlighting import plain, python
+from engine.console.past import SHOWN_LINES, last_exchanges
 from engine.console.transcript import Transcript
 from engine.events import AnyEvent
 from engine.events.conversation import AgentReasoning, AgentText, RunStop, StopCause, ToolCall, ToolResult, UserMessage
@@ -271,6 +272,28 @@ def test_nothing_that_is_shown_holds_a_control_character() -> None:
             asked += Transcript("/home/me", highlight).question(question)
         text = painted(asked, in_colour=False)
         assert all(char in "\n\t" or char.isprintable() for char in text), ascii(text)
+
+
+def test_a_call_of_another_program_is_shown_with_its_result() -> None:
+    events: list[AnyEvent] = [
+        ToolCall(tool_call_id=CALL, tool="Grep", arguments={"path": "a.py"}),
+        ToolResult(tool_call_id=CALL, status="ok", text="a.py:1\n"),
+    ]
+    assert past(events) == "    ~ Grep a.py\n    a.py:1\n"
+
+
+def test_of_a_long_past_the_last_lines_are_shown_and_the_others_counted() -> None:
+    events: list[AnyEvent] = [UserMessage(message_id=MessageId("msg_0"), text="first")]
+    for number in range(1, 4):
+        events.append(UserMessage(message_id=MessageId(f"msg_{number}"), text=f"go {number}"))
+        events.append(AgentText(message_id=MessageId(f"txt_{number}"), text="line\n" * 150))
+    text = painted(list(last_exchanges(events, transcript())), in_colour=False)
+    total = 3 * (1 + 1 + 150) + 2
+    assert text.startswith(
+        f"... 1 earlier message, see `rewindow show`\n... {total - SHOWN_LINES} more lines above\nline\n"
+    )
+    assert text.count("line\n") < SHOWN_LINES
+    assert "go 3" in text
 
 
 def test_every_kind_of_event_can_be_shown_live_and_as_the_past() -> None:
