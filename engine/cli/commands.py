@@ -37,11 +37,12 @@ Examples:
   cat task.md | rewindow run --mode auto       the same from a pipe
 
 \b
-Enter sends; Meta-Enter (Esc, then Enter) or a backslash at the end of the line begins a new line. Tab completes names,
-/commands, and paths in quotes or after an @. Ctrl-C cancels what runs or clears the line, Ctrl-D leaves, Shift-Tab
-changes the mode.
-With -p or a pipe nobody can be asked: what would ask is refused. The exit code is 0 when the turn ended well, 1 when it
-did not, something was refused or the statement that was given failed, 2 for wrong usage, 130 when it was interrupted.
+Enter sends; Meta-Enter (Esc, then Enter) or a backslash at the end of the line begins a
+new line. Tab completes names, /commands, and paths in quotes or after an @. Shift-Tab
+changes the mode, Ctrl-C cancels what runs or clears the line, Ctrl-D leaves.
+With -p or a pipe nobody can be asked: what would ask is refused. The exit code is 0 when
+the turn ended well; 1 when it did not, something was refused or the statement that was
+given failed; 2 for wrong usage; 130 when it was interrupted. More: docs/terminal.md.
 """
 
 
