@@ -12,6 +12,8 @@ import pytest
 from acp import schema
 
 from tests.support.agents import AGENT, SECONDS
+from tests.support.coding_tasks import coding_task, environment, suite_passes
+from tests.support.scripts import scripted
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +98,40 @@ async def _until_running(editor: Editor, before: int) -> None:
     while not any(getattr(update, "status", None) == "in_progress" for update in editor.updates[before:]):
         editor.arrived = anyio.Event()
         await editor.arrived.wait()
+
+
+class Deciding(Editor):
+    """Allows everything, and keeps what it was asked about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[schema.ToolCallUpdate] = []
+
+    async def request_permission(self, options: Any, session_id: str, tool_call: Any, **_: Any) -> Any:
+        self.asked.append(tool_call)
+        (allow,) = [each.option_id for each in options if each.kind == "allow_once"]
+        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=allow))
+
+
+@pytest.mark.slow
+async def test_the_sdk_client_reads_every_act_of_a_coding_task_and_is_asked_about_each(tmp_path: Path) -> None:
+    task = coding_task("check")
+    project = task.copy(tmp_path / "project")
+    state = {"REWINDOW_STATE_DIR": str(tmp_path / "state")}
+    editor, model = Deciding(), scripted(tmp_path, *task.script())
+    with anyio.fail_after(60):
+        async with acp.spawn_agent_process(
+            editor, str(AGENT), "--model", model, env={**os.environ, **environment(), **state}
+        ) as (agent, _process):
+            await agent.initialize(protocol_version=1)
+            session = await agent.new_session(cwd=str(project), mcp_servers=[])
+            await agent.set_config_option(session_id=session.session_id, config_id="_ask_about", value="acts")
+            answer = await agent.prompt(session.session_id, [acp.text_block(task.request)])
+            assert answer.stop_reason == "end_turn"
+    assert [call.kind for call in editor.asked] == ["edit", "edit", "edit", "execute"]
+    diffs = [call.content[0] for call in editor.asked if call.kind == "edit" and call.content]
+    assert all(isinstance(diff, schema.FileEditToolCallContent) for diff in diffs)
+    assert [Path(diff.path).name for diff in diffs] == ["__init__.py", "test_cached.py", "CHANGELOG.rst"]
+    started = [update for update in editor.updates if isinstance(update, schema.ToolCallStart)]
+    assert [call.kind for call in started if call.title.startswith("Search")] == ["search"]
+    assert suite_passes(project)
