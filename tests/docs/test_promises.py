@@ -82,6 +82,45 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/acp_adapter/sessions/test_permissions.py::test_whatever_is_no_clear_approval_is_none",
         "tests/acp_adapter/sessions/test_permissions.py::test_auto_mode_asks_nothing",
     ),
+    "Each act of a tool is shown as what it is, and asked about once": (
+        "tests/e2e/test_coding_task.py::test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants",
+        "tests/acp_adapter/sessions/test_questions.py::"
+        "test_a_statement_is_asked_about_once_for_itself_and_all_that_it_does",
+        "tests/acp_adapter/sessions/test_questions.py::"
+        "test_with_the_switch_on_each_act_is_asked_about_with_its_diff_and_the_statement_is_not",
+        "tests/e2e/test_coding_task.py::test_what_was_done_is_on_the_log_shown_again_and_not_done_again",
+    ),
+    "An answer for always covers what it names": (
+        "tests/engine/sessions/test_scopes.py::test_an_answer_covers_what_it_names_and_no_more",
+        "tests/engine/sessions/test_scopes.py::"
+        "test_what_a_shell_would_read_otherwise_than_word_by_word_is_never_covered_nor_remembered",
+    ),
+    "No change lands that you did not allow, or on a file that is not as it was seen": (
+        "tests/e2e/test_asking_about_acts.py::"
+        "test_no_change_lands_that_was_not_allowed_or_on_a_file_that_is_not_as_it_was_shown",
+        "tests/engine/sessions/test_writing.py::test_a_file_changed_since_it_was_read_written_or_viewed_is_left_alone",
+        "tests/engine/tools/test_landing.py::test_a_file_that_somebody_saves_during_the_act_is_left_alone",
+    ),
+    "A file that a tool writes is as before or as after": (
+        "tests/e2e/test_killed_writes.py::"
+        "test_writes_killed_at_100_instants_leave_each_file_whole_and_nothing_beside_it",
+        "tests/engine/tools/test_landing_on_disks.py::"
+        "test_a_disk_that_is_full_in_the_middle_of_a_write_keeps_what_was_there",
+        "tests/engine/tools/test_landing.py::test_a_replaced_file_keeps_its_mode_owner_and_attributes",
+        "tests/engine/environment/test_contract_opening.py::"
+        "test_a_write_lands_before_the_next_line_and_an_open_file_with_the_statement",
+    ),
+    "A command ends with all that it started": (
+        "tests/engine/environment/test_worker_commands.py::test_what_left_a_program_ends_with_it_however_it_is_ended",
+        "tests/e2e/test_left_processes.py::"
+        "test_whoever_is_killed_while_a_command_runs_nothing_is_left_after_the_next_of_ours",
+        "tests/e2e/test_bash.py::test_what_a_statement_planted_in_its_environment_is_not_what_a_command_runs",
+    ),
+    "`grep` and `find` look at what git would": (
+        "tests/engine/search/test_walk.py::test_both_ways_and_git_list_the_same_files",
+        "tests/engine/tools/test_searching.py::test_an_expression_that_never_ends_is_ended",
+        "tests/engine/search/test_walk.py::test_links_pipes_and_version_control_are_not_entered",
+    ),
     "The editor's text wins over the disk.": (
         "tests/e2e/test_mentions.py::test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came",
         "tests/acp_adapter/sessions/test_mentions.py::test_lines_in_a_link_are_where_the_view_stands",
@@ -92,6 +131,8 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/test_confinement.py::test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside",
         "tests/engine/test_confinement.py::test_what_is_no_regular_file_is_named_and_does_not_block",
         "tests/engine/test_confinement.py::test_a_hard_link_is_where_it_is",
+        "tests/engine/tools/test_landing.py::test_nothing_lands_outside_while_links_are_swapped",
+        "tests/engine/tools/test_searching.py::test_a_link_that_is_swapped_in_before_the_search_begins_leads_nowhere",
     ),
     "A session can move": (
         "tests/acp_adapter/sessions/test_moves.py::"
@@ -113,6 +154,17 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_condensation.py::test_a_run_that_outgrows_its_budget_is_condensed_and_ends_well",
         "tests/engine/sessions/test_condensation.py::"
         "test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_shortened",
+    ),
+    "A model that cannot call tools works by statements in its text": (
+        "tests/e2e/test_provider.py::test_a_model_without_tools_writes_its_statements_and_reads_their_results",
+        "tests/engine/sessions/test_without_tools.py::"
+        "test_calls_of_before_are_text_afterwards_and_calls_again_when_it_is_set_back",
+        "tests/engine/models/test_blocks.py::test_all_else_is_shown_as_it_is",
+    ),
+    "Nothing that a model, a file or a program prints controls your terminal": (
+        "tests/e2e/test_run.py::test_nothing_that_is_printed_read_or_said_controls_the_terminal",
+        "tests/e2e/test_run.py::test_a_question_shows_the_whole_statement_and_each_key_is_an_answer",
+        "tests/engine/console/test_transcript.py::test_nothing_that_is_shown_holds_a_control_character",
     ),
     "Without a usable model everything else works": (
         "tests/e2e/test_model_setup.py::test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback",
