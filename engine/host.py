@@ -196,7 +196,7 @@ class Host:
         # A store that cannot be opened is told to whoever asks for a session.
         with suppress(StoreError):
             self._store.rows(limit=1)
-        from . import temporary_files  # only here, because a start waits for what is imported
+        from . import temporary_files  # of the session stage
 
         temporary_files.sweep(str(self._settings.state_dir / temporary_files.FOLDER))
 
