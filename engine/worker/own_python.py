@@ -31,7 +31,8 @@ _USED: Final[dict[ModuleType, tuple[str, ...]]] = {
     linecache: ("cache", "getline", "getlines", "checkcache"),
     os: (
         "path", "getpid", "stat", "lstat", "fstat", "open", "close", "read", "dup2", "listdir", "set_inheritable",
-        "waitid", "_exit", "fspath", "fsdecode", "fsencode",
+        "waitid", "_exit", "fspath", "fsdecode", "fsencode", "pread", "readlink", "access",
+        "fstatvfs",
     ),
     pickle: ("Pickler", "dumps"),
     signal: ("signal", "setitimer"),

@@ -17,6 +17,7 @@ import pytest
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
+from engine.ports import EffectAnswer, EffectRequest
 from tests.support.environments import PATIENCE, Bench, ended_otherwise, spec_for, until
 from tests.support.workers import bench, gone, running, shared_zygote
 
@@ -411,3 +412,16 @@ async def test_what_a_statement_started_in_the_background_outlives_its_end(tmp_p
     async with bench(tmp_path) as b:
         await b.run("import subprocess\nserver = subprocess.Popen(['sleep', '600'])")
         assert await b.value("server.poll() is None") == "True"
+
+
+async def test_what_a_statement_makes_of_the_standard_library_keeps_no_file_from_landing(tmp_path: Path) -> None:
+    asked: list[object] = []
+
+    async def answer(effect: EffectRequest) -> EffectAnswer:
+        asked.append(effect.arguments["text"])
+        return EffectAnswer(value={})
+
+    async with bench(tmp_path) as b:
+        source = "import os\nf = open('a', 'w'); n = f.write('x')\nos.fstat = os.pread = os.getpid = None"
+        assert (await b.run(source, effects=answer)).status == "ok"
+        assert asked == [b"x"]
