@@ -142,6 +142,20 @@ def test_the_working_tree_of_another_repository_has_its_exclude_file(tmp_path: P
     assert both(tmp_path / "two", tmp_path / "two") == ["b"]
 
 
+def test_a_gitignore_above_a_repository_says_nothing_about_it(tmp_path: Path) -> None:
+    files(tmp_path, {".gitignore": "*\n", "repo/.git/HEAD": "", "repo/.gitignore": "*.log\n", "repo/src/a": ""})
+    files(tmp_path, {"repo/src/b.log": ""})
+    assert both(tmp_path / "repo" / "src", tmp_path / "repo") == ["a"]
+
+
+def test_rules_mean_what_git_says_in_odd_places(tmp_path: Path) -> None:
+    files(tmp_path, {".git/HEAD": "", ".gitignore": "*.log\nsrc/**\n!src/keep\n", "a.log": "", "d\nx/b.log": ""})
+    files(tmp_path, {"src/keep": "", "src/other": "", "src/d/keep": ""})
+    assert both(tmp_path, tmp_path) == [".gitignore", "src/keep"]
+    (tmp_path / ".gitignore").write_text("\ufeff*.log\nsrc\n")  # which ripgrep takes for a name before version 15
+    assert ours(tmp_path, tmp_path) == [".gitignore"]
+
+
 def test_ignore_files_count_without_a_repository_and_up_to_the_workspace_alone(tmp_path: Path) -> None:
     project = tmp_path / "home" / "project"
     files(tmp_path, {"home/.gitignore": "*\n", "home/project/.gitignore": "*.log\n"})
@@ -165,6 +179,9 @@ def test_links_pipes_and_version_control_are_not_entered(tmp_path: Path) -> None
     os.mkfifo(project / "pipe")
     os.mkfifo(project / ".h" / ".gitignore")
     assert ours(project, project) == [".h/b", "a"]
+    for each in ("file", "pipe"):  # as if it had become that since it was listed
+        with pytest.raises(OSError), opened(str(project / each)):  # noqa: PT011 -- whatever the reason
+            pass
     os.unlink(project / ".h" / ".gitignore")
     assert both(project, project) == [".h/b", "a"]
 

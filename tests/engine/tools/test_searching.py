@@ -14,7 +14,7 @@ from engine.ports import CommandOutcome, CommandOutput
 from engine.search import commands
 from engine.tool_values.matches import Matches, matches_of
 from engine.tools import find, grep
-from tests.support.searching import WAYS, answer, files, outcome_of, program, workspace
+from tests.support.searching import WAYS, answer, files, outcome_here, outcome_of, program, workspace
 
 both_ways = pytest.mark.parametrize("way", WAYS)
 
@@ -32,6 +32,8 @@ def test_grep_gives_the_lines_of_every_file_in_order(tmp_path: Path, way: str) -
     assert (found["more"], found["more_files"], found["notes"]) == (0, 0, ())
     assert lines(answer(here, "grep", pattern="foo", path="a")) == ["a/c.py:1: foo 2", "a/c.py:3: foo 3"]
     assert lines(answer(here, "grep", pattern="(?i)foo$", path="a/c.py")) == ["a/c.py:2: FOO"]
+    assert lines(answer(here, "grep", pattern="2$")) == ["a/c.py:1: foo 2"]
+    assert lines(answer(here, "grep", pattern="foo", path="x.log")) == ["x.log:1: foo"]
     assert lines(answer(here, "grep", pattern="-- nothing")) == []
 
 
@@ -92,9 +94,12 @@ def test_binary_files_are_left_out_wherever_their_nul_is(tmp_path: Path, way: st
 @both_ways
 def test_long_lines_are_cut(tmp_path: Path, way: str) -> None:
     files(tmp_path, {"a.js": "é" * 3_000_000 + "needle" + "y" * 1_000_000 + "\nneedle\n"})
-    ((_, _, cut, _, _), (_, number, short, _, _)) = answer(workspace(tmp_path, way), "grep", pattern="needle")[
-        "matches"
-    ]
+    made = program(workspace(tmp_path, way), "grep", pattern="needle")
+    done = outcome_here(made.request)
+    assert done.stdout.total < 20_000
+    found = made.answer(done)
+    assert isinstance(found, dict)
+    (_, _, cut, _, _), (_, number, short, _, _) = found["matches"]
     assert cut == "é" * 399 + "…"
     assert (number, short) == (2, "needle")
 
@@ -326,6 +331,14 @@ def test_a_search_that_was_ended_early_says_so_and_gives_what_is_whole(tmp_path:
     assert lines(found) == ["a:1: x"]
     assert found["notes"][0].startswith("ended after 1 matching line in 1 file; name a narrower path")
     assert made.request.stop_at == commands.MAX_OUTPUT
+
+
+def test_the_users_own_configuration_of_ripgrep_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path, {"project/a": "x\ny\n", "config": "--invert-match\n--max-count=1\n"})
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tmp_path / "config"))
+    assert lines(answer(workspace(tmp_path / "project", "ripgrep"), "grep", pattern="x")) == ["a:1: x"]
 
 
 def test_a_search_that_ends_otherwise_says_how(tmp_path: Path) -> None:
