@@ -262,8 +262,10 @@ def test_never_is_remembered_and_what_was_typed_before_a_question_is_no_answer(t
         terminal.type("y")
         gate.reached()
         terminal.type("yyy")
+        assert terminal.brackets_pastes
         gate.release()
         terminal.until_it(lambda seen: seen.count("give the turn up") == 2, "the second question")
+        assert "yyy" not in terminal.text
         terminal.type("N")
         terminal.until("N: never allow ", "Well.\n> yyy")
         terminal.type(ENTER)

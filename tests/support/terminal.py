@@ -146,6 +146,11 @@ class Terminal:
         flags = termios.tcgetattr(self._ours)[3]
         return bool(flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG)
 
+    @property
+    def brackets_pastes(self) -> bool:
+        """Whether the program asked for pasted text to be marked as such, so that it stays whole."""
+        return self.raw.rfind(b"\x1b[?2004h") > self.raw.rfind(b"\x1b[?2004l")
+
     def _set_size(self, lines: int, columns: int) -> None:
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
