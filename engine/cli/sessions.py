@@ -48,7 +48,7 @@ def sessions(
     elif cwd:
         typer.echo(f"No sessions in {shown(cwd)}.")
     else:
-        typer.echo("No sessions yet. Configure the command `rewindow-acp` in your editor and prompt it.")
+        typer.echo("No sessions yet. Begin one with `rewindow run`, or configure `rewindow-acp` in your editor.")
     for row in rows:
         if row.complaint:
             typer.echo(f"rewindow: {visible(row.complaint)}", err=True)

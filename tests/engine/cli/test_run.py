@@ -41,6 +41,7 @@ def start(home: Home, *arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_a_piped_prompt_is_carried_out_and_printed_as_plain_text(tmp_path: Path) -> None:
     done = Home(tmp_path).run_as_process("run", stdin=b"print(1)\n1 + 1\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n2\n", "")
