@@ -176,16 +176,20 @@ def test_what_was_done_is_on_the_log_shown_again_and_not_done_again(tmp_path: Pa
     assert suite_passes(project)
     assert_recorded(logged(state, session), project)
 
-    told = subprocess.run(
-        [str(BIN / "rewindow"), "show", session],
-        env={**os.environ, "REWINDOW_STATE_DIR": str(state)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=SECONDS,
-    ).stdout
-    for name in ("edit", "write", "bash", "tests/test_mru.py", "src/cachetools/func.py"):
-        assert name in told
+    told = shown(state, session)
+    for part in (
+        TASK.request,
+        " + class MRUCache(LRUCache):",
+        "tests/test_mru.py (new file)  +24 -0",
+        " -             key = next(reversed(self.__order))",
+        "$ PYTHONPATH=src python -m pytest -q -x -p no:cacheprovider tests/test_mru.py  [exit code 1]",
+        "has no attribute '_MRUCache__order'",
+        TASK.summary,
+    ):
+        assert part in told
+    (cycle,) = json.loads(shown(state, session, "--cycles", "--json"))["cycles"]
+    groups = [[group["type"] for group in step.get("groups", [])] for step in cycle["steps"]]
+    assert groups == [[], ["read-group"], ["write-group", "bash-group"], ["write-group", "bash-group"], []]
 
     # What the user has changed since would show that something was written again.
     (project / "tests/test_mru.py").write_text("# mine\n")
@@ -201,6 +205,19 @@ def test_what_was_done_is_on_the_log_shown_again_and_not_done_again(tmp_path: Pa
         assert watched(agent.received).questions == []
     assert {path: path.stat().st_mtime_ns for path in project.rglob("*")} == left
     assert (project / "tests/test_mru.py").read_text() == "# mine\n"
+
+
+def shown(state: Path, session: str, *options: str) -> str:
+    """What `rewindow show` prints of it."""
+    done = subprocess.run(
+        [str(BIN / "rewindow"), "show", session, *options],
+        env={**os.environ, "REWINDOW_STATE_DIR": str(state)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS,
+    )
+    return done.stdout
 
 
 def assert_recorded(log: list[dict[str, Any]], project: Path) -> None:
