@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.agents import Agent
 from tests.support.scripts import last_value, reason, scripted
 from tests.support.transcripts import Message, asks_permission, selected
@@ -78,6 +80,7 @@ CASES: list[tuple[Answering, str, str | None]] = [
 """What the user does with the question; what the statement gets; what the file then holds."""
 
 
+@pytest.mark.slow
 def test_no_change_lands_that_was_not_allowed_or_on_a_file_that_is_not_as_it_was_shown(tmp_path: Path) -> None:
     project = tmp_path / "project"
     for number, _ in enumerate(CASES):
