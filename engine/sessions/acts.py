@@ -11,26 +11,22 @@ Made by `statements` for each execution.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import anyio
 import msgspec
-import xxhash
 from msgspec.structs import replace
 
-from ..cutting import cut_end, cut_middle, plural
-from ..events.conversation import ResultStatus, ToolCall, ToolResult
-from ..events.execution import CommandEnded, EffectAnswered, EffectRequested, FileWritten
-from ..execution import Artifact, Captured, ExceptionInfo, Location
+from ..errors import EnvironmentUnavailableError
+from ..events.conversation import ToolResult
+from ..events.execution import EffectAnswered, FileWritten
+from ..execution import Artifact, Location
 from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import (
-    CommandOutcome,
-    CommandOutput,
     CommandSubject,
     EffectAnswer,
     EffectRequest,
@@ -40,26 +36,32 @@ from ..ports import (
     Store,
 )
 from ..redaction import Redactor, marked_line, withheld
-from ..text import valid_text
 from ..timeline.changed import within
-from ..tool_values import places_of, shown_value
+from ..tool_values import places_of
 from ..toolbox import CHANGING
 from ..tools import OPERATIONS, Change, Program, Reading, Seen, Workspace, changes_of, land, name_text
+from .act_events import (
+    STOPPED,
+    answer_text,
+    argument_digest,
+    call_event,
+    command_event,
+    digest_of,
+    failure,
+    request_event,
+    status_of,
+    wrong_argument,
+)
 from .policy import Policy
 from .questions import Questions
 from .signals import OutputStreamed
 
-SHOWN_CHARS: Final = 2_000
-"""How much of an answer, and of each argument, the call on the log repeats; the whole answer is in the blob."""
 SHOWN_PLACES: Final = 20
 """To how many places an editor is sent for one answer."""
 SHOWN_CHANGES_CHARS: Final = 100_000
 """How much of what changed the log repeats, in whole regions; the contents are in blobs."""
-SHOWN_OUTPUT_CHARS: Final = 65_536
-"""How much of what a command printed the log repeats, both ends."""
 KEPT_BYTES: Final = 64 << 20
 """The largest content of a file that is kept."""
-_STOPPED: Final = EffectAnswer(error=ExceptionInfo(type="InterruptedError", message="the statement is being stopped"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +104,9 @@ class Acts:
     async def perform(self, request: EffectRequest, environment: Environment) -> EffectAnswer:
         """Does what is asked and records it; what goes wrong is the answer's error."""
         call = self._desk.minter.tool_call()
-        self._announce(request, call)
-        answer = _STOPPED
+        self._log.append(call_event(request, call, self.parent))
+        self._log.append(request_event(request, call, self._execution))
+        answer = STOPPED
         try:
             answer = await self._answer(request, call, environment)
         finally:
@@ -111,26 +114,13 @@ class Acts:
             self._log.append(
                 ToolResult(
                     tool_call_id=call,
-                    status=_status(answer),
-                    text=_shown(request, answer),
+                    status=status_of(answer),
+                    text=answer_text(request, answer),
                     parent_id=self.parent,
                     locations=self._locations(request, answer),
                 )
             )
         return answer
-
-    def _announce(self, request: EffectRequest, call: ToolCallId) -> None:
-        shown = {name: _shown_argument(value) for name, value in request.arguments.items()}
-        self._log.append(ToolCall(tool_call_id=call, tool=request.operation, arguments=shown, parent_id=self.parent))
-        self._log.append(
-            EffectRequested(
-                execution_id=self._execution,
-                ordinal=request.ordinal,
-                operation=request.operation,
-                argument_digest=argument_digest(request.arguments),
-                tool_call_id=call,
-            )
-        )
 
     def _locations(self, request: EffectRequest, answer: EffectAnswer) -> tuple[Location, ...]:
         if answer.error is not None:
@@ -142,7 +132,7 @@ class Acts:
     async def _answer(self, request: EffectRequest, call: ToolCallId, environment: Environment) -> EffectAnswer:
         operation = OPERATIONS.get(request.operation)
         if operation is None:
-            return _failure(ValueError(f"no operation {request.operation!r}; there is {', '.join(OPERATIONS)}"))
+            return failure(ValueError(f"no operation {request.operation!r}; there is {', '.join(OPERATIONS)}"))
         try:
             self._check_mode(request.operation)
             arguments: Any = msgspec.convert(request.arguments, operation.arguments)
@@ -158,9 +148,9 @@ class Acts:
                 case _:
                     return EffectAnswer(value=found)
         except msgspec.ValidationError as error:
-            return _failure(_wrong_argument(request.operation, error))
-        except (OSError, ValueError, TypeError) as error:
-            return _failure(error)
+            return failure(wrong_argument(request.operation, error))
+        except (OSError, ValueError, TypeError, EnvironmentUnavailableError) as error:
+            return failure(error)
 
     def _check_mode(self, operation: str) -> None:
         if self._desk.policy.mode == "plan" and operation in CHANGING:
@@ -181,7 +171,9 @@ class Acts:
         await self._permit(request, call, FileSubject(path=place, changes=changes, note=note))
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(land, self._desk.workspace, change)
-            written = self._record(call, change)
+            # On a thread, because a large content is looked through for every form of every secret.
+            lost = [await anyio.to_thread.run_sync(self._withheld, data) for data in (change.before, change.after)]
+            written = self._record(call, change, lost)
             self._log.append(replace(written, changes=kept, note=kept_note))
         return change.value
 
@@ -193,30 +185,31 @@ class Acts:
                 " would replace the secret. Change the lines around it with edit(), or have the statement copy it"
             )
 
-    def _record(self, call: ToolCallId, change: Change) -> FileWritten:
+    def _record(self, call: ToolCallId, change: Change, lost: Sequence[str]) -> FileWritten:
         before, after = digest_of(change.before), digest_of(change.after)
         place = name_text(change.path)
         first = self._written.get(place, Artifact(path=place, before_digest=before))
         self._written[place] = replace(first, after_digest=after)
-        kept, lost = zip(*map(self._kept, (change.before, change.after)), strict=True)
         return FileWritten(
             execution_id=self._execution,
             tool_call_id=call,
             path=place,
-            before=kept[0],
-            after=kept[1],
+            before=None if lost[0] else self._kept(change.before),
+            after=None if lost[1] else self._kept(change.after),
             before_digest=before,
             after_digest=after,
             withheld=" ".join(filter(None, lost)),
         )
 
-    def _kept(self, data: bytes | None) -> tuple[BlobDigest | None, str]:
-        """The digest under which the content is kept, and what stands for one that holds a secret."""
-        if data is None or len(data) > KEPT_BYTES:
-            return None, ""
-        if self._desk.redactor and self._desk.redactor.holds(data.decode("utf-8", "replace")):
-            return None, withheld(data)
-        return self._desk.store.blob_put(data), ""
+    def _withheld(self, data: bytes | None) -> str:
+        """What stands for a content that holds a secret and is not kept; empty for any other."""
+        if not data or not self._desk.redactor or not self._desk.redactor.holds(data.decode("utf-8", "replace")):
+            return ""
+        return withheld(data)
+
+    def _kept(self, data: bytes | None) -> BlobDigest | None:
+        """The digest under which the content is kept, where it is."""
+        return None if data is None or len(data) > KEPT_BYTES else self._desk.store.blob_put(data)
 
     # --- programs -----------------------------------------------------------------------------------------------------
 
@@ -229,28 +222,13 @@ class Acts:
             if program.asks:
                 self._desk.signal(OutputStreamed(call, stream, text))
 
+        cwd = name_text(program.request.cwd)
         if program.asks:
-            await self._permit(
-                request, call, CommandSubject(command=program.command, cwd=name_text(program.request.cwd))
-            )
+            await self._permit(request, call, CommandSubject(command=program.command, cwd=cwd))
         outcome = await environment.command(program.request, show)
         if program.asks:
-            self._log.append(self._ended(call, program, outcome))
+            self._log.append(command_event(call, self._execution, cwd, outcome))
         return await anyio.to_thread.run_sync(program.answer, outcome)
-
-    def _ended(self, call: ToolCallId, program: Program, outcome: CommandOutcome) -> CommandEnded:
-        return CommandEnded(
-            execution_id=self._execution,
-            tool_call_id=call,
-            cwd=name_text(program.request.cwd),
-            code=outcome.code,
-            signal=outcome.signal,
-            timed_out=outcome.timed_out,
-            reason=outcome.reason,
-            time_ms=outcome.seconds * 1000,
-            output=_captured(outcome.stdout),
-            errors=_captured(outcome.stderr),
-        )
 
     # --- permission ---------------------------------------------------------------------------------------------------
 
@@ -283,55 +261,3 @@ class Acts:
         if self._desk.redactor.holds_in_json(data):
             return replace(event, withheld=withheld(data))
         return replace(event, result=self._desk.store.blob_put(data))
-
-
-def _captured(output: CommandOutput) -> Captured:
-    return Captured(text=cut_middle(output.text, SHOWN_OUTPUT_CHARS), total_bytes=output.total)
-
-
-def argument_digest(arguments: dict[str, object]) -> str:
-    """xxh3 hex over the arguments as JSON with sorted keys."""
-    return xxhash.xxh3_64_hexdigest(msgspec.json.encode(arguments, order="deterministic"))
-
-
-def digest_of(data: bytes | None) -> str:
-    """xxh3 hex of a content; empty for none."""
-    return "" if data is None else xxhash.xxh3_64_hexdigest(data)
-
-
-_WRONG: Final = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+)`")
-"""How msgspec says that an argument has another type."""
-_IN_PYTHON: Final = {"null": "None", "array": "list", "object": "dict"}
-_TYPES: Final = re.compile("|".join(_IN_PYTHON))
-
-
-def _wrong_argument(operation: str, error: msgspec.ValidationError) -> TypeError:
-    found = _WRONG.fullmatch(str(error))
-    if found is None:
-        return TypeError(f"{operation}(): {error}")
-    expected, got = (_TYPES.sub(lambda name: _IN_PYTHON[name[0]], names) for names in found.group(1, 2))
-    return TypeError(f"{operation}(): {found[3]} must be {expected}, not {got}")
-
-
-def _failure(error: Exception) -> EffectAnswer:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    filename = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
-    return EffectAnswer(error=ExceptionInfo(type=type(error).__name__, message=valid_text(f"{reason}{filename}")))
-
-
-def _status(answer: EffectAnswer) -> ResultStatus:
-    if answer.error is None:
-        return "ok"
-    return "cancelled" if answer is _STOPPED else "error"
-
-
-def _shown_argument(value: object) -> object:
-    if isinstance(value, str):
-        return cut_end(value, SHOWN_CHARS)
-    return f"({len(value):,} {plural(len(value), 'byte')})" if isinstance(value, bytes) else value
-
-
-def _shown(request: EffectRequest, answer: EffectAnswer) -> str:
-    if answer.error is not None:
-        return f"{answer.error.type}: {answer.error.message}"
-    return cut_end(shown_value(request.operation, answer.value), SHOWN_CHARS)

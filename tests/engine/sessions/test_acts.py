@@ -14,7 +14,8 @@ from engine.log import EventLog
 from engine.minter import Minter
 from engine.ports import EffectAnswer, EffectRequest
 from engine.redaction import Redactor
-from engine.sessions.acts import SHOWN_CHARS, Acts, Desk
+from engine.sessions.act_events import SHOWN_CHARS
+from engine.sessions.acts import Acts, Desk
 from engine.sessions.policy import Policy
 from engine.sessions.questions import Questions
 from engine.store.memory import MemoryStore
