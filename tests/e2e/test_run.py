@@ -104,6 +104,11 @@ def test_names_commands_and_paths_are_completed_and_lines_come_back_from_a_forme
         terminal.until("3> read('notes/first.txt')\n'hello'")
         terminal.type("/tim" + TAB + " 2" + ENTER)
         terminal.until("> /timeline 2\n2. `longish_name == 'x'`")
+        terminal.type("isi" + TAB + "(1, int), iss" + TAB + ENTER)
+        terminal.until("4> isinstance(1, int), issubclass\n(True, ")
+        terminal.type("is" + TAB)
+        terminal.until("5> is\n", "isinstance\n", "issubclass\n")
+        terminal.type(CTRL_C)
         terminal.type(CTRL_D)
         assert terminal.ended() == 0
     kept = home.state / "typed.jsonl"
@@ -111,11 +116,11 @@ def test_names_commands_and_paths_are_completed_and_lines_come_back_from_a_forme
     assert "a-secret-value-9" not in kept.read_text()
     with on_terminal(home) as terminal:
         terminal.until("\n1>")
-        terminal.type(UP + UP)
+        terminal.type(UP * 3)
         terminal.until("1> read('notes/first.txt')")
         terminal.type(CTRL_C)
         terminal.until_it(lambda seen: "read(" not in seen, "an empty line")
-        terminal.type(UP * 4)
+        terminal.type(UP * 5)
         terminal.until("1> longish_name = '***'")
 
 
