@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from ..cutting import plural
 from ..execution import TextChange
 from ..legible import legible_line
-from .diff import opcodes
+from .diff import Opcode, opcodes
 
 FAR_COLUMNS: Final = 40
 """So much space within a line moves what follows out of sight."""
 SHOWN_LINES: Final = 200
 LINE_CHARS: Final = 400
 """Of a longer line a note has the places alone where something is not seen."""
+SHOWN_PLACES: Final = 50
 BESIDE_CHARS: Final = 40
 """On either side of such a place."""
 
 _GAP: Final = re.compile(rf"(?<=\S)\s{{{FAR_COLUMNS},}}(?=\S)")
+_SUSPECT: Final = re.compile(rf"(?<=\S)\s{{{FAR_COLUMNS},}}(?=\S)|[^ -~]")
+"""What may not be seen: space that is a gap, and whatever is not ASCII."""
 
 
 class Size(NamedTuple):
@@ -45,16 +49,22 @@ class _Line(NamedTuple):
 
 def change_size(changes: Sequence[TextChange]) -> Size:
     """How many lines the changes add and remove; a line that changes counts as both."""
-    signs = [line.sign for line in _lines(changes)]
-    return Size(signs.count("+"), signs.count("-"))
+    added = removed = 0
+    for change in changes:
+        for code in _codes(change):
+            if code.tag != "equal":
+                added += code.j2 - code.j1
+                removed += code.i2 - code.i1
+    return Size(added, removed)
 
 
 def first_changed_line(changes: Sequence[TextChange]) -> int | None:
     """The first line that is otherwise afterwards, counted from 1; None where none is."""
     for change in changes:
-        for code in opcodes(_split(change.old or ""), _split(change.new)):
-            if code.tag != "equal":
-                return change.line + code.j1
+        old, new = _split(change.old or ""), _split(change.new)
+        equal = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        if equal < max(len(old), len(new)):
+            return change.line + equal
     return None
 
 
@@ -63,13 +73,12 @@ def unseen_changes(changes: Sequence[TextChange]) -> str:
     ends = [_ends(texts) for texts in ([each.old or "" for each in changes], [each.new for each in changes])]
     # Line ends that are the same throughout are the file's own, and no change hides in them.
     strip = "\r" if ends[1] == "\r\n" and ends[0] in ("\r\n", "") else ""
-    lines = [(line, _said(line.text.removesuffix(strip))) for line in _lines(changes)]
-    hidden = [f"{line.sign} {line.number}: {said}" for line, said in lines if said is not None]
-    hidden += filter(None, map(_newline_at_end, changes))
-    more = len(hidden) - SHOWN_LINES
-    if more > 0:
-        hidden[SHOWN_LINES:] = [f"… {more:,} more {plural(more, 'line')}"]
-    return "\n".join(hidden)
+    lines = ((line, line.text.removesuffix(strip)) for line in _lines(changes, f"{strip}\n"))
+    hidden = ((line, text) for line, text in lines if not _is_seen(text))
+    said = [f"{line.sign} {line.number}: {_said(text)}" for line, text in islice(hidden, SHOWN_LINES)]
+    if next(hidden, None) is not None:
+        said.append("… and more lines")  # not counted, because a text of such lines may be long
+    return "\n".join([*said, *filter(None, map(_newline_at_end, changes))])
 
 
 def within(changes: Sequence[TextChange], note: str, limit: int) -> tuple[tuple[TextChange, ...], str]:
@@ -90,16 +99,32 @@ def within(changes: Sequence[TextChange], note: str, limit: int) -> tuple[tuple[
     return tuple(kept), "\n".join(filter(None, (note, said)))
 
 
-def _lines(changes: Sequence[TextChange]) -> Iterator[_Line]:
-    """The lines that differ, in the order of the file; those that are added have the numbers that they get."""
+def _lines(changes: Sequence[TextChange], end: str) -> Iterator[_Line]:
+    """The lines that differ, in the order of the file; those that are added have the numbers that they get.
+
+    Changes in which all is seen are passed over, because they are the most, and may be long.
+    """
     moved = 0
     for change in changes:
-        old, new = _split(change.old or ""), _split(change.new)
-        for code in opcodes(old, new):
-            if code.tag != "equal":
-                yield from (_Line("-", change.line + at, old[at]) for at in range(code.i1, code.i2))
-                yield from (_Line("+", change.line + moved + at, new[at]) for at in range(code.j1, code.j2))
-        moved += len(new) - len(old)
+        texts = change.old or "", change.new
+        if not all(_is_seen(text.replace(end, "\n")) for text in texts):
+            old, new = map(_split, texts)
+            for code in _codes(change):
+                if code.tag != "equal":
+                    yield from (_Line("-", change.line + at, old[at]) for at in range(code.i1, code.i2))
+                    yield from (_Line("+", change.line + moved + at, new[at]) for at in range(code.j1, code.j2))
+        moved += _count(change.new) - _count(change.old or "")
+
+
+def _codes(change: TextChange) -> Sequence[Opcode]:
+    if change.old and change.new:
+        return opcodes(_split(change.old), _split(change.new))
+    old, new = _count(change.old or ""), _count(change.new)
+    return [Opcode("replace", 0, old, 0, new)] if old or new else []
+
+
+def _count(text: str) -> int:
+    return text.count("\n") + (text[-1:] not in ("", "\n"))
 
 
 def _split(text: str) -> list[str]:
@@ -124,22 +149,27 @@ def _newline_at_end(change: TextChange) -> str:
     return f"the last line {'gets a' if change.new.endswith(chr(10)) else 'loses its'} newline"
 
 
-def _said(line: str) -> str | None:
-    """The line with what is not seen of it, of a long one the places where that is; None where all is seen."""
-    gaps = [(gap.start(), gap.end()) for gap in _GAP.finditer(line)]
-    if not gaps and legible_line(line) == line:
-        return None
+def _is_seen(text: str) -> bool:
+    """Whether a diff shows all of a text of one line or several."""
+    line = text.replace("\n", " ")
+    return legible_line(line) == line and _GAP.search(text) is None
+
+
+def _said(line: str) -> str:
+    """The line with what is not seen of it, of a long one the first places where that is."""
     if len(line) <= LINE_CHARS:
         return _legible(line)
-    hidden = [(at, at + 1) for at, char in enumerate(line) if legible_line(char) != char]
-    places: list[tuple[int, int]] = []
-    for start, end in sorted(gaps + hidden):
-        first, last = max(start - BESIDE_CHARS, 0), end + BESIDE_CHARS
-        if places and first <= places[-1][1]:
-            places[-1] = places[-1][0], max(last, places[-1][1])
-        else:
-            places.append((first, last))
-    return " … ".join(_legible(line[first:last]) for first, last in places)
+    said: list[str] = []
+    shown = 0
+    for found in _SUSPECT.finditer(line):
+        start, end = found.span()
+        if start < shown or (end - start == 1 and _is_seen(found[0])):
+            continue
+        if len(said) == SHOWN_PLACES:
+            return " … ".join([*said, "and more"])
+        first, shown = max(start - BESIDE_CHARS, shown), end + BESIDE_CHARS
+        said.append(_legible(line[first:shown]))
+    return " … ".join(said)
 
 
 def _legible(text: str) -> str:

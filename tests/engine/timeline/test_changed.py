@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.execution import TextChange
-from engine.timeline.changed import SHOWN_LINES, change_size, first_changed_line, unseen_changes, within
+from engine.timeline.changed import SHOWN_LINES, SHOWN_PLACES, change_size, first_changed_line, unseen_changes, within
 
 
 def one(old: str | None, new: str, line: int = 1) -> tuple[TextChange, ...]:
@@ -67,15 +67,26 @@ def test_of_a_long_line_every_place_is_said_where_something_is_not_seen() -> Non
     line = "a" * 1_000 + "\u200b" + "b" * 30 + "\u202e" + "c" * 1_000 + " " * 100 + "d" * 1_000 + "\x1b"
     said = unseen_changes(one(None, line + "\n"))
     assert said == (
-        f"+ 1: {'a' * 40}\\u200b{'b' * 30}\\u202e{'c' * 40} … {'c' * 40} … 100 blank columns … {'d' * 40} … "
+        f"+ 1: {'a' * 40}\\u200b{'b' * 30}\\u202e{'c' * 9} … {'c' * 40} … 100 blank columns … {'d' * 40} … "
         f"{'d' * 40}\\x1b"
     )
 
 
-def test_many_unseen_lines_are_counted() -> None:
+def test_a_long_line_full_of_what_is_not_seen_is_said_in_part() -> None:
+    said = unseen_changes(one(None, ("\u200b" + "x" * 400) * 60 + "\n"))
+    assert said.count("\\u200b") == SHOWN_PLACES
+    assert said.endswith(" … and more")
+    assert len(unseen_changes(one(None, "\u200b" * 100_000 + "\n"))) < 40_000
+    assert unseen_changes(one(None, "a" + "\t" * 50 + "b" + "\u00e4" * 500 + "\n")).startswith(
+        "+ 1: a … 50 blank columns … b"
+    )
+
+
+def test_of_many_unseen_lines_the_first_are_said() -> None:
     lines = unseen_changes(one(None, "\u200b\n" * (SHOWN_LINES + 3))).splitlines()
     assert len(lines) == SHOWN_LINES + 1
-    assert lines[-1] == "… 3 more lines"
+    assert lines[-1] == "… and more lines"
+    assert unseen_changes(one(None, "\u200b\n" * SHOWN_LINES)).count("\n") == SHOWN_LINES - 1
 
 
 def test_what_is_too_much_to_be_kept_is_left_out_in_whole_regions_and_counted() -> None:
