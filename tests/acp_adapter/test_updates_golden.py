@@ -44,12 +44,15 @@ async def test_what_happens_is_shown_as_recorded() -> None:
         assert text(await shown.show(*rich_items())) == text(GOLDEN["live"])
 
 
-async def test_a_load_at_any_moment_shows_the_log_and_then_what_is_being_streamed() -> None:
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+async def test_a_load_at_any_moment_shows_the_log_and_then_what_is_being_streamed(every: int) -> None:
     items = rich_items()
     streaming: dict[int, list[Any]] = dict(GOLDEN["unfinished"])
     async with screen(CWD) as shown:
         for position, item in enumerate(items):
             await shown.show(item)
+            if position % every and position + 1 < len(items):
+                continue
             log = events_of(items[: position + 1])
             again = await shown.replay(log)
             of_log = translated(log)

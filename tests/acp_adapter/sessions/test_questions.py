@@ -172,6 +172,7 @@ async def test_a_mode_that_changes_while_a_statement_runs_counts_for_its_next_ac
 # --- what editors do -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_statement_that_waits_for_an_answer_loses_no_time(
     store: MemoryStore, tmp_path: Path, project: Path
 ) -> None:
@@ -207,6 +208,7 @@ async def test_an_editor_that_never_answers_can_cancel_and_its_answer_comes_too_
     assert (project / "later.py").exists()
 
 
+@pytest.mark.slow
 async def test_a_question_that_is_dismissed_gives_up_the_turn(
     store: MemoryStore, tmp_path: Path, project: Path
 ) -> None:
@@ -321,7 +323,9 @@ async def test_an_editor_that_draws_terminals_gets_one_for_each_command(
     ]
 
 
-@pytest.mark.parametrize("capabilities", [{}, TERMINALS], ids=["texts", "terminals"])
+@pytest.mark.parametrize(
+    "capabilities", [pytest.param({}, id="texts"), pytest.param(TERMINALS, id="terminals", marks=pytest.mark.slow)]
+)
 async def test_a_load_shows_of_acts_what_was_shown_live(
     store: MemoryStore, tmp_path: Path, project: Path, capabilities: dict[str, Any]
 ) -> None:
@@ -343,7 +347,9 @@ def shown_of(call: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in call.items() if key != "_meta"}
 
 
-@pytest.mark.parametrize("capabilities", [{}, TERMINALS], ids=["texts", "terminals"])
+@pytest.mark.parametrize(
+    "capabilities", [pytest.param({}, id="texts"), pytest.param(TERMINALS, id="terminals", marks=pytest.mark.slow)]
+)
 async def test_a_command_that_is_cancelled_ends_before_its_turn_does_and_says_nothing_afterwards(
     store: MemoryStore, tmp_path: Path, project: Path, capabilities: dict[str, Any]
 ) -> None:
