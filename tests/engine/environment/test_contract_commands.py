@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import anyio
 import pytest
 
 from engine.errors import EnvironmentUnavailableError
-from engine.ports import CommandRequest, EffectAnswer, EffectRequest, Environment
+from engine.ports import CommandRequest, EffectAnswer, EffectRequest, Environment, EnvironmentSpec
 from engine.worker.proc import stat_of
 from tests.support.environments import Bench, until
 
@@ -101,6 +103,20 @@ async def test_a_program_reads_its_input_and_then_the_end(b: AnyBench) -> None:
 async def test_a_program_has_no_terminal_and_asks_nobody(b: AnyBench) -> None:
     outcome = await b.command("read answer </dev/tty || echo none; read answer || echo nothing; tty; echo $TERM $PAGER")
     assert outcome.stdout.head.endswith(b"none\nnothing\nnot a tty\ndumb cat\n")
+
+
+async def test_no_file_is_sourced_that_the_environment_of_the_start_names(
+    make: Callable[[], Environment], tmp_path: Path
+) -> None:
+    (tmp_path / "rc").write_text("echo sourced\n")
+    variables = {"PATH": os.environ["PATH"], "BASH_ENV": "rc", "ENV": "rc", "PAGER": "less", "KEPT": "kept"}
+    environment = make()
+    try:
+        await environment.start(EnvironmentSpec(cwd=str(tmp_path), variables=variables))
+        outcome = await Bench(environment, tmp_path).command("echo $KEPT $PAGER $BASH_ENV")
+        assert outcome.stdout.head == b"kept cat\n"
+    finally:
+        await environment.close()
 
 
 async def test_what_would_open_an_editor_ends_with_a_sentence(b: AnyBench) -> None:

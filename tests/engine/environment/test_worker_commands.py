@@ -196,9 +196,17 @@ async def test_a_program_has_our_limits_and_brand_and_holds_nothing_of_the_host(
         # 0, 1, 2, and the directory that is listed.
         assert (files, cores, data, open_now) == (b"200", b"0", b"%d" % (1 << 20), b"4")
         assert session == pid
+        # Its keeper has 0, 1, 2 and the socket on which it reports, once it has given the pipes away.
+        assert (await b.command("until test $(ls /proc/$PPID/fd | wc -l) = 4; do sleep 0.01; done")).code == 0
+
         seen: list[bool] = []
-        b.on_output = lambda: seen.append(brand_of(int(b.output[-1][1])) == shared_zygote().brand)
-        await b.command("echo $$; sleep 0.2")
+
+        def look() -> None:
+            seen.append(brand_of(int(b.output[-1][1])) == shared_zygote().brand)
+            (tmp_path / "seen").touch()
+
+        b.on_output = look
+        await b.command("echo $$; until test -e seen; do sleep 0.01; done")
         assert seen == [True]
 
 
@@ -228,7 +236,9 @@ async def test_nothing_that_a_statement_planted_reaches_a_program(tmp_path: Path
         after = (await b.command(look)).stdout.head
         assert before == after
         assert b"planted" not in after
-        assert b"SigBlk:\t0000000000000000\n" in after
+        masks = dict(line.split(b":\t") for line in after.splitlines() if line.startswith(b"Sig"))
+        assert int(masks[b"SigBlk"], 16) == 0
+        assert int(masks[b"SigIgn"], 16) & 0x7FFFFFFF == 0  # the C library keeps two beyond these
 
 
 async def test_a_program_reads_no_environment_of_ours_and_none_above(tmp_path: Path) -> None:
