@@ -91,7 +91,8 @@ def test_without_a_place_for_records_files_are_named_all_the_same(tmp_path: Path
     sweep(str(tmp_path / "nowhere"))
 
 
-def test_a_sweep_at_any_moment_takes_no_record_of_a_living_writer(tmp_path: Path, records: Path) -> None:
+@pytest.mark.parametrize("rounds", [60, pytest.param(3_000, marks=pytest.mark.slow)])
+def test_a_sweep_at_any_moment_takes_no_record_of_a_living_writer(tmp_path: Path, records: Path, rounds: int) -> None:
     ended = threading.Event()
 
     def sweep_on() -> None:
@@ -101,7 +102,7 @@ def test_a_sweep_at_any_moment_takes_no_record_of_a_living_writer(tmp_path: Path
     thread = threading.Thread(target=sweep_on)
     thread.start()
     try:
-        for _ in range(300):
+        for _ in range(rounds):
             with recorded(str(records), str(tmp_path)) as name:
                 (tmp_path / name).touch()
                 assert os.listdir(records) == [name]
