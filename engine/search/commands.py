@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ from typing import Final
 from ..cutting import cut_middle, more, plural
 from ..ports import CommandOutcome, CommandRequest
 from .globs import Glob
-from .output import LONGEST_LINE, Complaints, read_complaints
+from .output import ALL_LEFT_OUT, LONGEST_LINE, Complaints, read_complaints
 from .place import IGNORE_FILES, Place
 from .ripgrep import VERSION_CONTROL, can_search, listing_arguments, rules, search_arguments
 
@@ -27,14 +28,16 @@ _NAMED: Final = 5
 """How many places that could not be read are named."""
 _SAID_CHARS: Final = 500
 _REASON: Final = "error: "
-_IN_PLACE: Final = 'test "$(pwd -P; echo .)" = "$0" || exit 90; exec "$@"'
+_IN_PLACE: Final = 'test "$(pwd -P; echo .)" = "$0" || exit 90; '
 """Starts a program where the kernel finds the place and nowhere else.
 
 The place was looked up before, and whoever starts the program enters it by its path, into which a link may have been
 swapped by then. Once a process is in a directory no link leads it elsewhere, and both programs search from there. The
 dot keeps a newline at the end of a name, which the shell would take off.
 """
+_INSTEAD: Final = 'exec "$@"'
 _NOT_IN_PLACE: Final = 90
+_NOTHING: Final = 1
 _FAILED: Final = 2
 _ENGINE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OUR_PROGRAM: Final = os.path.join(_ENGINE, "search", "walk", "program.py")
@@ -43,20 +46,29 @@ _OUR_PROGRAM: Final = os.path.join(_ENGINE, "search", "walk", "program.py")
 def search_command(place: Place, glob: Glob | None, ripgrep: str | None, pattern: str, context: int) -> CommandRequest:
     """Prints the lines that match, for `output.read_files`."""
     if ripgrep is not None and can_search(place):
-        return _request(place, (ripgrep, *search_arguments(place, glob, pattern, context)), rules(glob))
+        return _by_ripgrep(place, glob, ripgrep, search_arguments(place, glob, pattern, context))
     return _request(place, _our_command(), _job(place, glob, pattern, context))
 
 
 def listing_command(place: Place, glob: Glob | None, ripgrep: str | None) -> CommandRequest:
     """Prints the names of files, for `output.read_names`."""
     if ripgrep is not None and can_search(place):
-        return _request(place, (ripgrep, *listing_arguments(place, glob)), rules(glob))
+        return _by_ripgrep(place, glob, ripgrep, listing_arguments(place, glob))
     return _request(place, _our_command(), _job(place, glob, None, 0))
 
 
-def _request(place: Place, argv: tuple[str, ...], stdin: bytes) -> CommandRequest:
+def _by_ripgrep(place: Place, glob: Glob | None, ripgrep: str, arguments: tuple[str, ...]) -> CommandRequest:
+    run = _INSTEAD
+    if place.above and place.name is None:
+        any_file = shlex.join((ripgrep, "--quiet", *listing_arguments(place, None)))
+        complaint = f"echo {shlex.quote(ALL_LEFT_OUT)} >&2"
+        run = f'"$@"; code=$?; test $code != {_NOTHING} || {any_file} 2>/dev/null || {complaint}; exit $code'
+    return _request(place, (ripgrep, *arguments), rules(glob), run)
+
+
+def _request(place: Place, argv: tuple[str, ...], stdin: bytes, run: str = _INSTEAD) -> CommandRequest:
     return CommandRequest(
-        argv=("/bin/sh", "-c", _IN_PLACE, f"{place.directory}\n.", *argv),
+        argv=("/bin/sh", "-c", _IN_PLACE + run, f"{place.directory}\n.", *argv),
         cwd=place.directory,
         seconds=SECONDS,
         kept_bytes=MAX_OUTPUT,  # that is all there is
@@ -88,6 +100,7 @@ def _job(place: Place, glob: Glob | None, pattern: str | None, context: int) -> 
         "pattern": pattern,
         "context": context,
         "longest_line": LONGEST_LINE,
+        "all_left_out": ALL_LEFT_OUT,
         "ignore_files": IGNORE_FILES,
         "skipped": VERSION_CONTROL,
     }
@@ -120,6 +133,8 @@ def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[byt
     complaints = read_complaints(outcome.stderr.head + outcome.stderr.tail)
     if outcome.code == _FAILED and not output and not complaints.unreadable:
         raise ValueError(_refusal(complaints.other))
+    if outcome.code == _NOTHING and ALL_LEFT_OUT in complaints.other:
+        return output, (f"{ALL_LEFT_OUT}; name one of them, or use bash()",)
     return output, _unreadable(complaints)
 
 

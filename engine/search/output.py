@@ -28,6 +28,8 @@ LONGEST_LINE: Final = 4_096
 """Bytes of a line that are printed; of a longer one as many characters, and some words about the rest."""
 LINE_CHARS: Final = 400
 """Characters of a line that are kept: so few that a beginning holds them, and none of those words."""
+ALL_LEFT_OUT: Final = "ignore files leave out all files of this place"
+"""Stands on stderr where a search below the top found nothing for that reason, which a person would not guess."""
 _ROW: Final = re.compile(rb"^(\d+)([:-])([^\n]*?)\r?\n", re.MULTILINE)
 _MATCHING: Final = re.compile(rb"^\d+:", re.MULTILINE)
 _NO_TEXT: Final = re.compile(rb"^(?!\d+[:-]|--\r?$|\Z)", re.MULTILINE)

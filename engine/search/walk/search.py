@@ -23,14 +23,19 @@ def search(job: dict[str, Any], output: BinaryIO, say: Callable[[str], None]) ->
     Args:
         say: told what could not be read, and what is wrong with the expression.
     """
-    if job["pattern"] is None:
-        return _list(_tree(job, say), output)
+    tree = _tree(job, say)
+    code = _list(tree, output) if job["pattern"] is None else _search(job, tree, output, say)
+    if code == NOTHING and job["above"] and job["name"] is None and not tree.met_any:
+        say(job["all_left_out"])
+    return code
+
+
+def _search(job: dict[str, Any], tree: Tree, output: BinaryIO, say: Callable[[str], None]) -> int:
     try:
         searcher = Searcher(*compiled(job["pattern"]), job["context"], job["longest_line"])
     except NotInDialectError as error:
         say(f"regex parse error:\n    {job['pattern']}\nerror: {error}")
         return FAILED
-    tree = _tree(job, say)
     paths = tree.files() if job["name"] is None else iter((job["name"],))
     found = False
     for path in paths:

@@ -29,6 +29,8 @@ class Tree:
         self._skipped = skipped
         self._say = say
         self.failed = False
+        self.met_any = False
+        """Whether the rules leave any file, also one that is not wanted."""
 
     def files(self) -> Iterator[str]:
         """Paths relative to the working directory."""
@@ -42,8 +44,12 @@ class Tree:
                 if is_directory:
                     if not rules.leave_out(path + "/"):
                         below.append((path + "/", rules))
-                elif (self._wanted is None or self._wanted.fullmatch(path)) and not rules.leave_out(path):
-                    yield path
+                elif self._wanted is None or self._wanted.fullmatch(path):
+                    if not rules.leave_out(path):
+                        self.met_any = True
+                        yield path
+                elif not self.met_any:
+                    self.met_any = not rules.leave_out(path)
             open_directories += reversed(below)
 
     def _entries(self, directory: str) -> list[tuple[str, bool]]:

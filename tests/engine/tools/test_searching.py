@@ -324,6 +324,24 @@ def test_a_name_that_begins_like_a_home_is_written_so_that_it_is_no_home(tmp_pat
     assert lines(answer(here, "grep", pattern="x", path="./~")) == ["./~:1: x"]
 
 
+@both_ways
+def test_a_place_that_ignore_files_leave_out_whole_says_so(tmp_path: Path, way: str) -> None:
+    files(tmp_path, {".venv/.gitignore": "*\n", ".venv/lib/a.py": "x", "src/b.py": "x", "src/c.log": "x"})
+    files(tmp_path, {".gitignore": "*.log\n"})
+    here = workspace(tmp_path, way)
+    said = ("ignore files leave out all files of this place; name one of them, or use bash()",)
+    assert answer(here, "grep", pattern="x", path=".venv/lib")["notes"] == said
+    assert answer(here, "find", glob="*.py", path=".venv/lib")["notes"] == said
+    assert lines(answer(here, "grep", pattern="x", path=".venv/lib/a.py")) == [".venv/lib/a.py:1: x"]
+    for nothing in (
+        {"pattern": "y", "path": "src"},
+        {"pattern": "x", "path": "src", "glob": "*.log"},
+        {"pattern": "y"},
+    ):
+        found = answer(here, "grep", **nothing)
+        assert (found["matches"], found["notes"]) == ([], ())
+
+
 def test_a_search_that_was_ended_early_says_so_and_gives_what_is_whole(tmp_path: Path) -> None:
     made = program(workspace(tmp_path, "ripgrep"), "grep", pattern="x")
     found = made.answer(outcome(b"./a\x001:x\n2:x cut o", stopped=True))
