@@ -21,9 +21,14 @@ AnyBench = Bench[Environment]
 ENDLESS = "echo begins; while :; do sleep 0.05; done"
 
 
+def has_ended(pid: str | bytes) -> bool:
+    found = stat_of(int(pid))
+    return found is None or found.state == b"Z"
+
+
 def gate(b: AnyBench) -> str:
     """The start of a command that says so and does not end by itself."""
-    return f"echo $$ > {b.cwd}/started; {ENDLESS}"
+    return f"cd {b.cwd}; echo $$ > new; mv new started; {ENDLESS}"
 
 
 async def test_a_program_ends_with_its_code_and_what_it_printed_in_order(b: AnyBench) -> None:
@@ -128,7 +133,7 @@ async def test_what_would_open_an_editor_ends_with_a_sentence(b: AnyBench) -> No
 
 
 async def test_a_program_that_takes_too_long_is_asked_to_end_and_then_killed(b: AnyBench) -> None:
-    polite = await b.command("trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done", seconds=0.1)
+    polite = await b.command("trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done", seconds=1.0)
     assert (polite.timed_out, polite.code, polite.signal) == (True, None, None)
     assert polite.stdout.head.endswith(b"asked\n")
     deaf = await b.command("trap '' TERM INT HUP; while :; do sleep 0.01; done", seconds=0.1)
@@ -140,13 +145,13 @@ async def test_a_program_ends_with_the_wait_that_is_cancelled(b: AnyBench) -> No
         tasks.start_soon(b.command, gate(b))
         await until((b.cwd / "started").exists)
         tasks.cancel_scope.cancel()
-    assert stat_of(int((b.cwd / "started").read_text())) is None
+    await until(lambda: has_ended((b.cwd / "started").read_text()))
     assert await b.value("1") == "1"
 
 
 async def test_what_a_program_left_in_its_group_ends_with_it(b: AnyBench) -> None:
     outcome = await b.command("sleep 600 & echo $!")
-    await until(lambda: (found := stat_of(int(outcome.stdout.head))) is None or found.state == b"Z")
+    await until(lambda: has_ended(outcome.stdout.head))
 
 
 async def test_closing_the_environment_ends_its_programs(b: AnyBench) -> None:
