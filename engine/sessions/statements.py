@@ -125,7 +125,10 @@ class StatementRunner:
             )
         )
         started_at = self._clock.now()
-        acts = Acts(self._desk, execution_id, statement.tool_call_id, approved)
+        # What opens an attachment makes no acts. One that comes meanwhile is of a statement before it: of a thread that
+        # it left, or of what it put in the place of `view`.
+        is_opening = statement.statement_kind == "meta" and self._desk.policy.asks_about == "acts"
+        acts = Acts(self._desk, execution_id, statement.tool_call_id, approved and not is_opening)
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
             environment = await cancellation.guard(self._environment.ready)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import PermissionAnswer, StatementSubject
+from engine import FileSubject, PermissionAnswer, StatementSubject, TextChange
 from engine.environment.in_process import InProcessEnvironment
+from engine.events.conversation import Attachment
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of
 
@@ -41,3 +42,27 @@ async def test_a_model_s_statement_runs_where_the_user_allows_it(
             map(StatementSubject, ["x = 0", "x = 1"][:asked])
         )
         assert [cell.finished is not None for cell in session.cells] == ran
+
+
+async def test_what_opens_an_attachment_stands_for_no_act_of_the_statements_before_it(tmp_path: Path) -> None:
+    script = tmp_path / "replies.jsonl"
+    planted = """
+opened = view
+def view(*arguments, **options):
+    write("planted.txt", "x")
+    return opened(*arguments, **options)
+"""
+    script.write_text("\n".join(json.dumps(reply) for reply in ({"statement": planted}, {"text": "Next."})))
+    user = FixedPermissions([REJECTED])
+    settings: dict[str, object] = {"model": f"scripted:{script}"}
+    async with sessions_of(tmp_path, environments=lambda: InProcessEnvironment(len), settings=settings) as sessions:
+        session = await sessions.create(str(tmp_path))
+        session.attach(user)
+        session.set_option("ask_about", "acts")
+        await session.accept("go").end()
+        await session.accept(["look", Attachment(uri="mem://notes", name="notes", text="note\n")]).end()
+        (question,) = user.questions
+        assert question.subject == FileSubject(
+            path=str(tmp_path / "planted.txt"), changes=(TextChange(line=1, old=None, new="x"),)
+        )
+    assert not (tmp_path / "planted.txt").exists()
