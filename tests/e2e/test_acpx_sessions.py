@@ -25,6 +25,7 @@ def acpx(tmp_path: Path) -> Iterator[Acpx]:
         yield client
 
 
+@pytest.mark.slow
 def test_a_session_is_found_by_later_processes_listed_read_exported_and_closed(acpx: Acpx) -> None:
     session = acpx.run("--format", "quiet", "sessions", "new").strip()
     acpx.run("prompt", "x = 41")

@@ -76,6 +76,7 @@ CONVERSATION = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [pytest.param("provider:openai:gpt-5", marks=pytest.mark.slow), "provider:anthropic:claude-sonnet-4-5"]
 )

@@ -57,6 +57,7 @@ def test_no_program_of_the_project_or_of_a_statement_searches(tmp_path: Path) ->
     assert not (tmp_path / "planted").exists()
 
 
+@pytest.mark.slow
 def test_a_cancelled_search_ends_with_its_process(tmp_path: Path) -> None:
     files(tmp_path, {"project/a": "a" * 60 + "\n"})
     with Agent(tmp_path / "state", env={"PATH": SYSTEM}) as agent:
@@ -69,6 +70,7 @@ def test_a_cancelled_search_ends_with_its_process(tmp_path: Path) -> None:
     assert not _searching(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_file_whose_name_is_no_text_is_found_and_can_be_worked_with(tmp_path: Path) -> None:
     project = os.fsencode(tmp_path) + b"/project"
     os.makedirs(project + b"/d\xe9")
