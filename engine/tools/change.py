@@ -42,16 +42,25 @@ def file_to_change(workspace: Workspace, path: str) -> tuple[str, bytes | None]:
     with place_to_write(workspace.absolute(path), workspace.roots) as place:
         place.check_writable()
         with place.opened() as file:
-            if file is not None and os.fstat(file.fileno()).st_size > LARGEST:
-                most = (
-                    f"files of more than {LARGEST >> 20} MiB are not changed by tools, because what they held is kept"
-                )
-                raise OSError(errno.EFBIG, most, path)
+            if file is not None:
+                check_size(os.fstat(file.fileno()).st_size, path)
             return place.path, None if file is None else file.read(LARGEST)
 
 
+def check_size(size: int, path: str) -> None:
+    """Raises OSError (EFBIG) for a file that is, or would become, larger than `LARGEST`."""
+    if size > LARGEST:
+        most = f"files of more than {LARGEST >> 20} MiB are not changed by tools, because what they hold is kept"
+        raise OSError(errno.EFBIG, most, path)
+
+
 def change_to(workspace: Workspace, place: str, before: bytes | None, after: bytes) -> Change:
-    """The change of the file at that real place, with what a statement is told of it (`tool_values.written`)."""
+    """The change of the file at that real place, with what a statement is told of it (`tool_values.written`).
+
+    Raises:
+        OSError: it would have more than `LARGEST` bytes (EFBIG).
+    """
+    check_size(len(after), workspace.shown(place))
     added, removed, line = extent_of(before, after)
     value = {
         "path": workspace.shown(place),

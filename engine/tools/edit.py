@@ -5,8 +5,8 @@ Line ends are looked past: a newline in `old` is found as the file ends its line
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from io import StringIO
 from itertools import islice
 from typing import Final
 
@@ -14,7 +14,7 @@ import msgspec
 
 from ..cutting import plural
 from ..encodings import decode, line_ends, with_line_ends
-from .change import Change, change_to, file_to_change
+from .change import Change, change_to, check_size, file_to_change
 from .nearest import nearest
 from .workspace import Workspace
 from .write import encoded
@@ -61,31 +61,47 @@ def _check(arguments: Arguments) -> None:
 
 
 def replaced(text: str, arguments: Arguments) -> str:
-    """The text with `old` replaced. Raises ValueError as `perform`."""
+    """The text with `old` replaced. Raises ValueError and OSError as `perform`; the time is linear in the text."""
     ends = line_ends(text)
     old, new = with_line_ends(arguments.old, "LF"), with_line_ends(arguments.new, "LF")
-    if ends.startswith("mixed") or "\r" in old:
-        return _replaced_by_pattern(text, old, new, arguments)
+    if "\r" in old or (ends.startswith("mixed") and "\n" in old + new):
+        return _replaced_in_either_manner(text, old, new, arguments)
     old, new = with_line_ends(old, ends), with_line_ends(new, ends)
-    _check_count(text, text.count(old), _places(text, old), arguments)
+    _check_places(text, old, new, arguments)
     return text.replace(old, new)
 
 
-def _replaced_by_pattern(text: str, old: str, new: str, arguments: Arguments) -> str:
-    """The same where lines end in both manners: what is put in ends its lines as what it replaces, or what follows."""
-    pattern = re.compile("".join(_PATTERNS.get(piece) or re.escape(piece) for piece in re.split("([\r\n])", old)))
-    matches = list(pattern.finditer(text))
-    _check_count(text, len(matches), (match.start() for match in matches), arguments)
+def _replaced_in_either_manner(text: str, old: str, new: str, arguments: Arguments) -> str:
+    """The same where lines end in both manners: what is put in ends its lines as what it replaces, or what follows.
 
-    def put(match: re.Match[str]) -> str:
-        newline = text.find("\n", match.start())
-        pair = newline > 0 and text[newline - 1] == "\r"
-        return with_line_ends(new, "CRLF" if pair else "LF")
+    It is searched in the text in which all lines end in one manner, and what was found is followed in both texts.
+    """
+    plain = text.replace("\r\n", "\n")
+    _check_places(plain, old, new, arguments)
+    by_ends = {pair: with_line_ends(new, "CRLF" if pair else "LF") for pair in (False, True)}
+    result = StringIO(newline="")
+    at = plain_at = 0
+    newline = -1
+    for place in _places(plain, old):
+        start = _after(text, at, place - plain_at)
+        if newline < start:
+            newline = text.find("\n", start)
+            newline = len(text) if newline < 0 else newline
+        result.write(text[at:start])
+        result.write(by_ends[newline < len(text) and text[newline - 1 : newline] == "\r"])
+        at, plain_at = _after(text, start, len(old)), place + len(old)
+    result.write(text[at:])
+    return result.getvalue()
 
-    return pattern.sub(put, text)
 
-
-_PATTERNS: Final = {"\n": "\r?\n", "\r": "\r(?!\n)"}
+def _after(text: str, at: int, count: int) -> int:
+    """The place that lies so many characters after `at`, where CRLF counts as one. `at` is not inside of one."""
+    while count:
+        end = at + count
+        end += text.startswith("\r\n", end - 1)
+        count -= end - at - text.count("\r\n", at, end)
+        at = end
+    return at
 
 
 def _places(text: str, old: str) -> Iterator[int]:
@@ -93,6 +109,13 @@ def _places(text: str, old: str) -> Iterator[int]:
     while place >= 0:
         yield place
         place = text.find(old, place + len(old))
+
+
+def _check_places(text: str, old: str, new: str, arguments: Arguments) -> None:
+    """Raises where `old` does not occur so often, or what comes of it would be too large to be made in memory."""
+    occurs = text.count(old)
+    _check_count(text, occurs, _places(text, old), arguments)
+    check_size(len(text) + occurs * (len(new) - len(old)), arguments.path)
 
 
 def _check_count(text: str, occurs: int, places: Iterator[int], arguments: Arguments) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +271,42 @@ def test_a_statement_is_told_what_was_written_and_where(
     if existing is not None:
         Path(workspace.cwd, "a").write_bytes(existing)
     assert repr(told(write.perform(workspace, write.Arguments(path="a", text=text)))) == shown
+
+
+def test_an_edit_that_would_make_a_file_too_large_is_refused_before_it_is_made(workspace: Workspace) -> None:
+    Path(workspace.cwd, "a").write_bytes(b"a" * (1 << 20))
+    for ends in (b"", b"\r\n\n"):
+        Path(workspace.cwd, "a").write_bytes(b"a" * (1 << 20) + ends)
+        with pytest.raises(OSError, match="more than 64 MiB") as refused:
+            edit.perform(workspace, edit.Arguments(path="a", old="a", new="\n" * (1 << 20), count=None))
+        assert refused.value.errno == errno.EFBIG
+
+
+def test_lines_that_end_in_both_manners_are_edited_in_linear_time(workspace: Workspace) -> None:
+    # To look for the end of the one long line from each of its places took minutes.
+    line = b"a" + b" " * 319
+    result = edited(workspace, b"x\r\ny\n" + line * 100_000, "a", "b\n", None)
+    assert result == b"x\r\ny\n" + (b"b\n" + b" " * 319) * 100_000
+
+
+@given(
+    st.text("ab\r\n", max_size=12),
+    st.text("ab\r\n", min_size=1, max_size=3),
+    st.text("c\n", max_size=3),
+)
+def test_a_text_is_replaced_as_an_expression_for_either_manner_says(start: str, old: str, new: str) -> None:
+    text = start + "\r\nab\n"
+    old_lines, new_lines = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+    pieces = {"\n": "\r?\n", "\r": "\r(?!\n)"}
+    pattern = re.compile("".join(pieces.get(char, char) for char in old_lines))
+
+    def put(match: re.Match[str]) -> str:
+        line = text[: text.find("\n", match.start()) + 1]
+        return new_lines.replace("\n", "\r\n") if line.endswith("\r\n") else new_lines
+
+    arguments = edit.Arguments(path="a", old=old, new=new, count=None)
+    if pattern.search(text) is None:
+        with pytest.raises(ValueError, match="does not contain"):
+            edit.replaced(text, arguments)
+    else:
+        assert edit.replaced(text, arguments) == pattern.sub(put, text)
