@@ -30,6 +30,7 @@ def acpx(*arguments: str) -> list[str]:
     return [*command("acpx", "dist/cli.js"), "--agent", str(AGENT), *arguments]
 
 
+@pytest.mark.slow
 def test_acpx_reads_every_message_of_a_prompt_in_strict_json(tmp_path: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
         acpx("--cwd", str(tmp_path), "--format", "json", "--json-strict", "exec", "x = 6 * 7\nprint('hello')\nx"),

@@ -77,6 +77,7 @@ def test_a_client_that_leaves_during_a_load_takes_its_agent_with_it(tmp_path: Pa
     assert agent.close() == 0
 
 
+@pytest.mark.slow
 def test_a_response_comes_after_its_updates_however_slowly_they_are_read(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "x = 41")

@@ -156,6 +156,7 @@ def test_a_crash_at_any_of_many_instants_loses_nothing_that_was_shown(tmp_path: 
     crash(tmp_path, seed)
 
 
+@pytest.mark.slow
 def test_killing_every_worker_there_is_again_and_again_keeps_the_names(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)
@@ -216,6 +217,7 @@ def test_a_zygote_that_is_stopped_or_killed_before_the_first_statement_is_replac
         assert [child.pid for child in psutil.Process(agent.process.pid).children()] != [zygote.pid]
 
 
+@pytest.mark.slow
 def test_many_statements_that_ended_their_process_do_not_keep_a_session_from_being_rebuilt(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)

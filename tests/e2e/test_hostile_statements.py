@@ -64,6 +64,7 @@ def test_statements_that_end_their_worker_are_recorded_and_names_come_back(agent
     assert_at_rest(agent)
 
 
+@pytest.mark.slow
 def test_a_statement_that_closes_standard_streams_loses_no_later_output(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "import os, sys; kept = 41")

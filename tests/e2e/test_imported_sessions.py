@@ -24,6 +24,7 @@ WORDS = {
 SECOND = ("anthropic.json", "openhands.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["openai.json", "openhands-torn.jsonl", *(pytest.param(name, marks=pytest.mark.slow) for name in SECOND)]
 )

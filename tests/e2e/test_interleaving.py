@@ -179,6 +179,7 @@ def interleave(pair: Pair, steps: list[Action]) -> None:
             agent.response(agent.begin("session/close", {"sessionId": session}))
 
 
+@pytest.mark.slow
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(steps=actions)
 def test_two_sessions_interleaved_keep_to_themselves(pair: Pair, steps: list[Action]) -> None:

@@ -71,6 +71,7 @@ def test_a_prompt_leads_to_a_statement_whose_result_goes_back(tmp_path: Path, mo
         assert "arguments must be" in results[2]["content"]
 
 
+@pytest.mark.slow
 def test_cancelling_ends_a_reply_that_is_on_its_way(tmp_path: Path) -> None:
     slow = {"match": {}, "response": {"content": "word " * 500}, "latency": 200}
     with (
