@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from .ports import ModelUnusableError as ModelUnusableError
     from .ports import OutputSink as OutputSink
     from .ports import PastExecution as PastExecution
+    from .ports import PastQuestion as PastQuestion
     from .ports import PermissionAnswer as PermissionAnswer
     from .ports import PermissionQuestion as PermissionQuestion
     from .ports import Permissions as Permissions
@@ -169,6 +170,7 @@ __all__ = [
     "OutputSink",
     "OutputStreamed",
     "PastExecution",
+    "PastQuestion",
     "PermissionAnswer",
     "PermissionQuestion",
     "PermissionSubject",
@@ -247,9 +249,9 @@ _MODULES: Final = {
     "ports": (
         "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison EffectAnswer "
         "EffectHandler EffectRequest Entropy Environment EnvironmentSpec FileSubject HandleRow Limits Model ModelError "
-        "ModelSignal ModelUnusableError OutputSink PastExecution PermissionAnswer PermissionQuestion PermissionSubject "
-        "Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest SessionRow "
-        "StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed"
+        "ModelSignal ModelUnusableError OutputSink PastExecution PastQuestion PermissionAnswer PermissionQuestion "
+        "PermissionSubject Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
+        "SessionRow StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed"
     ),
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
+import xxhash
 
 from .text import valid_text
 
@@ -34,6 +35,11 @@ def clean(value: T) -> T:
         TypeError: something in it is none of these, or it is nested more than `DEEPEST` levels.
     """
     return cast(T, _clean(value, 0))
+
+
+def argument_digest(arguments: dict[str, object]) -> str:
+    """xxh3 hex over the arguments of an effect as JSON with sorted keys: which question it was."""
+    return xxhash.xxh3_64_hexdigest(msgspec.json.encode(arguments, order="deterministic"))
 
 
 def number(value: float) -> float | str:

@@ -284,15 +284,25 @@ class EffectRequest(Struct, frozen=True, kw_only=True):
     basis: str | None = None
 
 
+class PastQuestion(Struct, frozen=True, kw_only=True):
+    """What a recorded answer was the answer to."""
+
+    ordinal: int
+    operation: str
+    argument_digest: str
+
+
 class EffectAnswer(Struct, frozen=True, kw_only=True):
     """Plain data for the statement, or the exception it is to see.
 
-    In a recording, `withheld` says that the answer held a secret and was not kept, so that there is neither.
+    In a recording, `withheld` says that the answer held a secret and was not kept, so that there is neither, and
+    `question` what it answers; where the log does not say that, it is None, and the answer's place counts.
     """
 
     value: object = None
     error: ExceptionInfo | None = None
     withheld: bool = False
+    question: PastQuestion | None = None
 
 
 EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]

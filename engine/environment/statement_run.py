@@ -27,6 +27,7 @@ import math
 from typing import Final, Literal
 
 import anyio
+from msgspec.structs import replace
 
 from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
 from ..ports import EffectAnswer, EffectHandler, EffectRequest, Limits, OutputSink, RunOutcome, RunRequest
@@ -111,7 +112,7 @@ class StatementRun:
     def _message(self) -> Run:
         recorded = None
         if self._recorded is not None:
-            recorded = tuple(_answer(ordinal, answer) for ordinal, answer in enumerate(self._recorded))
+            recorded = tuple(_recorded(place, answer) for place, answer in enumerate(self._recorded))
         return Run(
             execution_id=self._request.execution_id,
             label=self._request.label,
@@ -254,6 +255,13 @@ class StatementRun:
                 pass
         if limit.cancelled_caught:
             await self._worker.kill()
+
+
+def _recorded(place: int, answer: EffectAnswer) -> Answer:
+    asked = answer.question
+    if asked is None:
+        return _answer(place, answer)
+    return replace(_answer(asked.ordinal, answer), question=(asked.operation, asked.argument_digest))
 
 
 def _answer(ordinal: int, answer: EffectAnswer) -> Answer:

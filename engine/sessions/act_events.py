@@ -16,6 +16,7 @@ from ..events.conversation import ResultStatus, ToolCall
 from ..events.execution import CommandEnded, EffectRequested
 from ..execution import Captured, ExceptionInfo
 from ..ids import ExecutionId, ToolCallId
+from ..plain_data import argument_digest
 from ..ports import CommandOutcome, CommandOutput, EffectAnswer, EffectRequest
 from ..text import valid_text
 from ..tool_values import shown_value
@@ -92,11 +93,6 @@ def wrong_argument(operation: str, error: msgspec.ValidationError) -> TypeError:
         return TypeError(f"{operation}(): {error}")
     expected, got = (_TYPES.sub(lambda name: _IN_PYTHON[name[0]], names) for names in found.group(1, 2))
     return TypeError(f"{operation}(): {found[3]} must be {expected}, not {got}")
-
-
-def argument_digest(arguments: dict[str, object]) -> str:
-    """xxh3 hex over the arguments as JSON with sorted keys."""
-    return xxhash.xxh3_64_hexdigest(msgspec.json.encode(arguments, order="deterministic"))
 
 
 def digest_of(data: bytes | None) -> str:

@@ -26,6 +26,7 @@ from ..execution import Artifact, Location
 from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
+from ..plain_data import argument_digest
 from ..ports import (
     CommandSubject,
     EffectAnswer,
@@ -43,7 +44,6 @@ from ..tools import OPERATIONS, Change, Program, Reading, Seen, Workspace, chang
 from .act_events import (
     STOPPED,
     answer_text,
-    argument_digest,
     call_event,
     command_event,
     digest_of,

@@ -10,14 +10,21 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct, field
 
 from ..events import Event
-from ..events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
+from ..events.execution import (
+    EffectAnswered,
+    EffectRequested,
+    ExecutionFinished,
+    ExecutionStarted,
+    StatementOmitted,
+    StatementRecorded,
+)
 from ..events.session import UsageReported
 from ..execution import NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, StatementId
 
 
 class Cell(Struct):
-    """A statement with its latest execution: started, perhaps finished, and what the host answered it.
+    """A statement with its latest execution: started, perhaps finished, and what it asked of the host, by ordinal.
 
     `omitted` says that the user left it out of the namespace. `calls` are the model calls before its execution.
     """
@@ -25,6 +32,7 @@ class Cell(Struct):
     statement: StatementRecorded
     started: ExecutionStarted | None = None
     finished: ExecutionFinished | None = None
+    questions: dict[int, EffectRequested] = field(default_factory=dict[int, EffectRequested])
     answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
     omitted: bool = False
     calls: int = 0
@@ -47,16 +55,14 @@ class Timeline:
             case ExecutionStarted():
                 cell = self._cells.get(event.statement_id)
                 if cell is not None:
-                    cell.started, cell.finished, cell.answers = event, None, []
+                    cell.started, cell.finished, cell.questions, cell.answers = event, None, {}, []
                     cell.calls = self._rounds
                     self._by_execution[event.execution_id] = cell
                     self._last_execution = event.execution_id
             case ExecutionFinished():
                 self._finish(event)
-            case EffectAnswered():
-                cell = self._by_execution.get(event.execution_id)
-                if cell is not None:
-                    cell.answers.append(event)
+            case EffectRequested() | EffectAnswered():
+                self._take_effect(event)
             case StatementOmitted(statement_id=statement_id, omitted=omitted):
                 if statement_id in self._cells:
                     self._cells[statement_id].omitted = omitted
@@ -64,6 +70,15 @@ class Timeline:
                 self._rounds += 1
             case _:
                 pass
+
+    def _take_effect(self, event: EffectRequested | EffectAnswered) -> None:
+        cell = self._by_execution.get(event.execution_id)
+        if cell is None:
+            return
+        if isinstance(event, EffectRequested):
+            cell.questions[event.ordinal] = event
+        else:
+            cell.answers.append(event)
 
     def _finish(self, event: ExecutionFinished) -> None:
         cell = self._by_execution.get(event.execution_id)

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..plain_data import clean
+from .framing import frame
 from .guard import KEPT_STOPS, ReplayEffect
 from .interrupts import Interrupts
 from .protocol import Answer, Ask, FromWorker, ToWorker
+from .recording import Recording
 
 
 class Transport(Protocol):
@@ -52,7 +54,7 @@ class Effects:
         self._asking = 0
         self._open = False
         self._ordinal = 0
-        self._recorded: dict[int, Answer] | None = None
+        self._recorded: Recording | None = None
         self._stops: list[str] = []
         self._stopped = 0
 
@@ -80,7 +82,7 @@ class Effects:
         """A statement begins; `recorded` answers its effects in a replay, None asks the host."""
         self._ordinal = 0
         self._stops, self._stopped = [], 0
-        self._recorded = None if recorded is None else {answer.ordinal: answer for answer in recorded}
+        self._recorded = None if recorded is None else Recording(recorded)
         self._open = True
 
     @property
@@ -129,8 +131,9 @@ class Effects:
     def _exchange(self, question: Ask) -> Answer:
         ordinal, operation = question.ordinal, question.operation
         if self._recorded is not None:
-            answer = self._recorded.get(ordinal)
+            answer = self._recorded.take(question)
             if answer is None:
+                frame(question)  # which raises again what kept a question that is too large from being sent
                 self._stop(f"asked for {operation}, for which there is no recorded answer")
                 raise ReplayEffect(f"{operation}() has no recorded answer")
             if answer.withheld:

@@ -98,9 +98,13 @@ FromKeeper = Finished | NotStarted
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """`withheld`: in a recording, of an answer that was not kept."""
+    """In a recording: `withheld` of an answer that was not kept, `question` its operation and arguments' digest.
+
+    `question` is None where that is not known.
+    """
 
     ordinal: int
+    question: tuple[str, str] | None = None
     value: object = None
     error: ExceptionInfo | None = None
     withheld: bool = False

@@ -198,6 +198,7 @@ PUBLIC = [
     "OutputSink",
     "OutputStreamed",
     "PastExecution",
+    "PastQuestion",
     "PermissionAnswer",
     "PermissionQuestion",
     "Permissions",

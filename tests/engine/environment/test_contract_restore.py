@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from engine.execution import ExceptionInfo
-from engine.ports import EffectAnswer, Environment, Restored
+from engine.plain_data import argument_digest
+from engine.ports import EffectAnswer, Environment, PastQuestion, Restored
 from tests.support.environments import Bench, ended_otherwise, opened, past, restore
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +44,41 @@ async def test_recorded_answers_are_given_again_without_asking(b: AnyBench) -> N
         "<statement 7> asked for read, for which there is no recorded answer",
         "<statement 7> ended with error (ReplayEffect: read() has no recorded answer) instead of ok",
     )
+
+
+def recorded(ordinal: int, operation: str, arguments: dict[str, object], value: object) -> EffectAnswer:
+    question = PastQuestion(ordinal=ordinal, operation=operation, argument_digest=argument_digest(arguments))
+    return EffectAnswer(value=value, question=question)
+
+
+def reading(ordinal: int, path: str, value: object) -> EffectAnswer:
+    return recorded(ordinal, "read", {"path": path, "start_line": None, "end_line": None}, value)
+
+
+async def test_a_question_gets_its_own_answer_in_whatever_order_a_replay_asks(b: AnyBench) -> None:
+    # As threads do, whose questions come in another order each time.
+    answers = [reading(0, "b", "B1"), reading(1, "a", "A"), reading(2, "b", "B2"), reading(4, "c", "C")]
+    source = "names = [read('a'), read('b'), read('b'), read('c')]"
+    assert await restore(b, past(source, answers=answers)) == Restored(executions=1)
+    assert await b.value("names") == "['A', 'B1', 'B2', 'C']"
+
+
+async def test_a_replay_never_reads_the_answer_to_another_question(b: AnyBench) -> None:
+    restored = await restore(b, past("x = read('a')", answers=[reading(0, "b", "B")]))
+    assert restored.divergences[0] == "<statement 1> asked for read, for which there is no recorded answer"
+
+
+async def test_a_question_that_was_too_large_is_refused_again_and_takes_nobodys_answer(b: AnyBench) -> None:
+    source = "try: write('big', 'x' * (65 << 20))\nexcept ValueError as e: kind = type(e).__name__\nx = read('a')"
+    assert await restore(b, past(source, answers=[reading(1, "a", "A")])) == Restored(executions=1)
+    assert await b.value("kind, x") == "('FrameTooLargeError', 'A')"
+
+
+async def test_what_is_written_may_be_another_text_in_a_replay(b: AnyBench) -> None:
+    written = {"path": "a", "created": True, "added": 1, "removed": 0, "line": 1, "size": 1}
+    answers = [recorded(0, "write", {"path": "a", "text": "12:00"}, written)]
+    assert await restore(b, past("w = write('a', '12:01')", answers=answers)) == Restored(executions=1)
+    assert await b.value("w.size") == "1"
 
 
 OUTSIDE = (
