@@ -370,6 +370,7 @@ LOADED = [
     "worker.processes",
     "worker.program",
     "worker.protocol",
+    "worker.recording",
     "worker.staging",
     "worker.streams",
     "worker.summaries",
