@@ -26,29 +26,35 @@ _VALUED: Final = re.compile(rf"\s({_NAME})\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s
 _PROSE: Final = re.compile(r"(?P<line>\n)|(?P<space>[ \t\r]+)|(?P<run>`+|~+)|(?P<tag><)|(?P<word>[^\n`~<]+)")
 _THINKS, _THOUGHT = "<think>", "</think>"
 _FENCE: Final = 3
+_CONTAINERS: Final = re.compile(r"\s*(?:(?:>|(?:[-*+]|\d{1,9}[.)])\s)\s*)*")
+"""What may stand before a fence in its line: marks of quotations and of items of lists."""
+_MOST_MARKS: Final = 64
+"""Characters of that."""
 
 
 class Prose:
     """Text in pieces, line by line: whether it is quoted as code depends on what its line holds before it.
 
-    `_run` is a run of backticks or tildes that has not ended: its character, its length, whether it began its line.
+    `_run` is a run of backticks or tildes that has not ended: its character, its length, what stands before it in its
+    line.
     """
 
     def __init__(self) -> None:
         self.tag = ""
         """The tag that has opened the block."""
         self._kept = ""
-        self._run: tuple[str, int, bool] | None = None
-        self._fence: tuple[str, int] | None = None
-        """The fence of the block of code that this line is in."""
+        self._run: tuple[str, int, str] | None = None
+        self._fence: tuple[str, int, int] | None = None
+        """The fence of the block of code that this line is in, and how many marks of quotations stand before it."""
         self._may_think = True
         self._is_thinking = False
         self._begin_line()
 
     def _begin_line(self) -> None:
-        self._is_indent = True
+        self._before = ""
+        """The line up to here, as far as something of it counts."""
         self._span = 0
-        self._opened: tuple[str, int] | None = None
+        self._opened: tuple[str, int, int] | None = None
         """A fence, if nothing in the rest of its line says that it is none."""
         self._is_closing = False
 
@@ -101,25 +107,31 @@ class Prose:
                 self._fence = None
             self._begin_line()
         elif found.lastgroup != "space":
-            self._is_indent = self._is_closing = False
+            self._is_closing = False
+        if found.lastgroup in ("space", "word", "tag"):
+            self._before = (self._before + found[0])[: _MOST_MARKS + 1]
 
     def _extend_run(self, run: str) -> None:
         if self._run is not None and self._run[0] == run[0]:
             self._run = (run[0], self._run[1] + len(run), self._run[2])
         else:
             self._end_run()
-            self._run = (run[0], len(run), self._is_indent)
-            self._is_indent = False
+            self._run = (run[0], len(run), self._before)
+            self._before = run
 
     def _end_run(self) -> None:
         """What a run of backticks or tildes means is known when it has ended."""
         if self._run is None:
             return
-        (char, length, is_first), self._run = self._run, None
+        (char, length, before), self._run = self._run, None
+        quotations = before.count(">")
         if self._fence is not None:
+            # In the code itself a mark is code; only the quotation around it goes on in each line.
+            is_first = len(before) <= _MOST_MARKS and not before.strip("> \t\r") and quotations == self._fence[2]
             self._is_closing = is_first and char == self._fence[0] and length >= self._fence[1]
             return
-        fence = (char, length) if is_first and length >= _FENCE else None
+        is_first = len(before) <= _MOST_MARKS and _CONTAINERS.fullmatch(before) is not None
+        fence = (char, length, quotations) if is_first and length >= _FENCE else None
         if char == "~" or (self._opened is not None and self._opened[0] == "~"):
             self._opened = self._opened or fence  # backticks behind it are of no account
         elif self._span:
