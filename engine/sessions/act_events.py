@@ -6,12 +6,13 @@ Pure. Must not know how acts are done or who is asked. Used by `acts`.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
 
 import msgspec
 import xxhash
 
-from ..cutting import cut_end, cut_middle, plural
+from ..cutting import cut_end, cut_line, cut_middle, plural
 from ..events.conversation import ResultStatus, ToolCall
 from ..events.execution import CommandEnded, EffectRequested
 from ..execution import Captured, ExceptionInfo
@@ -23,6 +24,11 @@ from ..tool_values import shown_value
 
 SHOWN_CHARS: Final = 2_000
 """How much of an answer, and of each argument, the call on the log repeats; the whole answer is in the blob."""
+_NAME_CHARS: Final = 100
+_MOST_ARGUMENTS: Final = 20
+"""More than any tool has."""
+_ERROR_CHARS: Final = 10_000
+"""Of an error: a path, and what differs, have room."""
 SHOWN_OUTPUT_CHARS: Final = 65_536
 """How much of what a command printed the log repeats, both ends."""
 STOPPED: Final = EffectAnswer(error=ExceptionInfo(type="InterruptedError", message="the statement is being stopped"))
@@ -34,8 +40,14 @@ _TYPES: Final = re.compile("|".join(_IN_PYTHON))
 
 def call_event(request: EffectRequest, call: ToolCallId, parent: ToolCallId) -> ToolCall:
     """The call as it is shown, with its arguments as far as they are."""
-    shown = {name: _shown_argument(value) for name, value in request.arguments.items()}
-    return ToolCall(tool_call_id=call, tool=request.operation, arguments=shown, parent_id=parent)
+    given = islice(request.arguments.items(), _MOST_ARGUMENTS)
+    shown = {cut_line(name, _NAME_CHARS): _shown_argument(value) for name, value in given}
+    return ToolCall(tool_call_id=call, tool=named(request), arguments=shown, parent_id=parent)
+
+
+def named(request: EffectRequest) -> str:
+    """The operation as the log names it: a statement that talks to the host by itself may ask for anything."""
+    return cut_line(request.operation, _NAME_CHARS)
 
 
 def request_event(request: EffectRequest, call: ToolCallId, execution_id: ExecutionId) -> EffectRequested:
@@ -43,7 +55,7 @@ def request_event(request: EffectRequest, call: ToolCallId, execution_id: Execut
     return EffectRequested(
         execution_id=execution_id,
         ordinal=request.ordinal,
-        operation=request.operation,
+        operation=named(request),
         argument_digest=argument_digest(request.arguments),
         tool_call_id=call,
     )
@@ -83,7 +95,11 @@ def failure(error: Exception) -> EffectAnswer:
     """The answer for what could not be done, as the exception that the statement sees."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     filename = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
-    return EffectAnswer(error=ExceptionInfo(type=type(error).__name__, message=valid_text(f"{reason}{filename}")))
+    return EffectAnswer(
+        error=ExceptionInfo(
+            type=type(error).__name__, message=cut_middle(valid_text(f"{reason}{filename}"), _ERROR_CHARS)
+        )
+    )
 
 
 def wrong_argument(operation: str, error: msgspec.ValidationError) -> TypeError:
@@ -107,4 +123,8 @@ def _captured(output: CommandOutput) -> Captured:
 def _shown_argument(value: object) -> object:
     if isinstance(value, str):
         return cut_end(value, SHOWN_CHARS)
-    return f"({len(value):,} {plural(len(value), 'byte')})" if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return f"({len(value):,} {plural(len(value), 'byte')})"
+    if isinstance(value, (list, dict)):  # which no tool takes, and which may hold anything
+        return cut_end(msgspec.json.encode(value).decode(), SHOWN_CHARS)
+    return value

@@ -48,6 +48,7 @@ from .act_events import (
     command_event,
     digest_of,
     failure,
+    named,
     request_event,
     status_of,
     wrong_argument,
@@ -132,7 +133,7 @@ class Acts:
     async def _answer(self, request: EffectRequest, call: ToolCallId, environment: Environment) -> EffectAnswer:
         operation = OPERATIONS.get(request.operation)
         if operation is None:
-            return failure(ValueError(f"no operation {request.operation!r}; there is {', '.join(OPERATIONS)}"))
+            return failure(ValueError(f"no operation {named(request)!r}; there is {', '.join(OPERATIONS)}"))
         try:
             self._check_mode(request.operation)
             arguments: Any = msgspec.convert(request.arguments, operation.arguments)
@@ -251,7 +252,7 @@ class Acts:
 
     def _answered(self, request: EffectRequest, answer: EffectAnswer) -> EffectAnswered:
         event = EffectAnswered(
-            execution_id=self._execution, ordinal=request.ordinal, operation=request.operation, error=answer.error
+            execution_id=self._execution, ordinal=request.ordinal, operation=named(request), error=answer.error
         )
         if answer.error is not None:
             return event

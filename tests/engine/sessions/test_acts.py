@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from engine.environment.in_process import InProcessEnvironment
+from engine.events import Event
 from engine.events.conversation import ToolResult
 from engine.ids import ExecutionId, ToolCallId
 from engine.log import EventLog
@@ -30,6 +33,13 @@ PARENT = ToolCallId("p")
 
 async def performed(root: Path, operation: str, **arguments: object) -> tuple[EffectAnswer, ToolResult]:
     """The answer to one effect, and the result that the log has of it."""
+    answer, events = await logged(root, operation, arguments)
+    (result,) = [event for event in events if isinstance(event, ToolResult)]
+    return answer, result
+
+
+async def logged(root: Path, operation: str, arguments: dict[str, object]) -> tuple[EffectAnswer, Sequence[Event]]:
+    """The answer to one effect, and all that the log has of it."""
     clock = FixedClock()
     log = EventLog(clock, lambda event: None)
     redactor, policy, roots = Redactor(()), Policy(), (str(root),)
@@ -50,8 +60,26 @@ async def performed(root: Path, operation: str, **arguments: object) -> tuple[Ef
         answer = await acts.perform(
             EffectRequest(ordinal=0, operation=operation, arguments=arguments), InProcessEnvironment(len)
         )
-    (result,) = [event for event in log.events if isinstance(event, ToolResult)]
-    return answer, result
+    return answer, log.events
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("write", {"path": "a", "text": ["x" * 100] * 10_000}),
+        ("write", {"path": "a", "text": {"x" * 1_000_000: 1}}),
+        ("read", {"path": "a" * 1_000_000}),
+        ("read", {"path": "a", "x" * 1_000_000: 1}),
+        ("read", {str(number): "x" * 2_000 for number in range(1_000)}),
+        ("x" * 1_000_000, {}),
+    ],
+)
+async def test_whatever_is_asked_the_log_repeats_a_bounded_part(
+    tmp_path: Path, operation: str, arguments: dict[str, object]
+) -> None:
+    answer, events = await logged(tmp_path, operation, arguments)
+    assert answer.error is not None
+    assert sum(len(msgspec.json.encode(event)) for event in events) < 100_000
 
 
 async def test_a_statement_gets_the_whole_answer_and_the_log_its_beginning(tmp_path: Path) -> None:
