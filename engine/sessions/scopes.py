@@ -3,8 +3,9 @@
 A scope is a text on the log. Pure. Must not know who asks or what was answered. Used by `policy` and `questions`.
 
 A command is a text for a shell, so a prefix of it as text covers nothing: `git status` begins `git status; rm -rf .`.
-It is covered by its words, and only where the shell makes of them what is written: no operator, no expansion, no
-substitution, no comment, no assignment. Whatever is not certain to be such has no words, and is asked about each time.
+It is covered by its words (for a program that is named by its path, by its place), and only where the shell makes of
+them what is written: no operator, no expansion, no substitution, no comment, no assignment. Whatever is not certain to
+be such has no words, and is asked about each time.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
         case FileSubject(path=path):
             directory = os.path.dirname(path)
             return _FILES + (path if directory in map(os.path.realpath, roots) else os.path.join(directory, ""))
-        case CommandSubject(command=command):
-            words = words_of(command)
+        case CommandSubject():
+            words = _placed_words(subject)
             return _COMMANDS + msgspec.json.encode(words).decode() if words else ""
 
 
@@ -54,8 +55,8 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
         case FileSubject(path=path):
             prefix = scope.removeprefix(_FILES)
             return scope.startswith(_FILES) and (path == prefix or (prefix.endswith("/") and path.startswith(prefix)))
-        case CommandSubject(command=command):
-            if not scope.startswith(_COMMANDS) or (words := words_of(command)) is None:
+        case CommandSubject():
+            if not scope.startswith(_COMMANDS) or (words := _placed_words(subject)) is None:
                 return False
             prefix = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
             return words[: len(prefix)] == prefix
@@ -72,8 +73,24 @@ def phrase(scope: str, cwd: str) -> str:
         return f"changes of {cut_line(shown, _PHRASE_CHARS)}"
     if scope.startswith(_COMMANDS):
         words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
+        here = f"{os.path.realpath(cwd)}/"
+        if words[0].startswith(here):
+            words[0] = f"./{words[0].removeprefix(here)}"
         return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}"
     return ""
+
+
+def _placed_words(subject: CommandSubject) -> list[str] | None:
+    """The words of the command, with the place of a program that is named from the directory where it runs.
+
+    Because `./check` is another program in each directory.
+    """
+    words = words_of(subject.command)
+    if words and "/" in words[0]:
+        while words[0].startswith("./"):
+            words[0] = words[0][2:].lstrip("/")
+        words[0] = os.path.join(subject.cwd, words[0])
+    return words
 
 
 def words_of(command: str) -> list[str] | None:

@@ -10,8 +10,8 @@ from engine.sessions.scopes import covers, phrase, scope_of, words_of
 ROOTS = ("/work", "/else")
 
 
-def command(text: str) -> CommandSubject:
-    return CommandSubject(command=text, cwd="/work")
+def command(text: str, cwd: str = "/work") -> CommandSubject:
+    return CommandSubject(command=text, cwd=cwd)
 
 
 def file(path: str) -> FileSubject:
@@ -41,6 +41,13 @@ def file(path: str) -> FileSubject:
         (command("git status"), command("git"), False),
         (command("git status"), command("git statusx"), False),
         (command("git status"), file("git status"), False),
+        (command("git status"), command("git status", "/work/src"), True),
+        (command("./check"), command(".//./check -q"), True),
+        (command("./check"), command("./check", "/work/src"), False),
+        (command("./src/check"), command("./check", "/work/src"), True),
+        (command("bin/check"), command("bin/check", "/else"), False),
+        (command("/bin/true"), command("/bin/true", "/else"), True),
+        (command("../check", "/work/src"), command("./check"), False),
         (command("pytest -q tests/a.py"), command("pytest -q"), False),
     ],
 )
@@ -98,6 +105,9 @@ def test_a_command_of_any_length_is_looked_at_in_no_time() -> None:
         (file("/work/README.md"), "changes of README.md"),
         (file("/else/lib/a.py"), "changes of /else/lib/"),
         (command("git commit -m 'two words'"), "commands that begin with git commit -m 'two words'"),
+        (command("./check -q"), "commands that begin with ./check -q"),
+        (command("./check", "/work/src"), "commands that begin with ./src/check"),
+        (command("./check", "/else"), "commands that begin with /else/check"),
         (command("a | b"), ""),
     ],
 )
