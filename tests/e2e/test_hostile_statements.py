@@ -78,6 +78,7 @@ def test_a_statement_that_closes_standard_streams_loses_no_later_output(agent: A
     assert not [event for event in logged(tmp_path / "state", session) if event["kind"] == "environment_restored"]
 
 
+@pytest.mark.slow
 def test_a_statement_that_cannot_be_interrupted_ends_at_its_time_limit_and_names_come_back(tmp_path: Path) -> None:
     with Agent(tmp_path / "state", "--statement-seconds", "0.3") as agent:
         session = agent.open(tmp_path)

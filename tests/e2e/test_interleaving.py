@@ -197,5 +197,6 @@ def test_two_sessions_run_statements_at_the_same_time(pair: Pair) -> None:
     interleave(pair, [("long", 0), ("count", 1), ("settle", 1), ("count", 0), ("command", 0), ("settle", 0)])
 
 
+@pytest.mark.slow
 def test_a_close_of_one_session_leaves_the_others_statement_running(pair: Pair) -> None:
     interleave(pair, [("long", 0), ("long", 1), ("close", 0), ("command", 1), ("load", 0), ("count", 0), ("settle", 0)])

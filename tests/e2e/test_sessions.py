@@ -68,6 +68,7 @@ def test_variables_are_there_again_after_the_agent_was_killed(tmp_path: Path) ->
         assert last_value(second) == "(42, 41)"
 
 
+@pytest.mark.slow
 @EITHER
 def test_a_session_that_another_agent_has_open_names_its_process(agent: Agent, tmp_path: Path, method: str) -> None:
     session = agent.open(tmp_path)
@@ -91,6 +92,7 @@ def test_a_session_that_another_agent_has_open_names_its_process(agent: Agent, t
 # --- delete -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_deleted_session_is_gone_for_everybody_and_twice_is_once(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     kept = agent.new_session(tmp_path)
