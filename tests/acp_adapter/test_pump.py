@@ -149,6 +149,7 @@ def in_fence(update: dict[str, Any]) -> str:
     return re.sub(r"\A(`+)\n(.*)\n\1\Z", r"\2", update["content"][-1]["content"]["text"], flags=re.DOTALL)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(("stdout", "stderr")), st.lists(st.text("ab\n", min_size=1), min_size=1, max_size=6))
 def test_what_is_shown_of_output_only_grows_until_it_is_the_result(
     stream: Literal["stdout", "stderr"], pieces: list[str]

@@ -253,6 +253,7 @@ def test_a_crash_while_prompts_wait_withdraws_them(tmp_path: Path) -> None:
     assert kinds.count("user_message") == kinds.count("run_stop") == 2
 
 
+@pytest.mark.slow
 def test_a_statement_that_had_not_begun_when_the_agent_crashed_is_shown_as_failed(tmp_path: Path) -> None:
     first = Agent(tmp_path / "state", "--model", scripted(tmp_path, {"statement": "x = 1"}), permission=None)
     session = first.open(tmp_path)

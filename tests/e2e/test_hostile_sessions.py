@@ -108,6 +108,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", slow_but(DAMAGE_SAMPLE, DAMAGES))
 def test_over_a_damaged_store_the_agent_says_what_is_amiss_and_goes_on(
     damage: Damage, whole: Path, tmp_path: Path

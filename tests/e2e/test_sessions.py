@@ -54,6 +54,7 @@ def test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_ar
         assert last_value(second) == "42"
 
 
+@pytest.mark.slow
 def test_variables_are_there_again_after_the_agent_was_killed(tmp_path: Path) -> None:
     first = Agent(tmp_path / "state")
     session = first.open(tmp_path)

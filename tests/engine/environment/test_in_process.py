@@ -209,6 +209,7 @@ os._exit(0)  # because a thread was left behind
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["interrupted", "left behind"])
 async def test_a_host_can_be_traced_after_a_statement_was(tmp_path: Path, ending: str) -> None:
     with anyio.fail_after(PATIENCE):

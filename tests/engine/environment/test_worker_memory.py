@@ -51,6 +51,7 @@ async def test_a_statement_whose_processes_hold_too_much_memory_is_ended(tmp_pat
         assert "of memory, more than the 0.31 GB that they may" in outcome.exception.message
 
 
+@pytest.mark.slow
 async def test_what_is_shared_is_counted_once(tmp_path: Path) -> None:
     async with bench(tmp_path, data_bytes=LIMIT) as b:
         await b.run(FILL)

@@ -196,6 +196,7 @@ async def test_a_zygote_that_was_killed_is_replaced_however_long_its_end_takes(
         zygote.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 async def test_a_zygote_that_is_stopped_or_killed_before_its_first_worker_is_replaced(
     tmp_path: Path, number: signal.Signals
