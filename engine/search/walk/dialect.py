@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import regex as untyped  # pyright: ignore[reportMissingTypeStubs]
+import regex as untyped  # pyright: ignore[reportMissingTypeStubs] -- it has none
 
 regex: Any = untyped
 
