@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .execution import Display as Display
     from .execution import ExceptionInfo as ExceptionInfo
     from .execution import ExecutionStatus as ExecutionStatus
+    from .execution import KeptGroup as KeptGroup
     from .execution import Location as Location
     from .execution import NamespaceDiff as NamespaceDiff
     from .execution import TextChange as TextChange
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from .ports import CommandRequest as CommandRequest
     from .ports import CommandSubject as CommandSubject
     from .ports import Comparison as Comparison
+    from .ports import Contents as Contents
+    from .ports import Differences as Differences
     from .ports import EffectAnswer as EffectAnswer
     from .ports import EffectHandler as EffectHandler
     from .ports import EffectRequest as EffectRequest
@@ -66,17 +69,24 @@ if TYPE_CHECKING:
     from .ports import ModelSignal as ModelSignal
     from .ports import ModelUnusableError as ModelUnusableError
     from .ports import OutputSink as OutputSink
+    from .ports import PastAnswer as PastAnswer
     from .ports import PastExecution as PastExecution
     from .ports import PastQuestion as PastQuestion
+    from .ports import PastRevision as PastRevision
+    from .ports import PastStep as PastStep
+    from .ports import PastTick as PastTick
+    from .ports import PastValues as PastValues
     from .ports import PermissionAnswer as PermissionAnswer
     from .ports import PermissionQuestion as PermissionQuestion
     from .ports import Permissions as Permissions
     from .ports import PermissionSubject as PermissionSubject
+    from .ports import Preserved as Preserved
     from .ports import ProjectionPart as ProjectionPart
     from .ports import Prompt as Prompt
     from .ports import ReasoningDelta as ReasoningDelta
     from .ports import ReplyEnded as ReplyEnded
     from .ports import Restored as Restored
+    from .ports import RestorePlan as RestorePlan
     from .ports import RunOutcome as RunOutcome
     from .ports import RunRequest as RunRequest
     from .ports import SessionRow as SessionRow
@@ -86,6 +96,7 @@ if TYPE_CHECKING:
     from .ports import TextDelta as TextDelta
     from .ports import TickOutcome as TickOutcome
     from .ports import TokensUsed as TokensUsed
+    from .ports import ValueGroup as ValueGroup
     from .projection.results import given_text as given_text
     from .projection.results import output_text as output_text
     from .projection.results import printed_text as printed_text
@@ -140,7 +151,9 @@ __all__ = [
     "CommandRequest",
     "CommandSubject",
     "Comparison",
+    "Contents",
     "CycleSummary",
+    "Differences",
     "Display",
     "EffectAnswer",
     "EffectHandler",
@@ -156,6 +169,7 @@ __all__ = [
     "HandleRow",
     "Host",
     "Item",
+    "KeptGroup",
     "Limits",
     "Location",
     "MessageId",
@@ -169,12 +183,18 @@ __all__ = [
     "OptionValues",
     "OutputSink",
     "OutputStreamed",
+    "PastAnswer",
     "PastExecution",
     "PastQuestion",
+    "PastRevision",
+    "PastStep",
+    "PastTick",
+    "PastValues",
     "PermissionAnswer",
     "PermissionQuestion",
     "PermissionSubject",
     "Permissions",
+    "Preserved",
     "Projection",
     "ProjectionPart",
     "Prompt",
@@ -182,6 +202,7 @@ __all__ = [
     "ReasoningStreamed",
     "Redactor",
     "ReplyEnded",
+    "RestorePlan",
     "Restored",
     "RunOutcome",
     "RunRequest",
@@ -205,6 +226,7 @@ __all__ = [
     "TokensUsed",
     "ToolCallId",
     "TurnEnd",
+    "ValueGroup",
     "Zygote",
     "as_printed",
     "between",
@@ -241,17 +263,19 @@ _MODULES: Final = {
     "cycles": "CycleSummary",
     "environment.hardening": "harden_process",
     "environment.zygote": "Zygote",
-    "execution": "Artifact Captured Display ExceptionInfo ExecutionStatus Location NamespaceDiff TextChange",
+    "execution": "Artifact Captured Display ExceptionInfo ExecutionStatus KeptGroup Location NamespaceDiff TextChange",
     "host": "Host",
     "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
     "legible": "legible_line source_command source_lines source_text",
     "models.setup": "ModelSetup",
     "ports": (
-        "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison EffectAnswer "
-        "EffectHandler EffectRequest Entropy Environment EnvironmentSpec FileSubject HandleRow Limits Model ModelError "
-        "ModelSignal ModelUnusableError OutputSink PastExecution PastQuestion PermissionAnswer PermissionQuestion "
-        "PermissionSubject Permissions ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RunOutcome RunRequest "
-        "SessionRow StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed"
+        "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
+        "Differences EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FileSubject "
+        "HandleRow Limits Model ModelError ModelSignal ModelUnusableError OutputSink PastAnswer PastExecution "
+        "PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer PermissionQuestion Permissions "
+        "PermissionSubject Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RestorePlan "
+        "RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed "
+        "ValueGroup"
     ),
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from .ids import BlobDigest
 from .text import Exact
 
 ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
@@ -58,6 +59,8 @@ WORKER_DIED: Final = "WorkerDied"
 """The exception type of an execution whose process ended: the namespace is as it was before the statement."""
 NOT_RUN: Final = "NotRun"
 """The exception type of an execution that no worker could run."""
+INTERRUPTED: Final = "Interrupted"
+"""The exception type of an execution whose end nobody saw, because the whole program ended before it."""
 
 
 class ExceptionInfo(Struct, frozen=True, kw_only=True):
@@ -112,6 +115,18 @@ class Artifact(Struct, frozen=True, kw_only=True):
     path: str
     before_digest: Exact = ""
     after_digest: Exact = ""
+
+
+class KeptGroup(Struct, frozen=True, kw_only=True):
+    """Values that were kept for a rebuild: the names bound to them, which share objects, and their pickle as a blob.
+
+    `size` is that of the pickle in bytes. One that held a secret is not kept: `withheld` is then its digest.
+    """
+
+    names: tuple[Exact, ...]
+    content: BlobDigest | None
+    size: int
+    withheld: Exact = ""
 
 
 class Location(Struct, frozen=True, kw_only=True):

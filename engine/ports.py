@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from .cutting import between, cut_line
 from .events import Event
+from .events.nodes import RevisionState
 from .events.session import PermissionOutcome
 from .execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff, TextChange
 from .ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
@@ -244,21 +245,25 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
 class RunRequest(Struct, frozen=True, kw_only=True):
     """One execution to run. `label` is what tracebacks call the source; `round_id` is what nodes note as touched.
 
-    With `plan` whatever would change something outside raises PermissionError; bookkeeping, not a boundary.
-    `after_reading`: of one that runs again, a model had read the handles since the execution before it.
+    `index` is the statement's number, which the ids of its handles begin with. With `plan` whatever would change
+    something outside raises PermissionError; bookkeeping, not a boundary.
     """
 
     execution_id: ExecutionId
     label: str
     source: str
+    index: int = 0
     round_id: int = 0
     time_limit: float | None = None
     plan: bool = False
-    after_reading: bool = False
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):
-    """What came of it. `events` are unstamped node and name events in the order in which they happened."""
+    """What came of it. `events` are unstamped node and name events in the order in which they happened.
+
+    `contents` are those of the revisions that nodes adopted, by xxh3 hex, each once from one worker. `acted`: it asked
+    for an effect, or did something outside that a rebuild would keep it from.
+    """
 
     status: ExecutionStatus
     value: str | None = None
@@ -270,6 +275,8 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     locations: tuple[Location, ...] = ()
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
     events: tuple[Event, ...] = ()
+    contents: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    acted: bool = False
 
 
 class EffectRequest(Struct, frozen=True, kw_only=True):
@@ -284,25 +291,11 @@ class EffectRequest(Struct, frozen=True, kw_only=True):
     basis: str | None = None
 
 
-class PastQuestion(Struct, frozen=True, kw_only=True):
-    """What a recorded answer was the answer to."""
-
-    ordinal: int
-    operation: str
-    argument_digest: str
-
-
 class EffectAnswer(Struct, frozen=True, kw_only=True):
-    """Plain data for the statement, or the exception it is to see.
-
-    In a recording, `withheld` says that the answer held a secret and was not kept, so that there is neither, and
-    `question` what it answers; where the log does not say that, it is None, and the answer's place counts.
-    """
+    """Plain data for the statement, or the exception it is to see."""
 
     value: object = None
     error: ExceptionInfo | None = None
-    withheld: bool = False
-    question: PastQuestion | None = None
 
 
 EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
@@ -377,10 +370,15 @@ class CommandOutcome(Struct, frozen=True, kw_only=True):
 
 
 class TickOutcome(Struct, frozen=True, kw_only=True):
-    """The events of one tick, unstamped, in the order of the phases."""
+    """The events of one tick, unstamped, in the order of the phases; `contents` as in `RunOutcome`.
+
+    `nodes` is how many were running.
+    """
 
     events: tuple[Event, ...] = ()
     time_ms: float = 0.0
+    nodes: int = 0
+    contents: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 class HandleRow(Struct, frozen=True, kw_only=True):
@@ -407,16 +405,121 @@ class ProjectionPart(Struct, frozen=True, kw_only=True):
     handles: tuple[HandleRow, ...] = ()
 
 
+class ValueGroup(Struct, frozen=True):
+    """Names whose values share objects, and the pickle of their values; only an environment may load it."""
+
+    names: tuple[str, ...]
+    data: bytes
+
+
+class Preserved(Struct, frozen=True, kw_only=True):
+    """Values as they were after a statement. `unkept` has names of which there is no copy, with the reason, a phrase.
+
+    `pending`: more of that statement's are being pickled, for `Environment.collect` to take.
+    """
+
+    groups: tuple[ValueGroup, ...] = ()
+    unkept: dict[str, str] = field(default_factory=dict[str, str])
+    pending: bool = False
+
+
+class PastQuestion(Struct, frozen=True, kw_only=True):
+    """What a recorded answer was the answer to."""
+
+    ordinal: int
+    operation: str
+    argument_digest: str
+
+
+class PastAnswer(Struct, frozen=True, kw_only=True):
+    """A recorded answer to an effect: a value's JSON as content, or the exception that the statement saw.
+
+    `withheld`: it held a secret and was not kept. Where the log does not say what it answered, `question` is None, and
+    the answer's place counts.
+    """
+
+    content: BlobDigest | None = None
+    error: ExceptionInfo | None = None
+    withheld: bool = False
+    question: PastQuestion | None = None
+
+
+class PastRevision(Struct, frozen=True, kw_only=True):
+    """What the look number `look` at `path` brought in a step; see `RevisionAdopted`. No content: it is not kept."""
+
+    path: str
+    look: int
+    state: RevisionState
+    digest: str = ""
+    size: int = 0
+    notice: str = ""
+    content: BlobDigest | None = None
+
+
+class PastValues(Struct, frozen=True, kw_only=True):
+    """Names whose values were kept together, and their pickle as content; None where that is not kept."""
+
+    names: tuple[str, ...]
+    content: BlobDigest | None
+
+
 class PastExecution(Struct, frozen=True, kw_only=True):
-    """An execution to run again when an environment is rebuilt, with the recorded answers to its effects."""
+    """A step of a history: an execution with what it then saw.
+
+    `again`: it ended by itself, so it runs again; otherwise its names come from kept values alone. `bound` are the
+    names that it added or changed, `unbound` those it deleted. `kept` are values as they were after it, `unkept` says
+    of which names there is no copy, and why. `revisions` are those that nodes adopted; None where a log of an earlier
+    version does not say. `after_reading`: a model had read the handles since the step before.
+    """
 
     request: RunRequest
     status: ExecutionStatus
-    answers: tuple[EffectAnswer, ...] = ()
+    again: bool = True
+    answers: tuple[PastAnswer, ...] = ()
+    revisions: tuple[PastRevision, ...] | None = ()
+    bound: tuple[str, ...] = ()
+    unbound: tuple[str, ...] = ()
+    kept: tuple[PastValues, ...] = ()
+    unkept: dict[str, str] = field(default_factory=dict[str, str])
+    after_reading: bool = False
 
 
-Comparison = Callable[[PastExecution, RunOutcome], Sequence[str]]
-"""Phrases on what came out differently when that execution ran again."""
+class PastTick(Struct, frozen=True, kw_only=True):
+    """A step of a history: a tick at `now`, seconds since the epoch, with the revisions that it brought."""
+
+    round_id: int
+    now: float
+    revisions: tuple[PastRevision, ...] = ()
+    after_reading: bool = False
+
+
+PastStep = PastExecution | PastTick
+"""What a history consists of."""
+
+
+class RestorePlan(Struct, frozen=True, kw_only=True):
+    """How a namespace came about, in the order of the log. `after_reading`: a model read the handles after that."""
+
+    steps: tuple[PastStep, ...] = ()
+    after_reading: bool = False
+
+
+Contents = Callable[[BlobDigest], Awaitable[bytes]]
+"""Gives what the log names by its digest. Raises KeyError where there is none, StoreError where it is damaged."""
+
+
+class Differences(Struct, frozen=True, kw_only=True):
+    """How an execution that ran again differs from its record: phrases that follow its label; none where it does not.
+
+    `same` are names that both have bound to values of the same content, as far as is known for certain.
+    """
+
+    phrases: tuple[str, ...] = ()
+    same: frozenset[str] = frozenset()
+
+
+Comparison = Callable[[PastExecution, RunOutcome], Differences]
+"""Says what came out differently when that execution ran again."""
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -485,10 +588,23 @@ class Environment(Protocol):
         """
         ...
 
-    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
-        """Replaces the namespace by a fresh one in which `history` has run again, touching nothing outside.
+    async def preserve(self, large: bool) -> Preserved:
+        """Pickles the values of all names that changed since this was called last.
 
-        What ends its worker now, or leaves Python unusable in it, is left out.
+        Each group up to 64 KiB at once; with `large` up to 64 MiB, which may go on while the next statement runs. What
+        code of the statements' own does meanwhile is bounded in time and touches nothing outside.
+        """
+        ...
+
+    async def collect(self) -> Preserved:
+        """What `preserve` has left to be taken, and is there now."""
+        ...
+
+    async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
+        """Replaces the namespace by a fresh one in which the plan's steps have run again, touching nothing outside.
+
+        They see what they saw then. Where one is stopped, or comes out differently, the names that it bound are set
+        from what was kept of them. What ends its worker now, or leaves Python unusable in it, is left out.
         """
         ...
 

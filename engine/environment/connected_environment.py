@@ -18,19 +18,21 @@ from ..ports import (
     CommandOutcome,
     CommandRequest,
     Comparison,
+    Contents,
     EffectHandler,
     EnvironmentSpec,
     Limits,
     OutputSink,
-    PastExecution,
+    Preserved,
     ProjectionPart,
     Restored,
+    RestorePlan,
     RunOutcome,
     RunRequest,
     TickOutcome,
 )
 from ..worker.framing import ProtocolError, unpack_events
-from ..worker.protocol import Failed, Project, Projected, Started, Tick, Ticked
+from ..worker.protocol import Collect, Content, Failed, Pickled, Preserve, Project, Projected, Started, Tick, Ticked
 from .command_run import CommandRun, RunningProgram
 from .connection import Connection, Received
 from .death import Death
@@ -126,12 +128,15 @@ class ConnectedEnvironment:
 
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
+        contents: dict[str, bytes] = {}
         async with self._turn:
             worker = self._connected()
-            match await self._exchange(worker, Tick(round_id, now)):
-                case Ticked(events=packed, time_ms=time_ms):
+            match await self._exchange(worker, Tick(round_id, now), contents):
+                case Ticked(events=packed, time_ms=time_ms, nodes=nodes):
                     try:
-                        return TickOutcome(events=unpack_events(packed), time_ms=time_ms)
+                        return TickOutcome(
+                            events=unpack_events(packed), time_ms=time_ms, nodes=nodes, contents=contents
+                        )
                     except ProtocolError as error:
                         raise await self._abandon(worker, f"protocol violation: {error}") from error
                 case other:
@@ -152,8 +157,25 @@ class ConnectedEnvironment:
                 case other:
                     raise await self._failed(worker, "projection", other)
 
-    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
-        """Replaces the namespace by one in which `history` has run again, touching nothing outside.
+    async def preserve(self, large: bool) -> Preserved:
+        """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
+        return await self._pickled(Preserve(large), "keeping values")
+
+    async def collect(self) -> Preserved:
+        """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
+        return await self._pickled(Collect(), "keeping values")
+
+    async def _pickled(self, message: Preserve | Collect, what: str) -> Preserved:
+        async with self._turn:
+            worker = self._connected()
+            match await self._exchange(worker, message):
+                case Pickled(groups=groups, unkept=unkept, pending=pending):
+                    return Preserved(groups=groups, unkept=unkept, pending=pending)
+                case other:
+                    raise await self._failed(worker, what, other)
+
+    async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
+        """Replaces the namespace by one in which the plan's steps have run again, touching nothing outside.
 
         An execution that ends its worker now, or leaves Python unusable in it, is left out.
 
@@ -163,7 +185,7 @@ class ConnectedEnvironment:
         async with self._turn:
             try:
                 limits = Limits() if self._spec is None else self._spec.limits
-                return await Rebuild(self._fresh, limits, compare).run(history)
+                return await Rebuild(self._fresh, limits, contents, compare).run(plan)
             except BaseException:
                 # Half a namespace must not pass for a whole one.
                 with anyio.CancelScope(shield=True):
@@ -244,14 +266,23 @@ class ConnectedEnvironment:
         assert self._spec is not None
         return StatementRun(worker, request, self._spec.limits, effects, output)
 
-    async def _exchange(self, worker: Connection, message: Tick | Project) -> Received | None:
-        """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step."""
+    async def _exchange(
+        self, worker: Connection, message: Tick | Project | Preserve | Collect, contents: dict[str, bytes] | None = None
+    ) -> Received | None:
+        """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step.
+
+        Into `contents` goes what it says before that.
+        """
         worker.send(message)
         try:
-            return await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
+            answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
+            while isinstance(answer, Content) and contents is not None:
+                contents[answer.digest] = answer.data
+                answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
         except BaseException:
             await worker.kill()
             raise
+        return answer
 
     async def _failed(self, worker: Connection, what: str, answer: Received | None) -> EnvironmentUnavailableError:
         if isinstance(answer, Failed):

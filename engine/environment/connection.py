@@ -12,13 +12,13 @@ from typing import Final
 import anyio
 
 from ..worker.framing import ProtocolError, from_worker
-from ..worker.protocol import Ask, CleanedUp, Failed, Projected, Ran, Settled, Started, Ticked, ToWorker
+from ..worker.protocol import FromWorker, ToWorker
 from .capture import Capture
 from .death import Death
 
 START_SECONDS: Final = 30.0
 """How long the other side may take to begin."""
-Received = Started | Ask | Ran | Ticked | Projected | CleanedUp | Settled | Failed | Death
+Received = FromWorker | Death
 
 
 class Connection(ABC):

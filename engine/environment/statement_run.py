@@ -27,12 +27,12 @@ import math
 from typing import Final, Literal
 
 import anyio
-from msgspec.structs import replace
+from msgspec import Struct
 
 from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
 from ..ports import EffectAnswer, EffectHandler, EffectRequest, Limits, OutputSink, RunOutcome, RunRequest
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
-from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Failed, Ran, Run
+from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Content, Failed, Look, Ran, Run
 from .capture import Capture
 from .connection import Connection, Received
 from .death import Death
@@ -45,8 +45,16 @@ _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement 
 Stop = Literal["cancelled", "timeout"]
 
 
+class Recording(Struct, frozen=True, kw_only=True):
+    """What a statement of a replay is given, as fields of `Run`."""
+
+    answers: tuple[Answer, ...] = ()
+    revisions: tuple[Look, ...] | None = ()
+    after_reading: bool = False
+
+
 class StatementRun:
-    """The conversation with the worker about one statement. `recorded` answers its effects in a replay."""
+    """The conversation with the worker about one statement. A `recording` is what it is given in a replay."""
 
     def __init__(
         self,
@@ -55,13 +63,14 @@ class StatementRun:
         limits: Limits,
         effects: EffectHandler,
         output: OutputSink,
-        recorded: tuple[EffectAnswer, ...] | None = None,
+        recording: Recording | None = None,
     ) -> None:
         self._worker = worker
         self._request = request
         self._limits = limits
         self._effects = effects
-        self._recorded = recorded
+        self._recording = recording
+        self._contents: dict[str, bytes] = {}
         self._stdout = Capture(lambda text: output("stdout", text))
         self._stderr = Capture(lambda text: output("stderr", text))
         self._stop: Stop | None = None
@@ -110,17 +119,17 @@ class StatementRun:
         self._left = max(0.0, min(_REPEAT_SECONDS, self._kill_at - anyio.current_time()))
 
     def _message(self) -> Run:
-        recorded = None
-        if self._recorded is not None:
-            recorded = tuple(_recorded(place, answer) for place, answer in enumerate(self._recorded))
+        recording = self._recording
         return Run(
             execution_id=self._request.execution_id,
             label=self._request.label,
             source=self._request.source,
             round_id=self._request.round_id,
-            recorded=recorded,
+            index=self._request.index,
+            recorded=None if recording is None else recording.answers,
+            revisions=None if recording is None else recording.revisions,
             plan=self._request.plan,
-            after_reading=self._request.after_reading,
+            after_reading=recording is not None and recording.after_reading,
         )
 
     async def _wait_until_idle(self) -> None:
@@ -148,6 +157,8 @@ class StatementRun:
                     self._outcome = self._died(await self._worker.kill())
                 case Ask():
                     await self._answer(message)
+                case Content(digest=digest, data=data):
+                    self._contents[digest] = data
                 case Ran():
                     self._outcome = self._ended(message)
                 case Death():
@@ -228,6 +239,8 @@ class StatementRun:
             locations=ran.locations,
             diff=ran.diff,
             events=events,
+            contents=self._contents,
+            acted=ran.acted,
         )
 
     def _died(self, death: Death) -> RunOutcome:
@@ -242,6 +255,7 @@ class StatementRun:
             exception=ExceptionInfo(type=WORKER_DIED, message=reason),
             stdout=self._stdout.finish(),
             stderr=self._stderr.finish(),
+            contents=self._contents,
         )
 
     async def _clean_up(self) -> None:
@@ -257,12 +271,5 @@ class StatementRun:
             await self._worker.kill()
 
 
-def _recorded(place: int, answer: EffectAnswer) -> Answer:
-    asked = answer.question
-    if asked is None:
-        return _answer(place, answer)
-    return replace(_answer(asked.ordinal, answer), question=(asked.operation, asked.argument_digest))
-
-
 def _answer(ordinal: int, answer: EffectAnswer) -> Answer:
-    return Answer(ordinal=ordinal, value=answer.value, error=answer.error, withheld=answer.withheld)
+    return Answer(ordinal=ordinal, value=answer.value, error=answer.error)

@@ -12,6 +12,7 @@ from ..execution import (
     Display,
     ExceptionInfo,
     ExecutionStatus,
+    KeptGroup,
     Location,
     NamespaceDiff,
     StatementKind,
@@ -47,13 +48,18 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
 
 
 class ExecutionStarted(Event, frozen=True, kw_only=True):
-    """`parent` is the execution whose namespace this one starts from."""
+    """`parent` is the execution whose namespace this one starts from.
+
+    `round_id` is the Round it belongs to, `plan` whether it ran in plan mode; older logs say neither.
+    """
 
     kind: ClassVar[str] = "execution_started"
 
     execution_id: ExecutionId
     statement_id: StatementId
     parent: ExecutionId | None = None
+    round_id: int | None = None
+    plan: bool | None = None
 
 
 class ExecutionFinished(Event, frozen=True, kw_only=True):
@@ -151,6 +157,19 @@ class CommandEnded(Event, frozen=True, kw_only=True):
     errors: Captured = field(default_factory=Captured)
 
 
+class ValuesKept(Event, frozen=True, kw_only=True):
+    """Values that a rebuild may not bring back were kept, as they were after an execution.
+
+    `unkept` names those of which there is no copy, each with the reason, a phrase.
+    """
+
+    kind: ClassVar[str] = "values_kept"
+
+    execution_id: ExecutionId
+    groups: tuple[KeptGroup, ...] = ()
+    unkept: dict[str, str] = field(default_factory=dict[str, str])
+
+
 class StatementOmitted(Event, frozen=True, kw_only=True):
     """The user left a statement out of the namespace, or took it in again: the next rebuild goes by that."""
 
@@ -178,6 +197,7 @@ ExecutionEvent = (
     | EffectAnswered
     | FileWritten
     | CommandEnded
+    | ValuesKept
     | StatementOmitted
     | NamesRebound
 )

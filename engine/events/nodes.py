@@ -6,12 +6,14 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from ..ids import ObjId
+from ..ids import BlobDigest, ObjId
 from ..text import Exact
 from .base import Event
 
 TickKind = Literal["sync", "periodic", "async", "group"]
 FileChangeKind = Literal["modified", "created", "deleted", "unreadable"]
+RevisionState = Literal["text", "binary", "missing", "unreadable", "directory", "too large"]
+"""What a document is found to be; the last four have no content."""
 
 
 class MethodCalled(Event, frozen=True, kw_only=True):
@@ -65,4 +67,35 @@ class FileChanged(Event, frozen=True, kw_only=True):
     delta: str = ""
 
 
-NodeEvent = MethodCalled | NodeChanged | TickApplied | FileChanged
+class RevisionAdopted(Event, frozen=True, kw_only=True):
+    """A look at a file brought nodes another revision of it, in a statement or at a tick.
+
+    `look` counts the looks at `path` within that, from 0. `digest` is the xxh3 hex of the content, empty where there is
+    none; `content` is the content as a blob, None where it is not kept, of one that held a secret with its digest as
+    `withheld`. `notice` is the sentence that stands for content, or above it.
+    """
+
+    kind: ClassVar[str] = "revision_adopted"
+    from_worker: ClassVar[bool] = True
+
+    path: str
+    look: int
+    state: RevisionState
+    digest: Exact = ""
+    size: int = 0
+    notice: str = ""
+    content: BlobDigest | None = None
+    withheld: Exact = ""
+
+
+class NodesTicked(Event, frozen=True, kw_only=True):
+    """A tick in the Round `round_id` at `now`, seconds since the epoch. `nodes` were running; what changed follows."""
+
+    kind: ClassVar[str] = "nodes_ticked"
+
+    round_id: int
+    now: float
+    nodes: int
+
+
+NodeEvent = MethodCalled | NodeChanged | TickApplied | FileChanged | RevisionAdopted | NodesTicked

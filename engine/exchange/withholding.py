@@ -12,7 +12,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..events import Event
-from ..events.execution import EffectAnswered, FileWritten
+from ..events.execution import EffectAnswered, FileWritten, ValuesKept
+from ..events.nodes import RevisionAdopted
+from ..execution import KeptGroup
 from ..ids import BlobDigest
 from ..redaction import Redactor, redact_event, withheld
 from ..store.blobs import digest_of
@@ -40,5 +42,15 @@ def _without(event: Event, left_out: dict[BlobDigest, str]) -> Event:
             kept = {name: each for name, each in (("before", before), ("after", after)) if each not in left_out}
             marks = " ".join(left_out[each] for each in lost if each is not None)
             return replace(event, **{"before": None, "after": None, **kept}, withheld=marks)
+        case RevisionAdopted(content=content) if content is not None and content in left_out:
+            return replace(event, content=None, withheld=left_out[content])
+        case ValuesKept(groups=groups) if any(group.content in left_out for group in groups):
+            return replace(event, groups=tuple(_group_without(group, left_out) for group in groups))
         case _:
             return event
+
+
+def _group_without(group: KeptGroup, left_out: dict[BlobDigest, str]) -> KeptGroup:
+    if group.content is None or group.content not in left_out:
+        return group
+    return replace(group, content=None, withheld=left_out[group.content])

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final
 
 import xxhash
 
 from ..encodings import decode, line_ends
+from ..events.nodes import RevisionState
 from ..text import valid_text
 from ..tokens import Ruler
 
-RevisionState = Literal["text", "binary", "missing", "unreadable", "directory", "too large"]
 LARGEST: Final = 16 << 20
 """Bytes of the largest file that is read."""
 _HEX_SHOWN: Final = 4096

@@ -7,9 +7,10 @@ the session's commands.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
+import anyio.to_thread
 import msgspec
 import xxhash
 from msgspec.structs import replace
@@ -18,10 +19,11 @@ from ..cutting import more
 from ..errors import EnvironmentUnavailableError
 from ..events.execution import ExecutionFinished
 from ..events.session import EnvironmentRestored
+from ..ids import BlobDigest
 from ..log import EventLog
-from ..ports import Comparison, EffectAnswer, Environment, EnvironmentSpec, PastExecution, RunOutcome, RunRequest
+from ..ports import Differences, Environment, EnvironmentSpec, PastExecution, RunOutcome, Store
 from ..timeline.divergence import differences
-from ..timeline.index import Cell, Timeline
+from ..timeline.replay import History
 from .cancellation import Cancellation
 from .directories import gone
 
@@ -37,8 +39,8 @@ class LiveEnvironment:
         make: an environment that has not been started.
         spec: what each is started with.
         log: takes EnvironmentRestored.
-        timeline: what a rebuilt namespace has to have run.
-        answers: the recorded answers to the effects of one of its cells.
+        history: what a rebuilt namespace has to go through.
+        store: has the contents that it names.
     """
 
     def __init__(
@@ -46,15 +48,15 @@ class LiveEnvironment:
         make: Callable[[], Environment],
         spec: EnvironmentSpec,
         log: EventLog,
-        timeline: Timeline,
-        answers: Callable[[Cell], Sequence[EffectAnswer]],
+        history: History,
+        store: Store,
     ) -> None:
         self._make = make
         self._environment: Environment | None = None
         self._spec = spec
         self._log = log
-        self._timeline = timeline
-        self._answers = answers
+        self._history = history
+        self._store = store
         self._meta = msgspec.json.encode((spec.cwd, spec.import_paths))
 
     async def ready(self) -> Environment:
@@ -71,13 +73,10 @@ class LiveEnvironment:
                 await environment.start(self._spec)
             except EnvironmentUnavailableError as error:
                 raise gone(self._spec.cwd) or error from None
-            completed = self._timeline.completed
-            again = [cell for cell in completed if not cell.statement.withheld]
-            if completed:
-                restored = await environment.restore(list(self._past(again)), self._comparison(again))
-                others = [*self._withheld(), *self._left_out()]
-                rest = [more(len(others) - _KEPT_SENTENCES, "sentence")] if len(others) > _KEPT_SENTENCES else []
-                divergences = (*restored.divergences, *others[:_KEPT_SENTENCES], *rest)
+            plan = self._history.plan(self._spec.limits.statement_seconds)
+            if plan.steps:
+                restored = await environment.restore(plan, self._content, self._compare)
+                divergences = (*restored.divergences, *self._left_out())
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
         return environment
 
@@ -113,54 +112,22 @@ class LiveEnvironment:
         """xxh3 hex over a statement's source and the facts of its environment."""
         return xxhash.xxh3_64_hexdigest(source.encode("utf-8", "replace") + b"\0" + self._meta)
 
-    def _withheld(self) -> list[str]:
-        """One sentence for each statement that cannot run again, because a secret was in its source."""
-        return [
-            f"{cell.statement.label} held a secret in its source, which is not kept, so it was not run again"
-            for cell in self._timeline.completed
-            if cell.statement.withheld
-        ]
+    async def _content(self, digest: BlobDigest) -> bytes:
+        return await anyio.to_thread.run_sync(self._store.blob_get, digest)
 
-    def _comparison(self, again: Sequence[Cell]) -> Comparison:
+    def _compare(self, past: PastExecution, outcome: RunOutcome) -> Differences:
         """Compares what ran again with the record, as both are on the log: without secrets."""
-        records = {record.execution_id: record for cell in again if (record := cell.finished) is not None}
-        others = [cell.finished for cell in self._timeline.cells if cell.finished is not None]
-        missing = [other.diff for other in others if other.execution_id not in records]
-        uncertain = {name for diff in missing for name in (*diff.added, *diff.changed, *diff.deleted)}
+        before = self._history.record(past.request.execution_id)
+        assert before is not None
+        after = self._log.redacted(_recorded(outcome, before))
+        assert isinstance(after, ExecutionFinished)
+        return differences(before, after, self._history.omitted_names)
 
-        def compare(past: PastExecution, outcome: RunOutcome) -> Sequence[str]:
-            before = records[past.request.execution_id]
-            after = self._log.redacted(_recorded(outcome, before))
-            assert isinstance(after, ExecutionFinished)
-            return differences(before, after, uncertain)
-
-        return compare
-
-    def _left_out(self) -> list[str]:
-        """One sentence for each statement that the user left out, or that was stopped with names changed by then."""
-        omitted = [cell.statement.label for cell in self._timeline.cells if cell.omitted]
-        return [*(f"{label} is left out, as the user asked" for label in omitted), *self._stopped()]
-
-    def _stopped(self) -> list[str]:
-        return [
-            f"{cell.statement.label} was stopped ({cell.finished.status}); what it had changed by then is lost"
-            for cell in self._timeline.cells
-            if cell.finished is not None and cell.finished.status in ("cancelled", "timeout") and cell.finished.diff
-        ]
-
-    def _past(self, cells: Sequence[Cell]) -> Iterator[PastExecution]:
-        calls = 0
-        for cell in cells:
-            assert cell.finished is not None
-            request = RunRequest(
-                execution_id=cell.finished.execution_id,
-                label=cell.statement.label,
-                source=cell.statement.source,
-                time_limit=self._spec.limits.statement_seconds,
-                after_reading=cell.calls > calls,
-            )
-            calls = cell.calls
-            yield PastExecution(request=request, status=cell.finished.status, answers=tuple(self._answers(cell)))
+    def _left_out(self) -> Sequence[str]:
+        """One sentence for each statement that the user left out."""
+        said = [f"{statement.label} is left out, as the user asked" for statement in self._history.omitted]
+        rest = len(said) - _KEPT_SENTENCES
+        return [*said[:_KEPT_SENTENCES], more(rest, "sentence")] if rest > 0 else said
 
 
 def _recorded(outcome: RunOutcome, before: ExecutionFinished) -> ExecutionFinished:

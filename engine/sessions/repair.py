@@ -13,7 +13,7 @@ from ..events import Event
 from ..events.conversation import Condensation, RunStop, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..events.session import PromptQueued, PromptWithdrawn, ViewEnforced
-from ..execution import ExceptionInfo
+from ..execution import INTERRUPTED, ExceptionInfo
 from ..ids import ExecutionId, MessageId
 from ..log import EventLog
 from ..timeline.index import Timeline
@@ -92,7 +92,7 @@ def _interrupted(started: ExecutionStarted) -> ExecutionFinished:
         status="cancelled",
         started_at=started.at,
         ended_at=started.at,
-        exception=ExceptionInfo(type="Interrupted", message="the process ended while this statement was running"),
+        exception=ExceptionInfo(type=INTERRUPTED, message="the process ended while this statement was running"),
     )
 
 

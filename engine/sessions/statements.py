@@ -5,6 +5,8 @@ Owns what is appended for a statement and in which order. Must not know turns or
 
 from __future__ import annotations
 
+import anyio
+
 from ..events.conversation import ResultStatus, ToolResult
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..execution import NOT_RUN, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
@@ -19,6 +21,7 @@ from .cancellation import Cancellation, WorkCancelledError
 from .journal import Journal
 from .live_environment import LiveEnvironment
 from .policy import Policy
+from .revisions import Revisions
 from .signals import OutputStreamed
 
 _NOT_RUN = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
@@ -36,6 +39,7 @@ class StatementRunner:
         timeline: Timeline,
         policy: Policy,
         environment: LiveEnvironment,
+        revisions: Revisions,
         desk: Desk,
         minter: Minter,
         clock: Clock,
@@ -46,6 +50,7 @@ class StatementRunner:
         self._timeline = timeline
         self._policy = policy
         self._environment = environment
+        self._revisions = revisions
         self._desk = desk
         self._minter = minter
         self._clock = clock
@@ -117,11 +122,14 @@ class StatementRunner:
         self, statement: StatementRecorded, round_id: int, seconds: float, cancellation: Cancellation, approved: bool
     ) -> ExecutionFinished:
         execution_id = self._minter.execution()
+        is_planning = self._policy.mode == "plan"
         self._log.append(
             ExecutionStarted(
                 execution_id=execution_id,
                 statement_id=statement.statement_id,
                 parent=self._timeline.last_execution,
+                round_id=round_id,
+                plan=is_planning,
             )
         )
         started_at = self._clock.now()
@@ -136,9 +144,10 @@ class StatementRunner:
                 execution_id=execution_id,
                 label=statement.label,
                 source=statement.source,
+                index=statement.index,
                 round_id=round_id,
                 time_limit=seconds,
-                plan=self._policy.mode == "plan",
+                plan=is_planning,
             )
             outcome = await cancellation.stoppable(
                 lambda: self._run_in(environment, request, acts), environment.interrupt
@@ -146,6 +155,8 @@ class StatementRunner:
         except WorkCancelledError:
             outcome = RunOutcome(status="cancelled")
         finally:
+            with anyio.CancelScope(shield=True):
+                await self._revisions.take(outcome.contents)
             finished = self._record(statement, execution_id, started_at, outcome, acts.artifacts)
         return finished
 
@@ -164,7 +175,7 @@ class StatementRunner:
         outcome: RunOutcome,
         artifacts: tuple[Artifact, ...],
     ) -> ExecutionFinished:
-        for event in outcome.events:
+        for event in self._revisions.with_contents(outcome.events):
             self._log.append(event)
         finished = ExecutionFinished(
             execution_id=execution_id,

@@ -7,7 +7,6 @@ and a cell are carried out between their UserMessage and the end of their run. C
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -23,11 +22,11 @@ from ..models import close_model
 from ..ports import Model, Permissions
 from ..projection.feed import Feed
 from ..search.ripgrep import find_ripgrep
+from ..timeline.replay import History
 from ..tools import Seen, Workspace
 from ..turn import Stop
 from .acts import Desk
 from .agent_loop import AgentLoop
-from .answers import recorded_answers
 from .cancellation import Cancellation, WorkCancelledError
 from .commands import CommandContext, command_in
 from .condenser import Condenser
@@ -36,6 +35,7 @@ from .openings import not_opened, openings
 from .parts import SessionParts
 from .projector import Projection, Projector
 from .questions import Questions
+from .revisions import Revisions
 from .signals import TextStreamed
 from .statements import StatementRunner
 from .tickets import Ticket, TurnEnd, end_at
@@ -68,8 +68,11 @@ class Turns:
             signal=journal.signal,
             dismissed=self.cancel,
         )
-        answers = partial(recorded_answers, parts.store)
-        self._environment = LiveEnvironment(parts.environments, parts.spec, log, timeline, answers)
+        history = History()
+        log.follow(history.apply)
+        revisions = Revisions(parts.store, parts.redactor)
+        log.follow(revisions.apply)
+        self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store)
         feed = Feed()
         log.follow(feed.apply)
         calls_tools = parts.settings.calls_tools
@@ -100,6 +103,7 @@ class Turns:
             timeline=timeline,
             policy=parts.policy,
             environment=self._environment,
+            revisions=revisions,
             desk=desk,
             minter=parts.minter,
             clock=parts.clock,

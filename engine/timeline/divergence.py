@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..cutting import ELLIPSIS, cut_line, cut_line_from
 from ..events.execution import ExecutionFinished
 from ..execution import Captured, NamespaceDiff, TypeInfo
+from ..ports import Differences
 
 _SHOWN_CHARS: Final = 80
 """Of a value in a phrase."""
@@ -40,10 +41,8 @@ def _number(match: re.Match[str]) -> str:
     return ELLIPSIS if any(low <= number <= high for low, high in _SPANS) else match.group()
 
 
-def differences(
-    before: ExecutionFinished, after: ExecutionFinished, uncertain: Collection[str] = ()
-) -> tuple[str, ...]:
-    """Phrases that follow a statement's label; empty where all came out as recorded.
+def differences(before: ExecutionFinished, after: ExecutionFinished, uncertain: Collection[str] = ()) -> Differences:
+    """What came out differently; no phrases where all came out as recorded.
 
     Args:
         before: the record.
@@ -51,16 +50,23 @@ def differences(
         uncertain: names that a statement left out of the history has bound: whether another one is the first to bind
             them says nothing.
     """
+    was, now = _bound(before.diff), _bound(after.diff)
+    same = frozenset(name for name in was.keys() & now.keys() if _is_same(was[name], now[name]))
     if before.status != after.status or _exception(before) != _exception(after):
-        missing = _bound(before.diff).keys() - _bound(after.diff).keys()
-        return (_ending(before, after), *_said("did not bind {}", missing))
+        missing = was.keys() - now.keys()
+        return Differences(phrases=(_ending(before, after), *_said("did not bind {}", missing)), same=same)
     phrases = [
         *_value(before.value, after.value),
         *_output("printed", before.stdout, after.stdout),
         *_output("wrote to stderr", before.stderr, after.stderr),
         *_names(before.diff, after.diff, frozenset(uncertain)),
     ]
-    return tuple(phrases)
+    return Differences(phrases=tuple(phrases), same=same)
+
+
+def bound_names(diff: NamespaceDiff) -> Collection[str]:
+    """The names that a statement added or changed."""
+    return (*diff.added, *diff.changed)
 
 
 def _exception(finished: ExecutionFinished) -> tuple[str, str] | None:
@@ -176,6 +182,11 @@ def _differs(was: _Bound, now: _Bound) -> bool:
         return not _same_members(was, plain)
     # The content differs, but only by what looks like an address; or nobody knows.
     return was.digest is not None and now.digest is not None and texts[0] == texts[1]
+
+
+def _is_same(was: _Bound, now: _Bound) -> bool:
+    """Whether both are known to have the same content."""
+    return was.digest is not None and was.digest == now.digest and was.info.type_name == now.info.type_name
 
 
 def _same_members(was: _Bound, plain: tuple[str, str]) -> bool:

@@ -1,41 +1,27 @@
-"""The timeline as a read model: which statements there are, which execution of each counts, what to run again.
+"""The timeline as a read model: which statements there are, and which execution of each counts.
 
-A fold over the log. Used by the loop (numbers, parents, history for a restore) and by every listing.
+A fold over the log. Used by the loop (numbers, parents) and by every listing; `replay` has what a rebuild needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ..events import Event
-from ..events.execution import (
-    EffectAnswered,
-    EffectRequested,
-    ExecutionFinished,
-    ExecutionStarted,
-    StatementOmitted,
-    StatementRecorded,
-)
+from ..events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from ..events.session import UsageReported
-from ..execution import NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, StatementId
 
 
 class Cell(Struct):
-    """A statement with its latest execution: started, perhaps finished, and what it asked of the host, by ordinal.
-
-    `omitted` says that the user left it out of the namespace. `calls` are the model calls before its execution.
-    """
+    """A statement with its latest execution: started, perhaps finished. `omitted`: the user left it out."""
 
     statement: StatementRecorded
     started: ExecutionStarted | None = None
     finished: ExecutionFinished | None = None
-    questions: dict[int, EffectRequested] = field(default_factory=dict[int, EffectRequested])
-    answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
     omitted: bool = False
-    calls: int = 0
 
 
 class Timeline:
@@ -55,14 +41,11 @@ class Timeline:
             case ExecutionStarted():
                 cell = self._cells.get(event.statement_id)
                 if cell is not None:
-                    cell.started, cell.finished, cell.questions, cell.answers = event, None, {}, []
-                    cell.calls = self._rounds
+                    cell.started, cell.finished = event, None
                     self._by_execution[event.execution_id] = cell
                     self._last_execution = event.execution_id
             case ExecutionFinished():
                 self._finish(event)
-            case EffectRequested() | EffectAnswered():
-                self._take_effect(event)
             case StatementOmitted(statement_id=statement_id, omitted=omitted):
                 if statement_id in self._cells:
                     self._cells[statement_id].omitted = omitted
@@ -70,15 +53,6 @@ class Timeline:
                 self._rounds += 1
             case _:
                 pass
-
-    def _take_effect(self, event: EffectRequested | EffectAnswered) -> None:
-        cell = self._by_execution.get(event.execution_id)
-        if cell is None:
-            return
-        if isinstance(event, EffectRequested):
-            cell.questions[event.ordinal] = event
-        else:
-            cell.answers.append(event)
 
     def _finish(self, event: ExecutionFinished) -> None:
         cell = self._by_execution.get(event.execution_id)
@@ -118,20 +92,3 @@ class Timeline:
     def rounds(self) -> int:
         """How many model calls there were; the number of the next Round."""
         return self._rounds
-
-    @property
-    def completed(self) -> Sequence[Cell]:
-        """The cells that a restore runs again: those that ended by themselves and left the namespace they made.
-
-        Without those that the user left out.
-        """
-        return tuple(
-            cell
-            for cell in self._cells.values()
-            if cell.finished is not None and _left_names(cell.finished) and not cell.omitted
-        )
-
-
-def _left_names(finished: ExecutionFinished) -> bool:
-    lost = finished.exception is not None and finished.exception.type in (WORKER_DIED, NOT_RUN)
-    return finished.status in ("ok", "error") and not lost

@@ -136,9 +136,9 @@ class Effects:
                 frame(question)  # which raises again what kept a question that is too large from being sent
                 self._stop(f"asked for {operation}, for which there is no recorded answer")
                 raise ReplayEffect(f"{operation}() has no recorded answer")
-            if answer.withheld:
-                self._stop(f"asked for {operation}, whose answer held a secret and was not kept")
-                raise ReplayEffect(f"the answer of {operation}() held a secret and was not kept; run this again")
+            if answer.lost:
+                self._stop(f"asked for {operation}, whose answer {answer.lost}")
+                raise ReplayEffect(f"the answer of {operation}() {answer.lost}; run this again")
             return answer
         with self._interrupts.held():
             self._transport.send(question)

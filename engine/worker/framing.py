@@ -17,8 +17,8 @@ from ..events.codec import encode as encode_event
 from ..plain_data import clean
 from .protocol import FromKeeper, FromWorker, FromZygote, ToWorker, ToZygote
 
-MAX_FRAME: Final = 64 << 20
-"""Bytes of one frame's body, at most, in either direction."""
+MAX_FRAME: Final = 80 << 20
+"""Bytes of one frame's body, at most, in either direction: 64 MiB of content with what is said of it."""
 _PREFIX: Final = 4
 
 WORKER_EVENTS: Final = tuple(kind for kind in EVENTS if kind.from_worker)

@@ -32,20 +32,26 @@ from .protocol import (
     Answer,
     CleanedUp,
     CleanUp,
+    Collect,
+    Content,
     Failed,
     FromWorker,
+    Pickled,
+    Preserve,
     Project,
     Projected,
     Ran,
     Run,
     Settle,
     Settled,
+    SetValues,
     Started,
     Tick,
     Ticked,
+    ValuesSet,
 )
 
-Request = Run | Tick | Project | CleanUp | Settle
+Request = Run | Tick | Project | CleanUp | Preserve | Collect | SetValues | Settle
 
 
 class Interpreter:
@@ -98,6 +104,10 @@ class Interpreter:
             case CleanUp():
                 self._interrupts.forget()
                 return CleanedUp()
+            case Preserve() | Collect():
+                return Pickled()
+            case SetValues(groups=groups):
+                return ValuesSet({name: "it is not kept" for group in groups for name in group.names})
             case Settle():
                 return Settled(self._guard.settle())
 
@@ -170,7 +180,7 @@ def serve(transport: Transport, answer: Callable[[Request], FromWorker]) -> NoRe
     while True:
         request = transport.receive()
         # An answer here is one to a question whose wait was interrupted.
-        if not isinstance(request, Answer):
+        if not isinstance(request, Answer | Content):
             _reply(transport, request, answer)
 
 

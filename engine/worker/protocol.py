@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from ..events.nodes import RevisionState
 from ..execution import Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
-from ..ports import HandleRow
+from ..ports import HandleRow, ValueGroup
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 
@@ -98,37 +99,68 @@ FromKeeper = Finished | NotStarted
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """In a recording: `withheld` of an answer that was not kept, `question` its operation and arguments' digest.
+    """In a recording `question` is its operation and the digest of its arguments, None where that is not known.
 
-    `question` is None where that is not known.
+    One that is not to be had there has the reason as `lost`, a phrase that follows "the answer".
     """
 
     ordinal: int
     question: tuple[str, str] | None = None
     value: object = None
     error: ExceptionInfo | None = None
-    withheld: bool = False
+    lost: str = ""
+
+
+class Look(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """In a recording: what the look number `look` at `path` brought, as in `RevisionAdopted`.
+
+    `has_content`: a `Content` with that digest was sent; without it the content is not to be had.
+    """
+
+    path: str
+    look: int
+    state: RevisionState
+    digest: str = ""
+    size: int = 0
+    notice: str = ""
+    has_content: bool = False
+
+
+class Content(msgspec.Struct, frozen=True, tag=True):
+    """The content of a revision, by its xxh3 hex: in a replay to the worker, otherwise to the host. Has no answer."""
+
+    digest: str
+    data: bytes
 
 
 class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Execute a statement. `recorded` answers its effects in a replay, during which nothing outside is touched.
+    """Execute the statement number `index`.
 
-    With `plan` nothing outside is changed either, and what would is refused with PermissionError. `after_reading`: the
-    handles count as read since the execution before, which in a replay nobody does.
+    In a replay, during which nothing outside is touched, `recorded` answers its effects and `revisions` the looks of
+    its nodes, None where those were not recorded. With `plan` nothing outside is changed either, and what would is
+    refused with PermissionError. `after_reading`: the handles count as read since the step before, which in a replay
+    nobody does.
     """
 
     execution_id: str
     label: str
     source: str
     round_id: int
+    index: int = 0
     recorded: tuple[Answer, ...] | None = None
+    revisions: tuple[Look, ...] | None = None
     plan: bool = False
     after_reading: bool = False
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):
+    """Lets running nodes catch up at `now`. With `replay` their looks are answered from `revisions`."""
+
     round_id: int
     now: float
+    replay: bool = False
+    revisions: tuple[Look, ...] = ()
+    after_reading: bool = False
 
 
 class Project(msgspec.Struct, frozen=True, tag=True):
@@ -143,11 +175,30 @@ class CleanUp(msgspec.Struct, frozen=True, tag=True):
     """The statement was stopped: end what it has started, and forget an interrupt that came too late for it."""
 
 
+class Preserve(msgspec.Struct, frozen=True, tag=True):
+    """Pickle the names that changed since this was asked last; with `large` also large values, in a child."""
+
+    large: bool
+
+
+class Collect(msgspec.Struct, frozen=True, tag=True):
+    """Say which values the children have pickled by now."""
+
+
+class SetValues(msgspec.Struct, frozen=True, tag=True):
+    """In a replay: bind these names to what was kept of them, and delete those."""
+
+    groups: tuple[ValueGroup, ...]
+    delete: tuple[str, ...] = ()
+
+
 class Settle(msgspec.Struct, frozen=True, tag=True):
-    """The history has run again: live statements follow."""
+    """The history has run again: live statements follow. `after_reading` as in `Run`."""
+
+    after_reading: bool = False
 
 
-ToWorker = Run | Tick | Project | Answer | CleanUp | Settle
+ToWorker = Run | Tick | Project | Answer | CleanUp | Preserve | Collect | Content | SetValues | Settle
 
 # --- worker to host --------------------------------------------------------------------------------------------------
 
@@ -166,7 +217,10 @@ class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """How a statement ended. `events` are event JSON; `stops` says what a replay kept from happening."""
+    """How a statement ended. `events` are event JSON; `stops` says what a replay kept from happening.
+
+    `acted`: it asked for an effect, or did something outside that a replay would keep it from.
+    """
 
     execution_id: str
     status: ExecutionStatus
@@ -178,11 +232,30 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     diff: NamespaceDiff = msgspec.field(default_factory=NamespaceDiff)
     events: tuple[bytes, ...] = ()
     stops: tuple[str, ...] = ()
+    acted: bool = False
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """`nodes` is how many were running. `stops`: what a replay could not show as it was."""
+
     events: tuple[bytes, ...]
     time_ms: float
+    nodes: int = 0
+    stops: tuple[str, ...] = ()
+
+
+class Pickled(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The answer to `Preserve` and `Collect`, as `ports.Preserved`."""
+
+    groups: tuple[ValueGroup, ...] = ()
+    unkept: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    pending: bool = False
+
+
+class ValuesSet(msgspec.Struct, frozen=True, tag=True):
+    """The answer to `SetValues`: the names that could not be bound, each with the reason."""
+
+    failures: dict[str, str]
 
 
 class Projected(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -208,4 +281,4 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-FromWorker = Started | Ask | Ran | Ticked | Projected | CleanedUp | Settled | Failed
+FromWorker = Started | Ask | Content | Ran | Ticked | Projected | CleanedUp | Pickled | ValuesSet | Settled | Failed

@@ -17,14 +17,17 @@ from engine import (
     CommandOutcome,
     CommandRequest,
     Comparison,
+    Contents,
     EffectHandler,
     EnvironmentSpec,
     ExceptionInfo,
     Host,
     OutputSink,
     PastExecution,
+    Preserved,
     ProjectionPart,
     Restored,
+    RestorePlan,
     RunOutcome,
     RunRequest,
     Settings,
@@ -67,10 +70,17 @@ class Abacus:
     async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(map(len, texts)))
 
-    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
-        for past in history:
-            self.ran.append(past.request.source)
-        return Restored(executions=len(history))
+    async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
+        for step in plan.steps:
+            if isinstance(step, PastExecution):
+                self.ran.append(step.request.source)
+        return Restored(executions=len(plan.steps))
+
+    async def preserve(self, large: bool) -> Preserved:
+        return Preserved()
+
+    async def collect(self) -> Preserved:
+        return Preserved()
 
     async def snapshot(self, execution_id: str) -> bool:
         return False
@@ -185,6 +195,7 @@ PUBLIC = [
     "Host",
     "Item",
     "Limits",
+    "KeptGroup",
     "Location",
     "MessageId",
     "Model",
@@ -198,6 +209,16 @@ PUBLIC = [
     "OutputSink",
     "OutputStreamed",
     "PastExecution",
+    "ValueGroup",
+    "RestorePlan",
+    "Preserved",
+    "PastValues",
+    "PastTick",
+    "PastStep",
+    "PastRevision",
+    "PastAnswer",
+    "Differences",
+    "Contents",
     "PastQuestion",
     "PermissionAnswer",
     "PermissionQuestion",

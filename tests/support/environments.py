@@ -10,23 +10,30 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import anyio
+import msgspec
 
 from engine.execution import ExceptionInfo, ExecutionStatus
-from engine.ids import ExecutionId
+from engine.ids import BlobDigest, ExecutionId
 from engine.ports import (
     CommandOutcome,
     CommandRequest,
+    Differences,
     EffectAnswer,
     EffectHandler,
     EffectRequest,
     Environment,
     EnvironmentSpec,
     Limits,
+    PastAnswer,
     PastExecution,
+    PastQuestion,
+    PastStep,
     Restored,
+    RestorePlan,
     RunOutcome,
     RunRequest,
 )
+from engine.store.blobs import digest_of
 
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""
@@ -128,23 +135,51 @@ async def opened(environment: E, cwd: Path, **limits: float) -> AsyncIterator[Be
 def past(
     source: str,
     status: ExecutionStatus = "ok",
-    answers: Sequence[EffectAnswer] = (),
+    answers: Sequence[EffectAnswer | PastAnswer] = (),
     label: str = "<statement 1>",
     time_limit: float = 20.0,
 ) -> PastExecution:
-    """An execution to run again."""
-    return PastExecution(request=request(source, time_limit, label), status=status, answers=tuple(answers))
+    """An execution that a history has; one that was stopped does not run again."""
+    return PastExecution(
+        request=request(source, time_limit, label),
+        status=status,
+        again=status in ("ok", "error"),
+        answers=tuple(past_answer(each) if isinstance(each, EffectAnswer) else each for each in answers),
+    )
 
 
-async def restore(b: Bench[E], *history: PastExecution) -> Restored:
+_KEPT: dict[BlobDigest, bytes] = {}
+
+
+def past_answer(answer: EffectAnswer, question: PastQuestion | None = None) -> PastAnswer:
+    """The answer as it is recorded; `contents` has its value."""
+    if answer.error is not None:
+        return PastAnswer(error=answer.error, question=question)
+    return PastAnswer(content=kept(msgspec.json.encode(answer.value)), question=question)
+
+
+def kept(data: bytes) -> BlobDigest:
+    """Keeps content for `contents`."""
+    digest = digest_of(data)
+    _KEPT[digest] = data
+    return digest
+
+
+async def contents(digest: BlobDigest) -> bytes:
+    """`ports.Contents` of what tests keep."""
+    return _KEPT[digest]
+
+
+async def restore(b: Bench[E], *steps: PastStep) -> Restored:
     with anyio.fail_after(PATIENCE):
-        return await b.environment.restore(history, ended_otherwise)
+        return await b.environment.restore(RestorePlan(steps=steps), contents, ended_otherwise)
 
 
-def ended_otherwise(past: PastExecution, outcome: RunOutcome) -> list[str]:
+def ended_otherwise(past: PastExecution, outcome: RunOutcome) -> Differences:
     """What is compared where there is no record: how it ended."""
     why = f" ({outcome.exception.type}: {outcome.exception.message})" if outcome.exception else ""
-    return [] if outcome.status == past.status else [f"ended with {outcome.status}{why} instead of {past.status}"]
+    is_same = outcome.status == past.status
+    return Differences(phrases=() if is_same else (f"ended with {outcome.status}{why} instead of {past.status}",))
 
 
 async def until(condition: Callable[[], bool]) -> None:

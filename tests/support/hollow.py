@@ -12,12 +12,15 @@ from engine.ports import (
     CommandOutcome,
     CommandRequest,
     Comparison,
+    Contents,
     EffectHandler,
     EnvironmentSpec,
     OutputSink,
     PastExecution,
+    Preserved,
     ProjectionPart,
     Restored,
+    RestorePlan,
     RunOutcome,
     RunRequest,
     TickOutcome,
@@ -51,12 +54,12 @@ class HollowEnvironment:
         await self._take("start")
         self.alive = True
 
-    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
+    async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         self.alive = False
         await self._take("restore")
         self.alive = True
-        self.restored = [past.request.source for past in history]
-        return Restored(executions=len(history))
+        self.restored = [step.request.source for step in plan.steps if isinstance(step, PastExecution)]
+        return Restored(executions=len(self.restored))
 
     async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
         self.ran.append(request.source)
@@ -78,6 +81,12 @@ class HollowEnvironment:
     async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
         await self._take("project")
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) // 4 for text in texts))
+
+    async def preserve(self, large: bool) -> Preserved:
+        return Preserved()
+
+    async def collect(self) -> Preserved:
+        return Preserved()
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
         return False

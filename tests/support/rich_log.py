@@ -34,8 +34,9 @@ from engine.events.execution import (
     NamesRebound,
     StatementOmitted,
     StatementRecorded,
+    ValuesKept,
 )
-from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, TickApplied
+from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, NodesTicked, RevisionAdopted, TickApplied
 from engine.events.session import (
     ConfigChanged,
     EnvironmentRestored,
@@ -51,7 +52,17 @@ from engine.events.session import (
     UsageReported,
     ViewEnforced,
 )
-from engine.execution import Captured, ChangeInfo, Display, ExceptionInfo, Location, NamespaceDiff, TextChange, TypeInfo
+from engine.execution import (
+    Captured,
+    ChangeInfo,
+    Display,
+    ExceptionInfo,
+    KeptGroup,
+    Location,
+    NamespaceDiff,
+    TextChange,
+    TypeInfo,
+)
 from engine.ids import EventId, ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 
@@ -223,6 +234,13 @@ _FIRST_RUN: tuple[Item, ...] = (
     StatementOmitted(statement_id=StatementId("statement-1"), omitted=False),
     _FINISHED,
     ToolResult(tool_call_id=_call(1), status="ok", text="42"),
+    ValuesKept(
+        execution_id=ExecutionId("execution-1"),
+        groups=(KeptGroup(names=("n",), content=None, size=12, withheld="blake2b:00"),),
+        unkept={"lock": "it cannot be pickled"},
+    ),
+    NodesTicked(round_id=1, now=1.0, nodes=1),
+    RevisionAdopted(path="/work/sub/a.py", look=0, state="text", digest="00", size=4),
     FileChanged(path="/work/sub/a.py", change="modified", delta="1 line changed in a.py"),
     NodeChanged(obj_id=ObjId("view-1"), obj_type="view", delta="1 line changed in a.py\n+new"),
     NodeChanged(obj_id=ObjId("view-2"), obj_type="view", delta="moved"),

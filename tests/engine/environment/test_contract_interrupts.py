@@ -9,8 +9,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from engine.ports import EffectAnswer, EffectRequest, Environment, RunOutcome
-from tests.support.environments import PATIENCE, Bench, ended_otherwise, opened, refuse, request
+from engine.ports import EffectAnswer, EffectRequest, Environment, RestorePlan, RunOutcome
+from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, opened, refuse, request
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
@@ -61,7 +61,7 @@ async def test_a_statement_that_goes_on_after_the_grace_loses_its_namespace(
         assert "did not stop within 0.1 s of being interrupted" in outcome.exception.message
         assert not b.environment.alive
         with anyio.fail_after(PATIENCE):
-            await b.environment.restore([], ended_otherwise)
+            await b.environment.restore(RestorePlan(), contents, ended_otherwise)
         assert await b.value("1") == "1"
 
 

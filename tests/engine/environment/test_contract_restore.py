@@ -12,8 +12,8 @@ import pytest
 
 from engine.execution import ExceptionInfo
 from engine.plain_data import argument_digest
-from engine.ports import EffectAnswer, Environment, PastQuestion, Restored
-from tests.support.environments import Bench, ended_otherwise, opened, past, restore
+from engine.ports import EffectAnswer, Environment, PastAnswer, PastQuestion, Restored, RestorePlan
+from tests.support.environments import Bench, contents, ended_otherwise, opened, past, past_answer, restore
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
@@ -46,12 +46,12 @@ async def test_recorded_answers_are_given_again_without_asking(b: AnyBench) -> N
     )
 
 
-def recorded(ordinal: int, operation: str, arguments: dict[str, object], value: object) -> EffectAnswer:
+def recorded(ordinal: int, operation: str, arguments: dict[str, object], value: object) -> PastAnswer:
     question = PastQuestion(ordinal=ordinal, operation=operation, argument_digest=argument_digest(arguments))
-    return EffectAnswer(value=value, question=question)
+    return past_answer(EffectAnswer(value=value), question)
 
 
-def reading(ordinal: int, path: str, value: object) -> EffectAnswer:
+def reading(ordinal: int, path: str, value: object) -> PastAnswer:
     return recorded(ordinal, "read", {"path": path, "start_line": None, "end_line": None}, value)
 
 
@@ -69,7 +69,7 @@ async def test_a_replay_never_reads_the_answer_to_another_question(b: AnyBench) 
 
 
 async def test_a_question_that_was_too_large_is_refused_again_and_takes_nobodys_answer(b: AnyBench) -> None:
-    source = "try: write('big', 'x' * (65 << 20))\nexcept ValueError as e: kind = type(e).__name__\nx = read('a')"
+    source = "try: write('big', 'x' * (81 << 20))\nexcept ValueError as e: kind = type(e).__name__\nx = read('a')"
     assert await restore(b, past(source, answers=[reading(1, "a", "A")])) == Restored(executions=1)
     assert await b.value("kind, x") == "('FrameTooLargeError', 'A')"
 
@@ -159,7 +159,9 @@ async def test_a_replay_that_ends_differently_says_so(make: Callable[[], Environ
 
 async def test_a_cancelled_restore_leaves_no_half_namespace(b: AnyBench) -> None:
     with anyio.move_on_after(0.2) as scope:
-        await b.environment.restore([past("x = 1"), past("while True: pass")], ended_otherwise)
+        await b.environment.restore(
+            RestorePlan(steps=(past("x = 1"), past("while True: pass"))), contents, ended_otherwise
+        )
     assert scope.cancelled_caught
     assert not b.environment.alive
     assert await restore(b, past("x = 5")) == Restored(executions=1)

@@ -13,8 +13,18 @@ from engine.errors import EnvironmentUnavailableError
 from engine.events.execution import NamesRebound
 from engine.execution import ExceptionInfo
 from engine.ids import ExecutionId
-from engine.ports import EffectAnswer, EffectRequest, Environment, EnvironmentSpec
-from tests.support.environments import PATIENCE, Bench, ended_otherwise, opened, refuse, request, spec_for, until
+from engine.ports import EffectAnswer, EffectRequest, Environment, EnvironmentSpec, RestorePlan
+from tests.support.environments import (
+    PATIENCE,
+    Bench,
+    contents,
+    ended_otherwise,
+    opened,
+    refuse,
+    request,
+    spec_for,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
@@ -115,7 +125,7 @@ async def test_a_statement_finds_itself_in_main_and_its_sources_can_be_inspected
 async def test_what_is_too_large_for_a_message_is_an_error_and_the_namespace_stays(b: AnyBench, asked_for: str) -> None:
     await b.run("kept = 1")
     large = "globals().update({f'{i}_' + 'n' * 1_000_000: i for i in range(70)})"
-    outcome = await b.run(large if asked_for == "result" else "#" * (65 << 20))
+    outcome = await b.run(large if asked_for == "result" else "#" * (81 << 20))
     assert outcome.exception is not None
     assert "FrameTooLargeError" in f"{outcome.exception.type}: {outcome.exception.message}"
     assert await b.value("kept") == "1"
@@ -255,7 +265,7 @@ async def test_an_environment_that_was_not_started_or_was_closed_is_unavailable(
     with pytest.raises(EnvironmentUnavailableError, match="start"):
         await environment.run(request("1"), refuse, lambda *_: None)
     with pytest.raises(EnvironmentUnavailableError, match="start"):
-        await environment.restore([], ended_otherwise)
+        await environment.restore(RestorePlan(), contents, ended_otherwise)
     environment.interrupt()
     await environment.start(spec_for(tmp_path))
     assert environment.alive
@@ -270,7 +280,7 @@ async def test_an_environment_that_was_not_started_or_was_closed_is_unavailable(
         with pytest.raises(EnvironmentUnavailableError, match="no live namespace"):
             await use()
     with pytest.raises(EnvironmentUnavailableError, match="closed"):
-        await environment.restore([], ended_otherwise)
+        await environment.restore(RestorePlan(), contents, ended_otherwise)
     with pytest.raises(EnvironmentUnavailableError, match="closed"):
         await environment.start(spec_for(tmp_path))
 

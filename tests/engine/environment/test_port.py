@@ -16,21 +16,26 @@ from engine.ports import (
     CommandOutcome,
     CommandRequest,
     Comparison,
+    Contents,
     EffectHandler,
     Environment,
     EnvironmentSpec,
     OutputSink,
-    PastExecution,
+    Preserved,
     ProjectionPart,
     Restored,
+    RestorePlan,
     RunOutcome,
     RunRequest,
     TickOutcome,
 )
 from tests.support.workers import shared_zygote
 
-MEMBERS = ("alive", "start", "run", "interrupt", "command", "tick", "project", "restore", "snapshot", "close")
-LINES = 60
+MEMBERS = (
+    "alive", "start", "run", "interrupt", "command", "tick", "project", "preserve", "collect", "restore", "snapshot",
+    "close",
+)  # fmt: skip
+LINES = 70
 """Of an Environment that somebody makes up, at most."""
 
 
@@ -62,8 +67,14 @@ class EchoEnvironment:
     async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) for text in texts))
 
-    async def restore(self, history: Sequence[PastExecution], compare: Comparison) -> Restored:
-        return Restored(executions=len(history))
+    async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
+        return Restored(executions=len(plan.steps))
+
+    async def preserve(self, large: bool) -> Preserved:
+        return Preserved()
+
+    async def collect(self) -> Preserved:
+        return Preserved()
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
         return False

@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from engine.environment.zygote import Zygote
+from engine.ports import RestorePlan
 from engine.worker.brands import brand_of
-from tests.support.environments import PATIENCE, ended_otherwise, until
+from tests.support.environments import PATIENCE, contents, ended_otherwise, until
 from tests.support.workers import bench, processes_in, running, shared_zygote
 
 pytestmark = pytest.mark.anyio
@@ -98,7 +99,7 @@ async def test_a_killed_zygote_takes_its_programs_with_it_and_the_next_ones_run(
             await until(lambda: processes_in(tmp_path) == 0)
             assert (await b.command("echo on")).stdout.head == b"on\n"
             with anyio.fail_after(PATIENCE):
-                await b.environment.restore([], ended_otherwise)
+                await b.environment.restore(RestorePlan(), contents, ended_otherwise)
             assert await b.value("1") == "1"
     finally:
         zygote.close()
@@ -145,6 +146,7 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 import anyio
 from engine.environment.zygote import Zygote
+from engine.ports import RestorePlan
 from tests.support.workers import bench
 zygote = Zygote.spawn()
 async def main():

@@ -17,8 +17,8 @@ import pytest
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
-from engine.ports import EffectAnswer, EffectRequest
-from tests.support.environments import PATIENCE, Bench, ended_otherwise, spec_for, until
+from engine.ports import EffectAnswer, EffectRequest, RestorePlan
+from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, spec_for, until
 from tests.support.workers import bench, gone, running, shared_zygote
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +86,7 @@ async def test_a_killed_zygote_is_a_workers_death_and_a_new_one_serves_the_next_
             assert not b.environment.alive
             await gone(*pids)
             with anyio.fail_after(PATIENCE):
-                await b.environment.restore([], ended_otherwise)
+                await b.environment.restore(RestorePlan(), contents, ended_otherwise)
             assert zygote.pid != first
             started = anyio.current_time()
             outcome = await other.run("1")
@@ -140,10 +140,10 @@ async def test_closing_gives_every_descriptor_and_process_back(tmp_path: Path) -
         for _ in range(2):
             async with bench(tmp_path, zygote) as b:
                 await b.run("x = 1")
-                await b.environment.restore([], ended_otherwise)
+                await b.environment.restore(RestorePlan(), contents, ended_otherwise)
                 await b.run("import os; os._exit(1)")
             with pytest.raises(EnvironmentUnavailableError):
-                await b.environment.restore([], ended_otherwise)
+                await b.environment.restore(RestorePlan(), contents, ended_otherwise)
             await b.environment.close()
     finally:
         zygote.close()

@@ -46,10 +46,12 @@ WORDS = {
     "effect_answered": ["operation", "error.type", "digest"],
     "file_written": ["before_digest", "after_digest", "withheld"],
     "command_ended": ["output.digest", "errors.digest"],
+    "values_kept": ["groups.names", "groups.withheld"],
     "names_rebound": ["names"],
     "method_called": ["obj_type", "method", "before_digest", "after_digest"],
     "node_changed": ["obj_type"],
     "file_changed": ["before_digest", "after_digest"],
+    "revision_adopted": ["digest", "withheld"],
 }
 """Every field that is neither a text nor an identifier, by kind: what redaction leaves is decided upon here."""
 

@@ -13,7 +13,8 @@ from engine.log import EventLog
 from engine.ports import Environment, EnvironmentSpec
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.live_environment import LiveEnvironment
-from engine.timeline.index import Timeline
+from engine.store.memory import MemoryStore
+from engine.timeline.replay import History
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
 
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.anyio
 
 def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironment, EventLog]:
     """An environment of a session in which these statements have run."""
-    timeline = Timeline()
-    log = EventLog(FixedClock(), lambda event: None, folds=(timeline.apply,))
+    history = History()
+    log = EventLog(FixedClock(), lambda event: None, folds=(history.apply,))
     for number, source in enumerate(sources, 1):
         statement, execution = StatementId(f"st{number}"), ExecutionId(f"ex{number}")
         call = ToolCallId(f"c{number}")
@@ -33,7 +34,7 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
             execution_id=execution, statement_id=statement, status="ok", started_at=1.0, ended_at=2.0
         )
         log.append(finished)
-    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, timeline, lambda cell: ()), log
+    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, history, MemoryStore(FixedClock())), log
 
 
 class Act:

@@ -64,6 +64,11 @@ async def test_there_is_no_such_statement(tmp_path: Path, number: str) -> None:
         assert await value(session, "x") == "1"
 
 
+def faults(session: Session) -> list[str]:
+    """What the last rebuild said of statements, without what became of their names."""
+    return [sentence.partition(";")[0] for sentence in restored(session).divergences]
+
+
 async def test_a_statement_that_breaks_its_process_costs_one_more_and_is_named(tmp_path: Path) -> None:
     async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
@@ -73,7 +78,7 @@ async def test_a_statement_that_breaks_its_process_costs_one_more_and_is_named(t
         assert failed.exception is not None
         assert failed.exception.type == "WorkerDied"
         assert await value(session, "x") == "1"
-        assert restored(session).divergences == ("<statement 2> left Python unusable in its process and was left out",)
+        assert faults(session) == ["<statement 2> left Python unusable in its process and was left out"]
 
 
 async def test_three_statements_that_end_every_worker_are_left_out(tmp_path: Path) -> None:
@@ -85,6 +90,4 @@ async def test_three_statements_that_end_every_worker_are_left_out(tmp_path: Pat
         (tmp_path / "now").write_text("")
         await session.cell("import os; os._exit(1)")
         assert await value(session, "x0, x2, x4, x6") == "(0, 2, 4, 6)"
-        assert restored(session).divergences == tuple(
-            f"<statement {number}> ended the worker and was left out" for number in (2, 4, 6, 8)
-        )
+        assert faults(session) == [f"<statement {number}> ended the worker and was left out" for number in (2, 4, 6, 8)]

@@ -22,7 +22,7 @@ def added(name: str, text: str, type_name: str = "str") -> NamespaceDiff:
 
 
 def phrase(before: ExecutionFinished, after: ExecutionFinished) -> str:
-    (said,) = differences(before, after)
+    (said,) = differences(before, after).phrases
     return said
 
 

@@ -1,0 +1,245 @@
+"""One way through a history in a fresh worker: each step sees what it saw then.
+
+A statement that does not run again (it was stopped, its source is not kept, or it ended a worker) has the names that it
+bound set from what was kept of them. So has one that is stopped now, or that comes out differently: the next statement
+is to find what it found then. What has no copy is named. Must not know why something is left out, which is `rebuild`'s
+business, nor the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, Literal
+
+import anyio
+from msgspec import Struct, field
+
+from ..cutting import cut_line
+from ..errors import EnvironmentUnavailableError
+from ..execution import NamespaceDiff
+from ..ids import ExecutionId
+from ..ports import (
+    Comparison,
+    Contents,
+    EffectAnswer,
+    EffectRequest,
+    Limits,
+    PastExecution,
+    PastTick,
+    RestorePlan,
+    RunOutcome,
+    RunRequest,
+    ValueGroup,
+)
+from ..worker.guard import replaying
+from ..worker.protocol import Settle, Settled, SetValues, Tick, Ticked, ValuesSet
+from .connection import Connection
+from .kept_values import KeptValues, Wanted
+from .past_contents import PastContents
+from .statement_run import Recording, StatementRun
+
+_SENTENCE_CHARS: Final = 500
+_NAME_CHARS: Final = 80
+_SHOWN_NAMES: Final = 8
+_REQUEST_SECONDS: Final = 30.0
+"""A tick, or loading one group of values, that takes longer has lost its worker."""
+_CHECK: Final = RunRequest(execution_id=ExecutionId("check"), label="<check>", source="0\nNone", time_limit=10.0)
+"""What runs in every worker that works, and touches no name."""
+
+
+class Culprit(Struct, frozen=True):
+    """What ended an attempt: the statement at `position` of the steps, None where nobody knows which, -1 before any.
+
+    `is_loading`: not that statement, but what was kept of its names.
+    """
+
+    position: int | None
+    fault: Literal["ended the worker", "left Python unusable in its process"] = "left Python unusable in its process"
+    is_loading: bool = False
+
+
+class LeftOut(Struct):
+    """What an attempt is not to do: statements, by position, each with a phrase that says why, and loading of values.
+
+    With `checks` it looks after each statement whether another one would still run.
+    """
+
+    statements: dict[int, str] = field(default_factory=dict[int, str])
+    values: set[int] = field(default_factory=set[int])
+    checks: bool = False
+
+
+class Attempt:
+    """One attempt. `executions` counts the statements that ran again."""
+
+    def __init__(
+        self, worker: Connection, limits: Limits, contents: Contents, compare: Comparison, left_out: LeftOut
+    ) -> None:
+        self._worker = worker
+        self._limits = limits
+        self._past = PastContents(contents, worker)
+        self._compare = compare
+        self._left_out = left_out
+        self._kept = KeptValues()
+        self._sentences: list[str] = []
+        self._last = -1
+        """The position of the last statement that ran."""
+        self.executions = 0
+
+    async def run(self, plan: RestorePlan) -> list[str] | Culprit:
+        """The sentences on what came out differently, where the worker lived through all steps."""
+        for position, step in enumerate(plan.steps):
+            match step:
+                case PastTick():
+                    culprit = await self._tick(step)
+                case PastExecution():
+                    culprit = await self._statement(position, step)
+            if culprit is not None:
+                return culprit
+        if not self._left_out.checks and not await self._is_sound():
+            return Culprit(None)
+        return await self._settle(plan)
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    async def _statement(self, position: int, past: PastExecution) -> Culprit | None:
+        self._kept.take(past)
+        fault = self._left_out.statements.get(position)
+        if fault is not None or not past.again:
+            wanted = self._kept.wanted(past.bound)
+            return await self._bring_back(position, past, _skipped(past, fault), wanted)
+        self._last = position
+        self.executions += 1
+        outcome, stops = await self._run(past.request, await self._recording(past))
+        if self._worker.dead:
+            return Culprit(position, "ended the worker")
+        different = self._compare(past, outcome)
+        if phrases := _told(stops, different.phrases):
+            names = (*past.bound, *past.unbound, *_names(outcome.diff))
+            culprit = await self._bring_back(position, past, phrases, self._kept.wanted(names, different.same))
+            if culprit is not None:
+                return culprit
+        return Culprit(position) if self._left_out.checks and not await self._is_sound() else None
+
+    async def _recording(self, past: PastExecution) -> Recording:
+        return Recording(
+            answers=await self._past.answers(past.answers),
+            revisions=None if past.revisions is None else await self._past.looks(past.revisions),
+            after_reading=past.after_reading,
+        )
+
+    async def _run(self, request: RunRequest, recording: Recording) -> tuple[RunOutcome, tuple[str, ...]]:
+        statement = StatementRun(self._worker, request, self._limits, _no_effects, _discard_output, recording)
+        return await statement.conduct(), statement.stops
+
+    async def _is_sound(self) -> bool:
+        outcome, _ = await self._run(_CHECK, Recording())
+        return outcome.status == "ok" and not self._worker.dead
+
+    # --- kept values --------------------------------------------------------------------------------------------------
+
+    async def _bring_back(
+        self, position: int, past: PastExecution, phrases: Sequence[str], wanted: Wanted
+    ) -> Culprit | None:
+        """Sets what is kept of a step's names; says what it came to, unless a stopped one has all its names back."""
+        brought: list[str] = []
+        without = dict(wanted.without)
+        for group, names in wanted.groups.items():
+            failures: dict[str, str] | None = dict.fromkeys(names, "loading its copy ended the worker")
+            if position not in self._left_out.values:
+                failures = await self._set(await self._past.values(group.content), names)
+            if failures is None:
+                return Culprit(position, is_loading=True)
+            without |= failures
+            brought += [name for name in names if name not in failures]
+        if wanted.delete and await self._exchange(SetValues((), wanted.delete)) is None:
+            return Culprit(self._last)
+        if phrases or without:
+            *others, last = phrases or (_STOPPED.format(past.status),)
+            said = "; ".join([last, *_outcome_of(brought, without)])
+            self._sentences += [_sentence(past.request.label, phrase) for phrase in (*others, said)]
+        return None
+
+    async def _set(self, data: bytes | str, names: tuple[str, ...]) -> dict[str, str] | None:
+        """The names that could not be set, each with the reason; None where the worker did not live through it."""
+        if isinstance(data, str):
+            return dict.fromkeys(names, f"its copy {data}")
+        return await self._exchange(SetValues((ValueGroup(names, data),)))
+
+    async def _exchange(self, message: SetValues) -> dict[str, str] | None:
+        self._worker.send(message)
+        match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
+            case ValuesSet(failures=failures):
+                return failures
+            case _:
+                return None
+
+    # --- between statements -------------------------------------------------------------------------------------------
+
+    async def _tick(self, past: PastTick) -> Culprit | None:
+        revisions = await self._past.looks(past.revisions)
+        self._worker.send(Tick(past.round_id, past.now, True, revisions, past.after_reading))
+        match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
+            case Ticked(stops=stops):
+                self._sentences += [_sentence(f"the tick of Round {past.round_id}", phrase) for phrase in stops]
+                return None
+            case _:
+                return Culprit(self._last)
+
+    async def _settle(self, plan: RestorePlan) -> list[str] | Culprit:
+        self._worker.send(Settle(plan.after_reading))
+        match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
+            case Settled(sentences=sentences):
+                return [*self._sentences, *(cut_line(sentence, _SENTENCE_CHARS) for sentence in sentences)]
+            case _:
+                # What the last statement started may have ended it meanwhile.
+                return Culprit(self._last if self._left_out.checks else None)
+
+
+_STOPPED: Final = "was stopped ({}), and is not run again"
+
+
+def _skipped(past: PastExecution, fault: str | None) -> Sequence[str]:
+    """Why a statement did not run again; nothing of one that was stopped then, which is no news."""
+    if fault is not None:
+        return (fault,)
+    stopped = past.status in ("cancelled", "timeout")
+    return () if stopped else ("held a secret in its source, which is not kept, so it was not run again",)
+
+
+def _told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
+    """All phrases on a statement; one alone where it ended by what it was kept from, as most that act outside do."""
+    for stop in stops:
+        reason = f": {replaying(stop)}"
+        if differences and reason in differences[0]:
+            return ("; ".join((*stops, differences[0].replace(reason, "", 1), *differences[1:])),)
+    return (*stops, *differences)
+
+
+def _names(diff: NamespaceDiff) -> Iterable[str]:
+    return (*diff.added, *diff.changed, *diff.deleted)
+
+
+def _outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[str]:
+    if brought:
+        yield f"{_listed(brought)} set from what was kept"
+    if without:
+        yield f"no copy of {_listed([f'{name} ({reason})' for name, reason in without.items()])}"
+
+
+def _listed(names: Collection[str]) -> str:
+    shown = [cut_line(name, _NAME_CHARS) for name in sorted(names)[:_SHOWN_NAMES]]
+    rest = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+def _sentence(label: str, phrase: str) -> str:
+    return cut_line(f"{label} {phrase}", _SENTENCE_CHARS)
+
+
+async def _no_effects(request: EffectRequest) -> EffectAnswer:
+    raise EnvironmentUnavailableError(f"{request.operation} is not available in a replay")
+
+
+def _discard_output(stream: Literal["stdout", "stderr"], text: str) -> None:
+    del stream, text

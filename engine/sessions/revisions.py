@@ -1,0 +1,59 @@
+"""Keeps what nodes saw: the content of each revision that a worker reports, as a blob, once.
+
+A worker sends a content once, whatever number of revisions have it; which are kept already is told by the log. One that
+holds a secret is not kept. Called by whoever records what a statement or a tick came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import anyio.to_thread
+from msgspec.structs import replace
+
+from ..events import Event
+from ..events.nodes import RevisionAdopted
+from ..ids import BlobDigest
+from ..ports import Store
+from ..redaction import Redactor, withheld
+
+
+class Revisions:
+    """The contents of one session's revisions. `apply` follows its log."""
+
+    def __init__(self, store: Store, redactor: Redactor) -> None:
+        self._store = store
+        self._redactor = redactor
+        self._kept: dict[str, BlobDigest] = {}
+        self._withheld: dict[str, str] = {}
+
+    def apply(self, event: Event) -> None:
+        """For the log alone."""
+        if isinstance(event, RevisionAdopted):
+            if event.content is not None:
+                self._kept[event.digest] = event.content
+            elif event.withheld:
+                self._withheld[event.digest] = event.withheld
+
+    async def take(self, contents: Mapping[str, bytes]) -> None:
+        """Keeps contents, by xxh3 hex, for the events that will name them."""
+        for digest, data in contents.items():
+            # On a thread, because a large content is looked through for every form of every secret.
+            lost = await anyio.to_thread.run_sync(self._lost, data)
+            if lost:
+                self._withheld[digest] = lost
+            else:
+                self._kept[digest] = self._store.blob_put(data)
+
+    def with_contents(self, events: Iterable[Event]) -> Sequence[Event]:
+        """The events that a worker reported, each revision with its content."""
+        return [self._named(event) if isinstance(event, RevisionAdopted) else event for event in events]
+
+    def _named(self, event: RevisionAdopted) -> RevisionAdopted:
+        # Which content it is, is not the worker's to say.
+        return replace(event, content=self._kept.get(event.digest), withheld=self._withheld.get(event.digest, ""))
+
+    def _lost(self, data: bytes) -> str:
+        if not data or not self._redactor or not self._redactor.holds(data.decode("utf-8", "replace")):
+            return ""
+        return withheld(data)

@@ -1,0 +1,210 @@
+"""How a namespace came about, as a fold over the log: the plan by which it is rebuilt.
+
+Executions and ticks in the order of the log, each with what it then saw. An execution that ended by itself runs again.
+One that was stopped does not, nor one whose source held a secret: what it left comes from kept values. One that ended
+its worker left nothing, and one that the user left out is not in the plan. Pure: names contents by their digests. Must
+not know how a plan is carried out. Followed by the log; read by `sessions.live_environment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from ..events import Event
+from ..events.execution import (
+    EffectAnswered,
+    EffectRequested,
+    ExecutionFinished,
+    ExecutionStarted,
+    StatementOmitted,
+    StatementRecorded,
+    ValuesKept,
+)
+from ..events.nodes import NodesTicked, RevisionAdopted
+from ..events.session import UsageReported
+from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
+from ..ids import ExecutionId, StatementId
+from ..ports import (
+    PastAnswer,
+    PastExecution,
+    PastQuestion,
+    PastRevision,
+    PastStep,
+    PastTick,
+    PastValues,
+    RestorePlan,
+    RunRequest,
+)
+from .divergence import bound_names
+
+_NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
+
+
+class _Execution(Struct):
+    """A statement with its latest execution. `reads` are the model calls before it."""
+
+    statement: StatementRecorded
+    started: ExecutionStarted | None = None
+    finished: ExecutionFinished | None = None
+    questions: dict[int, EffectRequested] = field(default_factory=dict[int, EffectRequested])
+    answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
+    revisions: list[RevisionAdopted] = field(default_factory=list[RevisionAdopted])
+    kept: list[ValuesKept] = field(default_factory=list[ValuesKept])
+    is_omitted: bool = False
+    reads: int = 0
+
+
+class _Tick(Struct):
+    ticked: NodesTicked
+    reads: int
+    revisions: list[RevisionAdopted] = field(default_factory=list[RevisionAdopted])
+
+
+class History:
+    """What a rebuild goes through. `apply` is for the log alone."""
+
+    def __init__(self) -> None:
+        self._steps: list[_Execution | _Tick] = []
+        self._statements: dict[StatementId, _Execution] = {}
+        self._by_execution: dict[ExecutionId, _Execution] = {}
+        self._present: _Execution | _Tick | None = None
+        self._reads = 0
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case StatementRecorded(statement_id=statement_id):
+                self._statements[statement_id] = _Execution(event)
+                self._steps.append(self._statements[statement_id])
+            case ExecutionStarted():
+                self._start(event)
+            case EffectRequested() | EffectAnswered() | ExecutionFinished() | ValuesKept():
+                step = self._by_execution.get(event.execution_id)
+                if step is not None:
+                    _take(step, event)
+            case StatementOmitted(statement_id=statement_id, omitted=omitted):
+                if statement_id in self._statements:
+                    self._statements[statement_id].is_omitted = omitted
+            case UsageReported():
+                self._reads += 1
+            case _:
+                self._apply_to_nodes(event)
+
+    def _apply_to_nodes(self, event: Event) -> None:
+        match event:
+            case NodesTicked():
+                self._present = _Tick(event, self._reads)
+                self._steps.append(self._present)
+            case RevisionAdopted() if self._present is not None:
+                self._present.revisions.append(event)
+            case _:
+                pass
+
+    def _start(self, event: ExecutionStarted) -> None:
+        step = self._present = self._statements.get(event.statement_id)
+        if step is None:
+            return
+        step.started, step.finished, step.reads = event, None, self._reads
+        step.questions, step.answers, step.revisions, step.kept = {}, [], [], []
+        self._by_execution[event.execution_id] = step
+
+    def record(self, execution_id: ExecutionId) -> ExecutionFinished | None:
+        """How that execution ended; None where it did not, or a later one of its statement counts."""
+        step = self._by_execution.get(execution_id)
+        found = None if step is None else step.finished
+        return found if found is not None and found.execution_id == execution_id else None
+
+    @property
+    def omitted(self) -> Sequence[StatementRecorded]:
+        """The statements that the user left out."""
+        return [step.statement for step in self._statements.values() if step.is_omitted]
+
+    @property
+    def omitted_names(self) -> Collection[str]:
+        """The names that those bound."""
+        records = [step.finished for step in self._statements.values() if step.is_omitted]
+        return {name for record in records if record is not None for name in bound_names(record.diff)}
+
+    def plan(self, time_limit: float) -> RestorePlan:
+        """The steps so far; each statement may take so many seconds."""
+        steps: list[PastStep] = []
+        reads = 0
+        for step in self._steps:
+            past = _past_tick(step, reads) if isinstance(step, _Tick) else _past_execution(step, reads, time_limit)
+            if past is not None:
+                steps.append(past)
+                reads = step.reads
+        return RestorePlan(steps=tuple(steps), after_reading=bool(steps) and self._reads > reads)
+
+
+def _take(step: _Execution, event: EffectRequested | EffectAnswered | ExecutionFinished | ValuesKept) -> None:
+    match event:
+        case EffectRequested():
+            step.questions[event.ordinal] = event
+        case EffectAnswered():
+            step.answers.append(event)
+        case ExecutionFinished():
+            step.finished = event
+        case ValuesKept():
+            step.kept.append(event)
+
+
+def _past_tick(step: _Tick, reads: int) -> PastTick:
+    return PastTick(
+        round_id=step.ticked.round_id,
+        now=step.ticked.now,
+        revisions=tuple(map(_past_revision, step.revisions)),
+        after_reading=step.reads > reads,
+    )
+
+
+def _past_execution(step: _Execution, reads: int, time_limit: float) -> PastExecution | None:
+    started, finished = step.started, step.finished
+    if started is None or finished is None or step.is_omitted or _left_nothing(finished):
+        return None
+    return PastExecution(
+        request=RunRequest(
+            execution_id=finished.execution_id,
+            label=step.statement.label,
+            source=step.statement.source,
+            index=step.statement.index,
+            round_id=started.round_id or 0,
+            time_limit=time_limit,
+            plan=bool(started.plan),
+        ),
+        status=finished.status,
+        again=finished.status in ("ok", "error") and not step.statement.withheld,
+        answers=tuple(_past_answer(step, answer) for answer in sorted(step.answers, key=lambda each: each.ordinal)),
+        revisions=None if started.round_id is None else tuple(map(_past_revision, step.revisions)),
+        bound=tuple(bound_names(finished.diff)),
+        unbound=finished.diff.deleted,
+        kept=tuple(PastValues(names=group.names, content=group.content) for kept in step.kept for group in kept.groups),
+        unkept={name: reason for kept in step.kept for name, reason in kept.unkept.items()},
+        after_reading=step.reads > reads,
+    )
+
+
+def _left_nothing(finished: ExecutionFinished) -> bool:
+    return finished.exception is not None and finished.exception.type in _NOTHING_LEFT
+
+
+def _past_revision(event: RevisionAdopted) -> PastRevision:
+    return PastRevision(
+        path=event.path,
+        look=event.look,
+        state=event.state,
+        digest=event.digest,
+        size=event.size,
+        notice=event.notice,
+        content=event.content,
+    )
+
+
+def _past_answer(step: _Execution, event: EffectAnswered) -> PastAnswer:
+    asked = step.questions.get(event.ordinal)
+    question = None
+    if asked is not None:
+        question = PastQuestion(ordinal=event.ordinal, operation=asked.operation, argument_digest=asked.argument_digest)
+    return PastAnswer(content=event.result, error=event.error, withheld=bool(event.withheld), question=question)
