@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from .ports import OutputSink as OutputSink
     from .ports import PastAnswer as PastAnswer
     from .ports import PastExecution as PastExecution
+    from .ports import PastLooks as PastLooks
     from .ports import PastQuestion as PastQuestion
     from .ports import PastRevision as PastRevision
     from .ports import PastStep as PastStep
@@ -185,6 +186,7 @@ __all__ = [
     "OutputStreamed",
     "PastAnswer",
     "PastExecution",
+    "PastLooks",
     "PastQuestion",
     "PastRevision",
     "PastStep",
@@ -272,8 +274,8 @@ _MODULES: Final = {
         "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
         "Differences EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FileSubject "
         "HandleRow Limits Model ModelError ModelSignal ModelUnusableError OutputSink PastAnswer PastExecution "
-        "PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer PermissionQuestion Permissions "
-        "PermissionSubject Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RestorePlan "
+        "PastLooks PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer PermissionQuestion "
+        "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RestorePlan "
         "RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed "
         "ValueGroup"
     ),

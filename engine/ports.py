@@ -445,7 +445,10 @@ class PastAnswer(Struct, frozen=True, kw_only=True):
 
 
 class PastRevision(Struct, frozen=True, kw_only=True):
-    """What the look number `look` at `path` brought in a step; see `RevisionAdopted`. No content: it is not kept."""
+    """What the look number `look` at `path` brought in a step; see `RevisionAdopted`.
+
+    Where there is a `digest` and no content, it was not kept: because it was too large, or `withheld`, for a secret.
+    """
 
     path: str
     look: int
@@ -454,6 +457,7 @@ class PastRevision(Struct, frozen=True, kw_only=True):
     size: int = 0
     notice: str = ""
     content: BlobDigest | None = None
+    withheld: bool = False
 
 
 class PastValues(Struct, frozen=True, kw_only=True):
@@ -493,7 +497,13 @@ class PastTick(Struct, frozen=True, kw_only=True):
     after_reading: bool = False
 
 
-PastStep = PastExecution | PastTick
+class PastLooks(Struct, frozen=True, kw_only=True):
+    """A step that does not run again: the revisions that nodes adopted in it, which later steps may show."""
+
+    revisions: tuple[PastRevision, ...]
+
+
+PastStep = PastExecution | PastTick | PastLooks
 """What a history consists of."""
 
 

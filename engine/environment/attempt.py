@@ -25,6 +25,8 @@ from ..ports import (
     EffectRequest,
     Limits,
     PastExecution,
+    PastLooks,
+    PastRevision,
     PastTick,
     RestorePlan,
     RunOutcome,
@@ -32,7 +34,7 @@ from ..ports import (
     ValueGroup,
 )
 from ..worker.guard import replaying
-from ..worker.protocol import Settle, Settled, SetValues, Tick, Ticked, ValuesSet
+from ..worker.protocol import Known, Settle, Settled, SetValues, Tick, Ticked, ValuesSet
 from .connection import Connection
 from .kept_values import KeptValues, Wanted
 from .past_contents import PastContents
@@ -90,6 +92,8 @@ class Attempt:
         """The sentences on what came out differently, where the worker lived through all steps."""
         for position, step in enumerate(plan.steps):
             match step:
+                case PastLooks(revisions=revisions):
+                    culprit = await self._know(revisions)
                 case PastTick():
                     culprit = await self._tick(step)
                 case PastExecution():
@@ -106,6 +110,7 @@ class Attempt:
         self._kept.take(past)
         fault = self._left_out.statements.get(position)
         if fault is not None or not past.again:
+            await self._know(past.revisions or ())
             wanted = self._kept.wanted(past.bound)
             return await self._bring_back(position, past, _skipped(past, fault), wanted)
         self._last = position
@@ -180,11 +185,15 @@ class Attempt:
         revisions = await self._past.looks(past.revisions)
         self._worker.send(Tick(past.round_id, past.now, True, revisions, past.after_reading))
         match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
-            case Ticked(stops=stops):
-                self._sentences += [_sentence(f"the tick of Round {past.round_id}", phrase) for phrase in stops]
+            case Ticked():
                 return None
             case _:
                 return Culprit(self._last)
+
+    async def _know(self, revisions: Sequence[PastRevision]) -> None:
+        """Has the nodes know what was seen in a step that does not run again."""
+        if revisions:
+            self._worker.send(Known(await self._past.looks(revisions)))
 
     async def _settle(self, plan: RestorePlan) -> list[str] | Culprit:
         self._worker.send(Settle(plan.after_reading))

@@ -18,6 +18,7 @@ from ..worker.protocol import Answer, Content, Look
 from .connection import Connection
 
 WITHHELD = "held a secret and was not kept"
+TOO_LARGE = "was too large to be kept"
 MISSING = "is missing in the store"
 DAMAGED = "is damaged in the store"
 
@@ -65,13 +66,6 @@ class PastContents:
             return DAMAGED
 
     async def _look(self, past: PastRevision) -> Look:
-        has_content = past.digest in self._sent
-        if past.content is not None and not has_content:
-            data = await self._load(past.content)
-            if isinstance(data, bytes):
-                self._worker.send(Content(past.digest, data))
-                self._sent.add(past.digest)
-                has_content = True
         return Look(
             path=past.path,
             look=past.look,
@@ -79,8 +73,21 @@ class PastContents:
             digest=past.digest,
             size=past.size,
             notice=past.notice,
-            has_content=has_content,
+            lost=await self._sent_content(past) if past.digest else "",
         )
+
+    async def _sent_content(self, past: PastRevision) -> str:
+        """Sends the content unless the worker has it; the reason where it is not to be had."""
+        if past.digest in self._sent:
+            return ""
+        if past.content is None:
+            return WITHHELD if past.withheld else TOO_LARGE
+        data = await self._load(past.content)
+        if isinstance(data, str):
+            return data
+        self._worker.send(Content(past.digest, data))
+        self._sent.add(past.digest)
+        return ""
 
     async def _load(self, content: BlobDigest) -> bytes | str:
         try:

@@ -30,6 +30,7 @@ from ..ids import ExecutionId, StatementId
 from ..ports import (
     PastAnswer,
     PastExecution,
+    PastLooks,
     PastQuestion,
     PastRevision,
     PastStep,
@@ -136,6 +137,8 @@ class History:
             if past is not None:
                 steps.append(past)
                 reads = step.reads
+            elif step.revisions:
+                steps.append(PastLooks(revisions=tuple(map(_past_revision, step.revisions))))
         return RestorePlan(steps=tuple(steps), after_reading=bool(steps) and self._reads > reads)
 
 
@@ -199,6 +202,7 @@ def _past_revision(event: RevisionAdopted) -> PastRevision:
         size=event.size,
         notice=event.notice,
         content=event.content,
+        withheld=bool(event.withheld),
     )
 
 

@@ -36,6 +36,7 @@ from .protocol import (
     Content,
     Failed,
     FromWorker,
+    Known,
     Pickled,
     Preserve,
     Project,
@@ -180,7 +181,7 @@ def serve(transport: Transport, answer: Callable[[Request], FromWorker]) -> NoRe
     while True:
         request = transport.receive()
         # An answer here is one to a question whose wait was interrupted.
-        if not isinstance(request, Answer | Content):
+        if not isinstance(request, Answer | Content | Known):
             _reply(transport, request, answer)
 
 

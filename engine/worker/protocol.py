@@ -114,7 +114,8 @@ class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 class Look(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """In a recording: what the look number `look` at `path` brought, as in `RevisionAdopted`.
 
-    `has_content`: a `Content` with that digest was sent; without it the content is not to be had.
+    What it has of content was sent as `Content`, once to each worker; where that is not to be had, `lost` says why, in
+    a phrase that follows "the content".
     """
 
     path: str
@@ -123,7 +124,7 @@ class Look(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     digest: str = ""
     size: int = 0
     notice: str = ""
-    has_content: bool = False
+    lost: str = ""
 
 
 class Content(msgspec.Struct, frozen=True, tag=True):
@@ -131,6 +132,12 @@ class Content(msgspec.Struct, frozen=True, tag=True):
 
     digest: str
     data: bytes
+
+
+class Known(msgspec.Struct, frozen=True, tag=True):
+    """In a replay: what was seen in a step that does not run again. Has no answer."""
+
+    revisions: tuple[Look, ...]
 
 
 class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -198,7 +205,7 @@ class Settle(msgspec.Struct, frozen=True, tag=True):
     after_reading: bool = False
 
 
-ToWorker = Run | Tick | Project | Answer | CleanUp | Preserve | Collect | Content | SetValues | Settle
+ToWorker = Run | Tick | Project | Answer | CleanUp | Preserve | Collect | Content | Known | SetValues | Settle
 
 # --- worker to host --------------------------------------------------------------------------------------------------
 
@@ -236,12 +243,11 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """`nodes` is how many were running. `stops`: what a replay could not show as it was."""
+    """`nodes` is how many were running."""
 
     events: tuple[bytes, ...]
     time_ms: float
     nodes: int = 0
-    stops: tuple[str, ...] = ()
 
 
 class Pickled(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -219,6 +219,7 @@ PUBLIC = [
     "PastAnswer",
     "Differences",
     "Contents",
+    "PastLooks",
     "PastQuestion",
     "PermissionAnswer",
     "PermissionQuestion",
