@@ -70,8 +70,9 @@ _ID_CHARS: Final = 80
 class SessionRow(Struct, frozen=True, kw_only=True):
     """A session as a listing shows it. Times are seconds since the epoch.
 
-    `size` is in bytes: its events as JSON, and the contents they name as the store packs them. `damage` names what of
-    the row the store could not read; what stands in its place is empty, or as near to it as can be.
+    `size` is in bytes: its events as JSON, and the contents they name as the store packs them. `contents_size` of them
+    are contents, and `droppable_size` of these the session may drop. `damage` names what of the row the store could not
+    read; what stands in its place is empty, or as near to it as can be.
     """
 
     session_id: SessionId
@@ -82,6 +83,8 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     updated_at: float = 0.0
     events: int = 0
     size: int = 0
+    contents_size: int = 0
+    droppable_size: int = 0
     damage: tuple[str, ...] = ()
 
     @property
@@ -98,6 +101,13 @@ class SessionRow(Struct, frozen=True, kw_only=True):
 
 Place = tuple[float, str]
 """Where a session stands in a listing: its `updated_at` and its id. The greatest comes first."""
+
+
+class Droppable(Struct, frozen=True, kw_only=True):
+    """Content that a session may drop: the position of the last event that names it, and the bytes it takes, packed."""
+
+    seq: Seq
+    size: int
 
 
 class Collected(Struct, frozen=True, kw_only=True):
@@ -130,7 +140,10 @@ class Store(Protocol):
         ...
 
     def submit(self, session_id: SessionId, event: Event) -> None:
-        """Queues a stamped event for the next commit; returns at once."""
+        """Queues a stamped event for the next commit; returns at once.
+
+        The same commit drops what the event says is to be dropped: `Event.dropped_before`.
+        """
         ...
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
@@ -172,7 +185,11 @@ class Store(Protocol):
         ...
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
-        """The digests that the session's committed events name, of content that was put before them."""
+        """The digests that the session's committed events name, of content that was put before them and not dropped."""
+        ...
+
+    def droppable(self, session_id: SessionId) -> Sequence[Droppable]:
+        """What the session could drop now, as it is committed, the oldest first."""
         ...
 
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
@@ -205,7 +222,10 @@ class Store(Protocol):
         ...
 
     def blob_get(self, digest: BlobDigest) -> bytes:
-        """Raises KeyError for a digest that was never put."""
+        """The content. Raises KeyError where there is none: it was never put, or was dropped, or is lost.
+
+        Raises StoreError where it is damaged.
+        """
         ...
 
     def close(self) -> None:

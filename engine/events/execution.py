@@ -18,7 +18,7 @@ from ..execution import (
     StatementKind,
     TextChange,
 )
-from ..ids import BlobDigest, ExecutionId, StatementId, ToolCallId
+from ..ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
 from ..text import Exact
 from .base import Event
 
@@ -164,10 +164,32 @@ class ValuesKept(Event, frozen=True, kw_only=True):
     """
 
     kind: ClassVar[str] = "values_kept"
+    droppable: ClassVar[bool] = True
 
     execution_id: ExecutionId
     groups: tuple[KeptGroup, ...] = ()
     unkept: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class ValuesDropped(Event, frozen=True, kw_only=True):
+    """Copies of values went from the store, the oldest first, because the session's contents took more than `limit`.
+
+    They are those that `values_kept` events before the position `before` name, and no event from there on: `copies` of
+    them, of values that so many `executions` left, which took `size` bytes of the store. A rebuild names what it misses
+    for that.
+    """
+
+    kind: ClassVar[str] = "values_dropped"
+
+    before: Seq
+    executions: int
+    copies: int
+    size: int
+    limit: int
+
+    @property
+    def dropped_before(self) -> Seq | None:
+        return self.before
 
 
 class StatementOmitted(Event, frozen=True, kw_only=True):
@@ -198,6 +220,7 @@ ExecutionEvent = (
     | FileWritten
     | CommandEnded
     | ValuesKept
+    | ValuesDropped
     | StatementOmitted
     | NamesRebound
 )

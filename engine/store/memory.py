@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -16,10 +17,18 @@ from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundErro
 from ..events import Event
 from ..events.codec import decode
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Clock, Collected, CommitListener, Place, SessionRow
+from ..ports import Clock, Collected, CommitListener, Droppable, Place, SessionRow
 from .blobs import digest_of, names_in, pack, unpack
 from .listing import page
 from .writable import WritableSession, bounded_row, check_directories, check_title, encoded_items, stamped_row
+
+
+@dataclass(slots=True)
+class _Reference:
+    """What `references` keeps of one, for the store in a database."""
+
+    last: Seq
+    droppable: bool
 
 
 class MemoryStore:
@@ -33,7 +42,7 @@ class MemoryStore:
         self._events: dict[SessionId, list[str]] = {}
         self._blobs: dict[BlobDigest, bytes] = {}
         self._unnamed: set[BlobDigest] = set()
-        self._refs: dict[SessionId, set[BlobDigest]] = {}
+        self._refs: dict[SessionId, dict[BlobDigest, _Reference]] = {}
         self._closed = False
 
     def create(self, row: SessionRow) -> None:
@@ -82,9 +91,10 @@ class MemoryStore:
             session.next_seq += 1
             session.committed = event.seq
             names = names_in(json)
-            size = row.size + self._keep(session_id, json, names)
+            self._keep(session_id, event, json, names)
             self._unnamed.difference_update(names)
-            self._rows[session_id] = replace(row, events=session.next_seq, updated_at=self._clock.now(), size=size)
+            row = replace(row, events=session.next_seq, updated_at=self._clock.now())
+            self._rows[session_id] = self._sized(row, row.size - row.contents_size + len(json.encode()))
         session.report()
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
@@ -144,16 +154,22 @@ class MemoryStore:
             self._check_open()
             return frozenset(self._refs.get(session_id, ()))
 
+    def droppable(self, session_id: SessionId) -> Sequence[Droppable]:
+        with self._mutex:
+            self._check_open()
+            found = [(ref.last, len(self._blobs[digest])) for digest, ref in self._droppable(session_id)]
+        return [Droppable(seq=seq, size=size) for seq, size in sorted(found)]
+
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
         self.create(row)
         try:
             found = list(encoded_items(row, items))
             with self._mutex:
-                size = 0
-                for _, json, contents in found:
+                for event, json, names, contents in found:
                     self._blobs.update({digest: pack(data) for digest, data in contents.items()})
-                    size += self._keep(row.session_id, json, contents)
-                self._rows[row.session_id] = replace(bounded_row(row), events=len(found), size=size)
+                    self._keep(row.session_id, event, json, names)
+                size = sum(len(json.encode()) for _, json, _, _ in found)
+                self._rows[row.session_id] = self._sized(replace(bounded_row(row), events=len(found)), size)
         finally:
             self.release(row.session_id)
 
@@ -165,9 +181,7 @@ class MemoryStore:
             if self._rows.pop(session_id, None) is None:
                 raise SessionNotFoundError(session_id)
             self._events.pop(session_id, None)
-            named = self._refs.pop(session_id, set())
-            for digest in named.difference(self._unnamed, *self._refs.values()):
-                del self._blobs[digest]
+            self._free(self._refs.pop(session_id, {}))
 
     def collect(self, older_than: float) -> Collected:
         """As in the port. `freed` is the size of what was deleted, where nothing that stays has the same contents."""
@@ -200,13 +214,32 @@ class MemoryStore:
             self._closed = True
             self._acquired.clear()
 
-    def _keep(self, session_id: SessionId, json: str, names: Iterable[BlobDigest]) -> int:
-        # Returns the bytes by which the session has grown.
+    def _keep(self, session_id: SessionId, event: Event, json: str, names: Iterable[BlobDigest]) -> None:
         self._events.setdefault(session_id, []).append(json)
-        refs = self._refs.setdefault(session_id, set())
-        new = {digest for digest in names if digest in self._blobs} - refs
-        refs |= new
-        return len(json.encode()) + sum(len(self._blobs[digest]) for digest in new)
+        refs = self._refs.setdefault(session_id, {})
+        for digest in names:
+            if digest in self._blobs:
+                ref = refs.setdefault(digest, _Reference(event.seq, event.droppable))
+                ref.last, ref.droppable = event.seq, ref.droppable and event.droppable
+        if event.dropped_before is not None:
+            old = [digest for digest, ref in self._droppable(session_id) if ref.last < event.dropped_before]
+            for digest in old:
+                del refs[digest]
+            self._free(old)
+
+    def _sized(self, row: SessionRow, events_size: int) -> SessionRow:
+        """The row with the sizes of what its session refers to."""
+        contents = sum(len(self._blobs[digest]) for digest in self._refs.get(row.session_id, ()))
+        droppable = sum(len(self._blobs[digest]) for digest, _ in self._droppable(row.session_id))
+        return replace(row, size=events_size + contents, contents_size=contents, droppable_size=droppable)
+
+    def _droppable(self, session_id: SessionId) -> list[tuple[BlobDigest, _Reference]]:
+        return [(digest, ref) for digest, ref in self._refs.get(session_id, {}).items() if ref.droppable]
+
+    def _free(self, digests: Iterable[BlobDigest]) -> None:
+        """Forgets what no session refers to and nobody has just put."""
+        for digest in set(digests).difference(self._unnamed, *self._refs.values()):
+            del self._blobs[digest]
 
     def _writable(self, session_id: SessionId) -> WritableSession:
         self._check_open()

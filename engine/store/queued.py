@@ -7,7 +7,6 @@ Must not decide anything, nor import SQLite. Made by `sqlite`, written by `write
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -25,11 +24,12 @@ if TYPE_CHECKING:  # for start-up: `sqlite` imports this module before the first
 INSERT_EVENT: Final = "INSERT INTO events (session, seq, branch, kind, json) VALUES (?, ?, ?, ?, ?)"
 _UPDATE_DIRECTORIES: Final = "UPDATE sessions SET cwd = ?, directories = ? WHERE session = ?"
 _UPDATE_TITLE: Final = "UPDATE sessions SET title = ? WHERE session = ?"
-UPDATE_SESSION: Final = "UPDATE sessions SET events = ?, updated_at = ?, size = size + ? WHERE session = ?"
+UPDATE_SESSION: Final = (
+    "UPDATE sessions SET events = ?, updated_at = ?, size = max(size + ?, 0),"
+    " contents_size = max(contents_size + ?, 0), droppable_size = max(droppable_size + ?, 0) WHERE session = ?"
+)
 _HAS_BLOB: Final = "SELECT 1 FROM blobs WHERE digest = ?"
 _INSERT_BLOB: Final = "INSERT INTO blobs (digest, data, size) VALUES (?, ?, ?)"
-_INSERT_REF: Final = "INSERT OR IGNORE INTO refs (session, digest) SELECT ?, digest FROM blobs WHERE digest = ?"
-_BLOB_SIZE: Final = "SELECT length(data) FROM blobs WHERE digest = ?"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,15 +43,6 @@ class Content:
         # Looked up inside the transaction, because what is there now might be deleted before it begins.
         if connection.execute(_HAS_BLOB, (self.digest,)).fetchone() is None:
             connection.execute(_INSERT_BLOB, (self.digest, pack(self.data), len(self.data)))
-
-
-def refer(connection: Connection, session_id: SessionId, names: Iterable[BlobDigest]) -> int:
-    """Notes that the session refers to those of the digests that are stored. Returns the bytes of what is new to it."""
-    grown = 0
-    for digest in names:
-        if connection.execute(_INSERT_REF, (session_id, digest)).rowcount:
-            grown += connection.execute(_BLOB_SIZE, (digest,)).fetchone()[0]
-    return grown
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,8 @@ class Append(Struct, frozen=True):
 
     The only change that is not written one by one: the writer passes all values of a transaction to INSERT_EVENT. And
     the only one that is made for every event, hence a Struct: made in a tenth of the time of a frozen dataclass.
-    `names` are the digests in it, `contents` those of them that are not known to be stored.
+    `names` are the digests in it, `contents` those of them that are not known to be stored. `droppable` and
+    `dropped_before` are as in the event.
     """
 
     session: WritableSession
@@ -77,6 +69,8 @@ class Append(Struct, frozen=True):
     at: float
     names: tuple[BlobDigest, ...] = ()
     contents: tuple[Content, ...] = ()
+    droppable: bool = False
+    dropped_before: Seq | None = None
 
 
 @dataclass(frozen=True, slots=True)

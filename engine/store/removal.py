@@ -17,6 +17,7 @@ from typing import Final
 from ..ids import SessionId
 from ..ports import Collected, SessionRow
 from .database import Database, retry_while_busy
+from .references import DELETE_UNNAMED, delete_unnamed
 from .rows import TIME_OF_USE
 
 _STEP_PAGES: Final = 500
@@ -29,7 +30,6 @@ _BATCH_EVENTS: Final = 10_000
 _NAMED: Final = "SELECT CAST(digest AS BLOB) FROM refs WHERE session = ?"
 _DELETE_SESSION: Final = "DELETE FROM sessions WHERE session = ?1"
 _OLD_ENOUGH: Final = f"(?2 IS NULL OR {TIME_OF_USE} < ?2)"
-_DELETE_UNNAMED: Final = "DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM refs WHERE refs.digest = blobs.digest)"
 
 
 def collect(
@@ -88,7 +88,7 @@ def delete_session(connection: sqlite3.Connection, session_id: SessionId, older_
     named = connection.execute(_NAMED, (session_id,)).fetchall()
     if not connection.execute(f"{_DELETE_SESSION} AND {_OLD_ENOUGH}", (session_id, older_than)).rowcount:
         return False
-    connection.executemany(f"{_DELETE_UNNAMED} AND digest = CAST(? AS TEXT)", named)
+    delete_unnamed(connection, named)
     return True
 
 
@@ -97,7 +97,7 @@ def _delete_unnamed(connection: sqlite3.Connection) -> None:
 
     No commit relies on them: one that names content brings it along.
     """
-    connection.execute(_DELETE_UNNAMED)
+    connection.execute(DELETE_UNNAMED)
 
 
 def _pages(connection: sqlite3.Connection) -> int:

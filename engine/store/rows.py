@@ -18,7 +18,10 @@ INSERT_SESSION: Final = (
     " VALUES (?, ?, ?, ?, ?, ?, 0, 0)"
 )
 SELECT_DIRECTORIES: Final = "SELECT DISTINCT cwd FROM sessions"
-SELECT_ROWS: Final = "SELECT session, cwd, directories, title, created_at, updated_at, events, size FROM sessions"
+SELECT_ROWS: Final = (
+    "SELECT session, cwd, directories, title, created_at, updated_at, events, size, contents_size, droppable_size"
+    " FROM sessions"
+)
 LATEST_TIME: Final = 253_402_300_799.0
 """Seconds since the Unix epoch to the end of the year 9999, after which no calendar writes a date."""
 TIME_OF_USE: Final = (
@@ -49,7 +52,7 @@ def row_of(values: tuple[Any, ...]) -> SessionRow:
     A database says of no column what it holds, and pages and disks fail. What cannot be read is named in `damage`.
     """
     read = _Reader()
-    session_id, cwd, directories, title, created_at, updated_at, events, size = values
+    session_id, cwd, directories, title, created_at, updated_at, events, size, contents_size, droppable_size = values
     return SessionRow(
         session_id=SessionId(read.text("id", session_id) or ""),
         cwd=read.path("directory", cwd),
@@ -59,6 +62,8 @@ def row_of(values: tuple[Any, ...]) -> SessionRow:
         updated_at=read.time("time of use", updated_at),
         events=read.count("number of events", events),
         size=read.count("size", size),
+        contents_size=read.count("size of contents", contents_size),
+        droppable_size=read.count("size of values", droppable_size),
         damage=tuple(read.damage),
     )
 

@@ -57,4 +57,17 @@ def _second(connection: Connection) -> None:
     )
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second)
+def _third(connection: Connection) -> None:
+    # Which contents a session may drop, the oldest first, and what its contents take, which every commit keeps as it
+    # does `size`. Nothing of before is droppable, because no event said so of what it names.
+    for column in ("last", "droppable"):
+        connection.execute(f"ALTER TABLE refs ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+    for column in ("contents_size", "droppable_size"):
+        connection.execute(f"ALTER TABLE sessions ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+    connection.execute(
+        "UPDATE sessions SET contents_size = taken FROM (SELECT session AS whose, sum(length(data)) AS taken"
+        " FROM refs JOIN blobs USING (digest) GROUP BY session) WHERE session = whose"
+    )
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third)

@@ -2,7 +2,7 @@
 
 Writing is the writer thread's, reading is `stored`; this module only checks, encodes and queues. Nothing of SQLite is
 imported, and no file touched, before the first call that needs it. Must not know what events mean. A little over 300
-lines, because the port has seventeen methods and their documentation stands with them.
+lines, because the port has eighteen methods and their documentation stands with them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from ..events import Event
 from ..ids import BlobDigest, SessionId
-from ..ports import Clock, Collected, CommitListener, Place, SessionRow
+from ..ports import Clock, Collected, CommitListener, Droppable, Place, SessionRow
 from .blobs import digest_of, names_in
 from .listing import page
 from .queued import Append, Content, Create, Listen, Move, Retitle
@@ -125,7 +125,8 @@ class SqliteStore:
             values = (session_id, event.seq, event.branch_id, event.kind, json)
             names = names_in(json)
             contents = tuple(filter(None, map(writer.unsaved, names))) if names else ()
-            writer.put(Append(session, values, size, self._clock.now(), names, contents))
+            at = self._clock.now()
+            writer.put(Append(session, values, size, at, names, contents, event.droppable, event.dropped_before))
             session.next_seq += 1
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
@@ -192,6 +193,9 @@ class SqliteStore:
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
         return self._parts().stored.contents(session_id)
+
+    def droppable(self, session_id: SessionId) -> Sequence[Droppable]:
+        return self._parts().stored.droppable(session_id)
 
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
         """As in the port. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""

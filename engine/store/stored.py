@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 from ..errors import StoreError
 from ..events import UNSTAMPED, Event
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Place, SessionRow
+from ..ports import Droppable, Place, SessionRow
 from ..text import valid_text
 from .blobs import unpack
 from .listing import page_query
+from .references import SELECT_DROPPABLE
 from .rows import SELECT_DIRECTORIES, SELECT_ROWS, decoded, path_of, row_of
 
 if TYPE_CHECKING:  # for start-up, as in `sqlite`
@@ -80,6 +81,12 @@ class Stored:
         with self._database.reading() as connection:
             found = connection.execute(_SELECT_NAMED, (session_id,)).fetchall()
         return frozenset(BlobDigest(name.decode("ascii", "replace")) for (name,) in found)
+
+    def droppable(self, session_id: SessionId) -> Sequence[Droppable]:
+        """What the session could drop, the oldest first."""
+        with self._database.reading() as connection:
+            found = connection.execute(SELECT_DROPPABLE, (session_id,)).fetchall()
+        return [Droppable(seq=Seq(seq), size=size) for seq, size in found]
 
     def content(self, digest: BlobDigest) -> bytes:
         """The content. Raises KeyError where there is none, StoreError where it is damaged."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,8 +104,10 @@ class WritableSession:
 
 def encoded_items(
     row: SessionRow, items: Iterable[Event | bytes]
-) -> Iterator[tuple[Event, str, dict[BlobDigest, bytes]]]:
-    """Each event with its JSON and the contents it names first; content that no event names is left out.
+) -> Iterator[tuple[Event, str, Sequence[BlobDigest], dict[BlobDigest, bytes]]]:
+    """Each event with its JSON, the contents before it that it names, and those of them that no event before it names.
+
+    Content that no event names is left out.
 
     Raises:
         InvalidEventError: another position is due, or the event cannot be kept as JSON.
@@ -113,13 +115,17 @@ def encoded_items(
     """
     due = WritableSession(row.session_id)
     waiting: dict[BlobDigest, bytes] = {}
+    brought: set[BlobDigest] = set()
     for item in items:
         if isinstance(item, bytes):
-            waiting[digest_of(item)] = item
+            digest = digest_of(item)
+            waiting[digest] = item
+            brought.add(digest)
             continue
         json, _ = due.encoded(item)
         due.next_seq += 1
-        yield item, json, {name: waiting.pop(name) for name in names_in(json) if name in waiting}
+        names = [name for name in names_in(json) if name in brought]
+        yield item, json, names, {name: waiting.pop(name) for name in names if name in waiting}
     if not due.next_seq:
         raise InvalidRequestError(f"session {row.session_id} has no events; there is nothing to keep")
 

@@ -20,7 +20,8 @@ from typing import Final
 from ..errors import StoreBusyError, StoreError, StoreGoneError
 from ..ids import BlobDigest
 from .database import Database, explain, is_busy, retry_while_busy
-from .queued import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content, refer
+from .queued import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content
+from .references import References
 from .writable import WritableSession
 
 _IDLE_SECONDS: Final = 0.25
@@ -183,11 +184,17 @@ class Writer:
             session = change.session
             last[session] = change
             grown[session] = grown.get(session, 0) + change.size
+        references = {session: References(connection, session.session_id) for session in last}
+        for change in appends:
             if change.names:
-                grown[session] += refer(connection, session.session_id, change.names)
+                references[change.session].name(change.names, change.values[1], change.droppable)
+            if change.dropped_before is not None:
+                references[change.session].drop(change.dropped_before)
         for session, change in last.items():
-            values = (change.values[1] + 1, change.at, grown[session], session.session_id)
-            connection.execute(UPDATE_SESSION, values)
+            own = references[session]
+            own.free()
+            sizes = (grown[session] + own.contents, own.contents, own.droppable)
+            connection.execute(UPDATE_SESSION, (change.values[1] + 1, change.at, *sizes, session.session_id))
 
     def _commit_separately(self, changes: Sequence[Change]) -> None:
         # Session by session, so that one session's failure stops no other.

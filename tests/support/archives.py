@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.events import Event
-from engine.events.execution import EffectAnswered
+from engine.events.execution import EffectAnswered, ValuesDropped, ValuesKept
+from engine.execution import KeptGroup
 from engine.ids import BlobDigest, EventId, ExecutionId, Seq, SessionId
 from engine.ports import Store
 from tests.support.stores import A, Recorder, message, row
@@ -44,3 +45,18 @@ def is_there(store: Store, digest: BlobDigest) -> bool:
     except KeyError:
         return False
     return True
+
+
+def values_kept(seq: int, *contents: BlobDigest | None) -> Event:
+    """The event at `seq` that says that copies of values were kept, each of a name of its own."""
+    groups = tuple(
+        KeptGroup(names=(f"name_{number}",), content=content, size=1) for number, content in enumerate(contents)
+    )
+    return ValuesKept(seq=Seq(seq), event_id=EventId(f"e{seq}"), execution_id=ExecutionId(f"x{seq}"), groups=groups)
+
+
+def dropped(seq: int, before: int) -> Event:
+    """The event at `seq` whose commit drops the values that were kept before that position."""
+    return ValuesDropped(
+        seq=Seq(seq), event_id=EventId(f"e{seq}"), before=Seq(before), executions=1, copies=1, size=1, limit=1
+    )

@@ -34,6 +34,7 @@ from engine.events.execution import (
     NamesRebound,
     StatementOmitted,
     StatementRecorded,
+    ValuesDropped,
     ValuesKept,
 )
 from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, NodesTicked, RevisionAdopted, TickApplied
@@ -328,6 +329,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     AgentText(message_id=_message(41), text="Nothing."),
     RunStop(reason="error", cause="error", detail="It broke."),
     SessionMoved(cwd="/elsewhere"),
+    ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
 )
 
 

@@ -51,6 +51,25 @@ say(len(store.load(A)), len(store.rows()), store.blob_get(digest).decode(), hear
 store.close()
 """
 
+READ_ONLY_DROP = """
+from tests.support.archives import dropped, values_kept
+store = SqliteStore(path, SystemClock())
+heard = Recorder()
+store.acquire(A, heard)
+value = store.blob_put(b"value")
+store.submit(A, values_kept(3, value))
+heard.wait_for(3)
+store.close()
+path.chmod(0o400)
+store = SqliteStore(path, SystemClock())
+heard = Recorder()
+store.acquire(A, heard)
+store.submit(A, dropped(4, before=4))
+say("it may not be written" in str(heard.wait_for_error()))
+say(store.blob_get(value).decode(), store.contents(A) == {value, digest}, len(store.droppable(A)))
+store.close()
+"""
+
 READ_ONLY_DIRECTORY = """
 path.parent.chmod(0o500)
 (path.parent / "locks").chmod(0o500)
@@ -76,6 +95,12 @@ def test_without_permission_to_write_the_session_is_read_only() -> None:
     with _place_of_somebody_without_rights() as place:
         lines = outcome(AS_SOMEBODY + READ_ONLY_FILE, place / "sessions.db")
     assert lines == ["StoreError True", "refused", "3 1 content [] 1"]
+
+
+def test_without_permission_to_write_nothing_is_dropped() -> None:
+    with _place_of_somebody_without_rights() as place:
+        lines = outcome(AS_SOMEBODY + READ_ONLY_DROP, place / "sessions.db")
+    assert lines == ["True", "value True 1"]
 
 
 def test_in_a_read_only_directory_everything_can_be_read_and_nothing_acquired() -> None:

@@ -16,7 +16,7 @@ from engine.errors import SessionReadOnlyError, StoreError, StoreTooNewError
 from engine.ids import SessionId
 from engine.store.schema import MIGRATIONS, Migration
 from engine.store.sqlite import SqliteStore
-from tests.support.archives import is_there, kept
+from tests.support.archives import dropped, is_there, kept, values_kept
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, texts
 
 PRESENT = len(MIGRATIONS)
@@ -161,6 +161,8 @@ def test_a_store_of_the_first_version_gets_references_and_sizes(first_version: P
     assert migrated.rows() == present.rows()
     for session_id in (A, B):
         assert migrated.contents(session_id) == present.contents(session_id) != frozenset()
+        assert migrated.row(session_id).contents_size > 0
+        assert migrated.droppable(session_id) == []
     (shared,) = migrated.contents(B)
     migrated.delete(A)
     assert migrated.blob_get(shared) == b"shared"
@@ -168,6 +170,20 @@ def test_a_store_of_the_first_version_gets_references_and_sizes(first_version: P
     assert not is_there(migrated, shared)
     for store in (migrated, present):
         store.close()
+
+
+def test_a_session_of_the_first_version_goes_on_and_drops_what_it_keeps_from_now_on(first_version: Path) -> None:
+    store = SqliteStore(first_version, CountingClock())
+    before, heard = store.contents(B), Recorder()
+    store.acquire(B, heard)
+    value = store.blob_put(b"value")
+    store.submit(B, values_kept(2, value))
+    heard.wait_for(2)
+    assert store.contents(B) == {*before, value}
+    store.submit(B, dropped(3, before=3))
+    heard.wait_for(3)
+    assert store.contents(B) == before
+    store.close()
 
 
 def test_a_store_of_the_first_version_gives_space_back_where_nobody_uses_it(first_version: Path) -> None:

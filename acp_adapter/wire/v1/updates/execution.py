@@ -34,6 +34,7 @@ from engine.events.execution import (
     NamesRebound,
     StatementOmitted,
     StatementRecorded,
+    ValuesDropped,
     ValuesKept,
 )
 
@@ -55,7 +56,9 @@ def step(event: ExecutionEvent, shown: Shown, facts: Facts, is_live: bool) -> St
             return calls.written(event, shown, facts)
         case CommandEnded():
             return calls.command_ended(event, shown, is_live)
-        case EffectRequested() | EffectAnswered() | ValuesKept() | StatementOmitted() | NamesRebound():
+        case (
+            EffectRequested() | EffectAnswered() | ValuesKept() | ValuesDropped() | StatementOmitted() | NamesRebound()
+        ):
             return shown, []
         case _:
             assert_never(event)
