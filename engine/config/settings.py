@@ -21,7 +21,7 @@ DEFAULT_MODEL: Final = "direct"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """One value per row of SETTINGS. Sizes in tokens, times in seconds; tuples are patterns of names, with `*`."""
+    """One value per row of SETTINGS. Times in seconds; tuples are patterns of names, with `*`."""
 
     state_dir: Path
     model: str = DEFAULT_MODEL
@@ -30,6 +30,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     context_budget: int = 128_000
     max_rounds: int = 50
     statement_seconds: float = 120.0
+    past_bytes: int = 256 << 20
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
 
@@ -89,6 +90,7 @@ SETTINGS: Final = (
     Setting("context_budget", _positive(int), "tokens that a projection may use"),
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(float), "how long one statement may run"),
+    Setting("past_bytes", _positive(int), "bytes on disk that one session may keep for rebuilding its names"),
     Setting("allow_sudo", _yes_or_no, "`yes`: statements may use sudo, and can read your other processes"),
     Setting(
         "hidden_names",
