@@ -1,21 +1,25 @@
 """A session as JSON Lines: a header, then the events as the codec writes them, contents before the events naming them.
 
-`{"blob": <digest>, "data": <base64>}` stands before the first event that holds the digest. The same session always
-gives the same bytes. Must not know where the bytes go. Called by `rewindow export`; read back by `jsonl_import`.
+`{"blob": <digest>, "data": <base64>}` stands before the first event that holds the digest, and for content that cannot
+be read `{"blob": <digest>, "lost": <why>}`, because what is left of a session is worth more than nothing. Contents that
+the session dropped are not there, as the log says itself. The same session always gives the same bytes. Must not know
+where the bytes go. Called by `rewindow export`; read back by `jsonl_import`.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
 
+from ..cutting import plural
 from ..errors import StoreError
 from ..events import Event
 from ..events.codec import encode
+from ..events.execution import EffectAnswered, ValuesDropped
 from ..ids import BlobDigest, SessionId
 from ..ports import SessionRow, Store
 from ..redaction import Redactor
@@ -24,23 +28,36 @@ from .withholding import NO_SECRETS, redact_items
 
 FORMAT: Final = "rewindow-session"
 VERSION: Final = 1
+_MISSING: Final = "missing"
 _PAGE: Final = 1000
 """Events that are in memory at a time."""
 
 
-def export_lines(store: Store, session_id: SessionId, redactor: Redactor = NO_SECRETS) -> Iterator[bytes]:
+def _unsaid(_sentence: str) -> None:
+    """For a caller to whom it does not matter what the export does not have."""
+
+
+def export_lines(
+    store: Store, session_id: SessionId, redactor: Redactor = NO_SECRETS, say: Callable[[str], None] = _unsaid
+) -> Iterator[bytes]:
     """The lines, each with its newline: all that is committed when the first is asked for, without secrets.
+
+    Args:
+        say: is given a sentence on contents that are lost, and one on those that were dropped, after the last line.
 
     Raises:
         SessionNotFoundError: there is none, or it is deleted meanwhile.
-        StoreError: something of it cannot be read.
+        StoreError: an event of it cannot be read.
     """
     row = store.row(session_id)
     yield _header(row if row.title is None else replace(row, title=redactor.redact(row.title)))
-    contents = set(store.contents(session_id))
-    items = (item for event in _events(store, row) for item in (*_contents(store, event, contents), event))
+    contents = _Contents(store, session_id)
+    items = (item for event in _events(store, row) for item in (*contents.before(event), event))
     for item in redact_items(redactor, items):
+        yield from contents.lost_lines()
         yield _blob(item) if isinstance(item, bytes) else encode(item) + b"\n"
+    for sentence in contents.sentences():
+        say(sentence)
 
 
 def _header(row: SessionRow) -> bytes:
@@ -78,15 +95,59 @@ def _missing(session_id: SessionId, due: int) -> StoreError:
     return StoreError(f"event {due} of session {session_id} is missing; restore the store from a copy")
 
 
-def _contents(store: Store, event: Event, waiting: set[BlobDigest]) -> Iterator[bytes]:
-    """What the event names first; it is taken out of `waiting`."""
-    for name in names_in(encode(event).decode()) if waiting else ():
-        if name in waiting:
-            waiting.discard(name)
-            try:
-                yield store.blob_get(name)
-            except KeyError:
-                raise StoreError(f"content {name} is missing; restore the store from a copy") from None
+class _Contents:
+    """The contents of one session, each ahead of the first event that names it, and those that are not to be had."""
+
+    def __init__(self, store: Store, session_id: SessionId) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._waiting = set(store.contents(session_id))
+        self._had: set[BlobDigest] = set()
+        self._lost: list[tuple[BlobDigest, str]] = []
+        self._lost_count = 0
+        self._dropped = 0
+
+    def before(self, event: Event) -> Iterator[bytes]:
+        """What the event names first and can be read."""
+        for name in names_in(encode(event).decode()) if self._waiting else ():
+            if name in self._waiting:
+                self._waiting.discard(name)
+                self._had.add(name)
+                yield from self._read(name)
+        match event:
+            case EffectAnswered(result=result) if result is not None and result not in self._had:
+                self._had.add(result)  # because an import takes no answer of which the file says nothing
+                self._lost.append((result, _MISSING))
+            case ValuesDropped(copies=copies):
+                self._dropped += copies
+            case _:
+                pass
+
+    def _read(self, name: BlobDigest) -> Iterator[bytes]:
+        try:
+            yield self._store.blob_get(name)
+        except KeyError:
+            self._lost.append((name, _MISSING))
+        except StoreError as error:
+            if type(error) is not StoreError:  # because the others say that the whole store cannot be read
+                raise
+            self._lost.append((name, "damaged"))
+
+    def lost_lines(self) -> Iterator[bytes]:
+        """A line for each that was found to be lost since the last call."""
+        while self._lost:
+            digest, why = self._lost.pop(0)
+            self._lost_count += 1
+            yield b'{"blob":"%s","lost":"%s"}\n' % (digest.encode(), why.encode())
+
+    def sentences(self) -> Iterator[str]:
+        """What the export does not have, for a person."""
+        if self._lost_count:
+            lost = f"{self._lost_count:,} {plural(self._lost_count, 'content')} of session {self._session_id}"
+            yield f"{lost} cannot be read, the export says which; restore the store from a copy to have all"
+        if self._dropped:
+            kept = f"{self._dropped:,} kept {plural(self._dropped, 'value')}"
+            yield f"{kept} had gone from session {self._session_id} before, to stay within past_bytes"
 
 
 def _blob(data: bytes) -> bytes:

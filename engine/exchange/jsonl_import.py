@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any, Final, NoReturn, cast
 
 from msgspec.structs import replace
 
-from ..cutting import cut_line
+from ..cutting import cut_line, plural
 from ..errors import InvalidEventError, InvalidRequestError
 from ..events import Event
 from ..events.codec import UndecodableEventError, decode
@@ -47,14 +47,24 @@ _TYPES: Final = (
 )
 
 
+def _unsaid(_sentence: str) -> None:
+    """For a caller to whom it does not matter what the file does not have."""
+
+
 def import_lines(
-    store: Store, source: IO[bytes], name: str, new_id: SessionId | None = None, redactor: Redactor = NO_SECRETS
+    store: Store,
+    source: IO[bytes],
+    name: str,
+    new_id: SessionId | None = None,
+    redactor: Redactor = NO_SECRETS,
+    say: Callable[[str], None] = _unsaid,
 ) -> SessionRow:
     """Adds the session to the store, under `new_id` where one is given and without secrets; all of it or nothing.
 
     Args:
         source: read to its end; kept in a temporary file where it cannot be read twice.
         name: what messages call it.
+        say: is given a sentence on contents that were lost where the session was exported.
 
     Raises:
         InvalidRequestError: it is no export, is damaged, or ends too early (with the line's number); the id is taken.
@@ -70,17 +80,21 @@ def import_lines(
         reader.header()
         title = row.title if row.title is None else redactor.redact(row.title)
         store.add(replace(row, title=title), redact_items(redactor, reader.items()))
+    if reader.lost:
+        lost = f"{reader.lost:,} {plural(reader.lost, 'content')} of session {row.session_id}"
+        say(f"{lost} cannot be had: lost where it was exported; a rebuild names what it misses")
     return store.row(row.session_id)
 
 
 class _Reader:
-    """One pass over the lines; `number` is that of the last one read, from 1 on."""
+    """One pass over the lines; `lost` counts the contents that were lost where they come from."""
 
     def __init__(self, lines: IO[bytes], name: str) -> None:
         self._lines = lines
         self._name = name
         self._number = 0
         self._events = 0
+        self.lost = 0
 
     def check(self, new_id: SessionId | None) -> SessionRow:
         """Reads everything; the row as it is to be stored."""
@@ -135,7 +149,10 @@ class _Reader:
                     self._refuse(f"content {digest} is there twice")
                 had.add(digest)
                 waiting.add(digest)
-                yield data
+                if data is None:
+                    self.lost += 1
+                else:
+                    yield data
                 continue
             event = self._event(line, due, had)
             waiting.difference_update(names_in(line.decode()))
@@ -167,9 +184,12 @@ class _Reader:
         except TypeError:
             self._refuse(f"the arguments are nested more than {DEEPEST} levels")
 
-    def _blob(self, line: bytes) -> tuple[BlobDigest, bytes]:
+    def _blob(self, line: bytes) -> tuple[BlobDigest, bytes | None]:
+        """Content and its digest, without the content where it is lost."""
         try:
             fields: Any = json.loads(line)
+            if "lost" in fields and names_in(fields["blob"]) == (fields["blob"],):
+                return BlobDigest(fields["blob"]), None
             data = b64decode(fields["data"].encode(), validate=True)
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             self._refuse("this is no content in base64")

@@ -13,6 +13,7 @@ import typer
 from ...errors import InvalidRequestError
 from ...terminal.opened import find, redactor, store
 from ...terminal.printing import shown, visible_json
+from ...text import visible
 from ..jsonl_export import export_lines
 
 
@@ -22,12 +23,15 @@ def export_session(
 ) -> None:
     """Write a session with everything it refers to as JSON lines, which `rewindow import` reads."""
     with store() as opened:
-        lines = export_lines(opened, find(opened, session).session_id, redactor())
+        said: list[str] = []
+        lines = export_lines(opened, find(opened, session).session_id, redactor(), said.append)
         if output == "-":
             on_screen = map(_visible, lines) if sys.stdout.isatty() else lines
             _write(sys.stdout.fileno(), on_screen, "standard output")
         else:
             _write_file(Path(os.path.abspath(output)), lines)
+    for sentence in said:
+        typer.echo(f"rewindow: {visible(sentence)}", err=True)
 
 
 def _write_file(path: Path, lines: Iterable[bytes]) -> None:

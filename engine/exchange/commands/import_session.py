@@ -57,8 +57,11 @@ def _add(opened: Store, source: IO[bytes], name: str, wanted: Wanted) -> None:
     if wanted.cwd:
         raise InvalidRequestError("an exported session has its own directory; import it without --cwd")
     new_id = SessionId(wanted.new_id) if wanted.new_id else None
-    row = import_lines(opened, source, name, new_id, redactor())
+    said: list[str] = []
+    row = import_lines(opened, source, name, new_id, redactor(), said.append)
     typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}")
+    for sentence in said:
+        typer.echo(f"rewindow: {sentence}", err=True)
 
 
 @contextmanager

@@ -6,10 +6,12 @@ import base64
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import IO
 
@@ -24,7 +26,8 @@ from engine.exchange.jsonl_import import import_lines
 from engine.ids import SessionId
 from engine.ports import Clock, SessionRow, Store
 from engine.store.memory import MemoryStore
-from tests.support.archives import answered, kept
+from engine.store.sqlite import SqliteStore
+from tests.support.archives import answered, dropped, is_there, kept, values_kept
 from tests.support.examples import examples
 from tests.support.stores import PATIENCE, ROOT, A, B, CountingClock, Recorder, begun, message
 
@@ -88,6 +91,61 @@ def test_a_text_that_only_looks_like_a_digest_is_no_content(store: Store) -> Non
     import_lines(store, io.BytesIO(exported(other)), "it")
     assert store.contents(A) == frozenset()
     assert exported(store) == exported(other)
+    store.close()
+
+
+def test_what_a_session_dropped_is_not_exported_and_said(store: Store) -> None:
+    heard = begun(store, A, events=1)
+    old, new = store.blob_put(b"old"), store.blob_put(b"new")
+    for event in (values_kept(1, old), values_kept(2, new), dropped(3, before=2)):
+        store.submit(A, event)
+    heard.wait_for(3)
+    said: list[str] = []
+    data = b"".join(export_lines(store, A, say=said.append))
+    assert said == ["1 kept value had gone from session ses_a before, to stay within past_bytes"]
+    other = MemoryStore(CountingClock())
+    import_lines(other, io.BytesIO(data), "it", say=said.append)
+    assert (len(said), exported(other)) == (1, data)
+    assert other.contents(A) == store.contents(A) == {new}
+    assert other.droppable(A) == store.droppable(A)
+    assert not is_there(other, old)
+    store.close()
+
+
+LOSSES = {
+    "missing": ("DELETE FROM blobs WHERE digest = ?", "PRAGMA foreign_keys=OFF"),
+    "damaged": ("UPDATE blobs SET data = x'00ff' WHERE digest = ?", "PRAGMA foreign_keys=ON"),
+}
+
+
+@pytest.mark.parametrize("why", LOSSES)
+def test_content_that_is_lost_keeps_no_session_from_being_exported_and_imported(tmp_path: Path, why: str) -> None:
+    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
+    (answer, whole) = kept(store, A, [b"answer", b"whole"])
+    heard = Recorder()
+    store.acquire(A, heard)
+    value = store.blob_put(b"value")
+    store.submit(A, values_kept(3, value, whole))
+    heard.wait_for(3)
+    loss, pragma = LOSSES[why]
+    with closing(sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)) as connection:
+        connection.execute(pragma)
+        connection.executemany(loss, [(answer,), (value,)])
+    said: list[str] = []
+    data = b"".join(export_lines(store, A, say=said.append))
+    sentence = (
+        "2 contents of session ses_a cannot be read, the export says which; restore the store from a copy to have all"
+    )
+    assert said == [sentence]
+    assert data.count(b'"lost":"%s"' % why.encode()) == 2
+    other = MemoryStore(CountingClock())
+    import_lines(other, io.BytesIO(data), "it", say=said.append)
+    assert "2 contents of session ses_a cannot be had: lost where it was exported" in said[1]
+    assert other.load(A) == store.load(A)
+    assert other.contents(A) == {whole}
+    again = MemoryStore(CountingClock())
+    import_lines(again, io.BytesIO(exported(other)), "it")
+    assert exported(again) == exported(other)
     store.close()
 
 
@@ -180,6 +238,8 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("content changed", lambda lines: [*lines[:2], lines[2].replace(b'"Y', b'"Z'), *lines[3:]], "line 3: .*damaged"),
     ("content not in base64", other(2, b'{"blob":"x","data":"\\u00e9"}\n'), "line 3: this is no content"),
     ("content without data", other(2, b'{"blob":"x"}\n'), "line 3: this is no content"),
+    ("lost content without a name", other(2, b'{"blob":"x","lost":"missing"}\n'), "line 3: this is no content"),
+    ("lost content of no text", other(2, b'{"blob":5,"lost":"missing"}\n'), "line 3: this is no content"),
 )  # fmt: skip
 
 
