@@ -693,10 +693,11 @@ class PermissionQuestion(Struct, frozen=True, kw_only=True):
 
 
 class PermissionAnswer(Struct, frozen=True, kw_only=True):
-    """The user's word. Whatever is not clearly `allowed` is not."""
+    """The user's word. Whatever is not clearly `allowed` is not. `asked` is False where there was nobody to ask."""
 
     outcome: PermissionOutcome
     remember: bool = False
+    asked: bool = True
 
 
 class Permissions(Protocol):

@@ -52,4 +52,4 @@ class NobodyToAsk:
         if not self.has_refused:
             self.has_refused = True
             sys.stderr.write(_REFUSED)
-        return PermissionAnswer(outcome="rejected")
+        return PermissionAnswer(outcome="rejected", asked=False)

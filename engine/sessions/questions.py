@@ -7,6 +7,8 @@ something to ask. Used by the agent loop for statements and by the desk for thei
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from ..events.session import PermissionAnswered, PermissionAsked, PermissionOutcome
@@ -33,6 +35,9 @@ _NAMES: dict[type[PermissionSubject], str] = {
 }
 
 
+_NOBODY: Final = "This {} needs permission, and nobody can be asked for it here, so it was not done."
+
+
 class Verdict(Struct, frozen=True):
     """How it was decided. `reason` is a sentence on what was not allowed, for the model."""
 
@@ -57,12 +62,15 @@ class Questions:
         if allowed is None:
             if (size := _size(subject)) > ASKED_CHARS:
                 return Verdict("rejected", _too_long(name, size))
-            outcome = await self._ask(call, subject)
+            answer = await self._ask(call, subject)
         else:
-            outcome = "allowed" if allowed else "rejected"
-        return Verdict(outcome, "" if outcome == "allowed" else f"The user rejected this {name}.")
+            answer = PermissionAnswer(outcome="allowed" if allowed else "rejected")
+        if answer.outcome == "allowed":
+            return Verdict("allowed")
+        is_said = f"The user rejected this {name}." if answer.asked else _NOBODY.format(name)
+        return Verdict(answer.outcome, is_said)
 
-    async def _ask(self, call: ToolCallId, subject: PermissionSubject) -> PermissionOutcome:
+    async def _ask(self, call: ToolCallId, subject: PermissionSubject) -> PermissionAnswer:
         shown = redact_struct(self._redactor, subject)
         scope = scope_of(subject, self._roots)
         if shown != subject and scope != scope_of(shown, self._roots):
@@ -70,7 +78,8 @@ class Questions:
         seq = self._log.append(PermissionAsked(tool_call_id=call, scope=scope))
         always = phrase(scope, self._roots[0])
         # A wait that is torn is cancelled too.
-        answer = PermissionAnswer(outcome="rejected" if self.permissions is None else "cancelled")
+        nobody = self.permissions is None
+        answer = PermissionAnswer(outcome="rejected" if nobody else "cancelled", asked=not nobody)
         try:
             if self.permissions is not None:
                 question = PermissionQuestion(tool_call_id=call, subject=shown, seq=seq, always=always)
@@ -80,7 +89,7 @@ class Questions:
             self._log.append(
                 PermissionAnswered(tool_call_id=call, scope=scope, outcome=answer.outcome, remembered=remembered)
             )
-        return answer.outcome
+        return answer
 
 
 def _size(subject: PermissionSubject) -> int:

@@ -60,7 +60,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert "rewindow: nobody can be asked here" in refused.stderr
     assert "`--mode auto`" in refused.stderr
-    assert "[The user rejected this statement.]" in refused.stdout
+    assert "[This statement needs permission, and nobody can be asked for it here" in refused.stdout
     assert not touched.exists()
     done = home.run_as_process("run", "--model", model, "--mode", "auto", "-p", "go")
     assert (done.returncode, done.stderr) == (0, "")
