@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from ..ports import PastExecution, PastValues
 
 NOT_KEPT: Final = "its process ended before it was kept"
+EARLIER: Final = "its log is of an earlier version, which kept none"
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -39,9 +40,10 @@ class KeptValues:
 
     def take(self, past: PastExecution) -> None:
         """The next step."""
+        reason = EARLIER if past.revisions is None else NOT_KEPT
         for name in past.bound:
             self._newest.pop(name, None)
-            self._unkept[name] = NOT_KEPT
+            self._unkept[name] = reason
         for group in past.kept:
             for name in group.names:
                 self._newest[name] = group

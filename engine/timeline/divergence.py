@@ -185,8 +185,10 @@ def _differs(was: _Bound, now: _Bound) -> bool:
 
 
 def _is_same(was: _Bound, now: _Bound) -> bool:
-    """Whether both are known to have the same content."""
-    return was.digest is not None and was.digest == now.digest and was.info.type_name == now.info.type_name
+    """Whether both are known to have the same content, or are the same module."""
+    if was.info.type_name != now.info.type_name:
+        return False
+    return was.info.type_name == "module" or (was.digest is not None and was.digest == now.digest)
 
 
 def _same_members(was: _Bound, plain: tuple[str, str]) -> bool:

@@ -55,6 +55,8 @@ class Effects:
         self._open = False
         self._ordinal = 0
         self._recorded: Recording | None = None
+        self.planning = False
+        """Whether the statement may change nothing outside."""
         self._stops: list[str] = []
         self._stopped = 0
 
@@ -78,11 +80,12 @@ class Effects:
         """Whether the calling thread is asking already, and was interrupted by what wants to ask too."""
         return self._asking == threading.get_ident()
 
-    def open(self, recorded: tuple[Answer, ...] | None) -> None:
-        """A statement begins; `recorded` answers its effects in a replay, None asks the host."""
+    def open(self, recorded: tuple[Answer, ...] | None, *, plan: bool = False) -> None:
+        """A statement begins, perhaps in plan mode; `recorded` answers its effects in a replay, None asks the host."""
         self._ordinal = 0
         self._stops, self._stopped = [], 0
         self._recorded = None if recorded is None else Recording(recorded)
+        self.planning = plan
         self._open = True
 
     @property

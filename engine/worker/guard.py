@@ -108,11 +108,11 @@ class OutsideGuard:
         self._rerun: list[Guarded] = []
         self._late: deque[str] = deque(maxlen=_KEPT_LATE)
 
-    def arm(self, label: str, refusal: Refusal) -> None:
-        """The calling thread runs a statement from now on whose work is guarded."""
+    def arm(self, label: str, refusal: Refusal, *, replay: bool) -> None:
+        """The calling thread runs a statement from now on whose work is guarded; in a `replay` until that is over."""
         _HOOK.install()
         self._armed = Guarded(label, refusal)
-        if refusal is replaying:
+        if replay:
             self._rerun.append(self._armed)
         if self._own_process:
             _HOOK.everywhere = self._armed

@@ -114,7 +114,7 @@ class Interpreter:
 
     def _run(self, request: Run) -> Ran:
         self._interrupts.install()
-        self._effects.open(request.recorded)
+        self._effects.open(request.recorded, plan=request.plan)
         self._board.begin(request.round_id, self._namespace, after_reading=request.after_reading)
         self._arm(request)
         try:
@@ -125,22 +125,25 @@ class Interpreter:
         return self._ran(result, self._board.finish(), request, stops)
 
     def _arm(self, request: Run) -> None:
-        if request.recorded is not None:
-            self._guard.arm(request.label, replaying)
-        elif request.plan:
-            self._guard.arm(request.label, planning)
+        is_replay = request.recorded is not None
+        if is_replay or request.plan:
+            self._guard.arm(request.label, planning if request.plan else replaying, replay=is_replay)
         else:
             self._guard.disarm()
 
     def _disarm(self, request: Run) -> tuple[str, ...]:
-        """What a replay kept the statement from. Between the statements of a history the guard stays armed."""
+        """What a replay kept the statement from. Between the statements of a history the guard stays armed.
+
+        In plan mode it was kept from the same the first time.
+        """
         stops, turned_off = self._guard.ended()
-        if request.recorded is not None:
+        if request.recorded is not None and not request.plan:
             return (*stops, *turned_off, *self._effects.stops)
-        self._guard.disarm()
+        if request.recorded is None:
+            self._guard.disarm()
         for phrase in turned_off:
             sys.stderr.write(f"plan mode: this statement {phrase}\n")
-        return ()
+        return self._effects.stops
 
     def _ran(self, result: Result, report: BoardReport, request: Run, stops: tuple[str, ...]) -> Ran:
         return Ran(

@@ -36,6 +36,9 @@ class Asking(Protocol):
     def replaying(self) -> bool: ...
 
     @property
+    def planning(self) -> bool: ...
+
+    @property
     def running(self) -> bool: ...
 
     @property
@@ -116,7 +119,7 @@ class Opening:
             held = self._held(place, file, mode)
         except OSError:
             # What is on the disk now is not what the statement found when it ran; nothing lands in a replay.
-            if not self._effects.replaying:
+            if self._looks:
                 raise
             held = b""
         is_new = "w" in mode or "x" in mode
@@ -124,11 +127,16 @@ class Opening:
         known = None if is_new or held is None else digest_of(held)
         return b"" if is_new else held or b"", Staging(self, self._opened, self._shown(place), file, known, known)
 
+    @property
+    def _looks(self) -> bool:
+        """Whether what is outside counts: a replay goes by its record, which in plan mode is that it was refused."""
+        return self._effects.planning or not self._effects.replaying
+
     def _held(self, place: str, file: str | bytes, mode: str) -> bytes | None:
         """What the file holds where that matters; None where there is none. Raises where it cannot be written."""
-        if not self._effects.replaying:
+        if self._looks:
             sys.audit("open", os.fsdecode(file), mode, 0)  # which plan mode refuses
-        if "x" in mode and os.path.lexists(place) and not self._effects.replaying:
+        if "x" in mode and os.path.lexists(place) and self._looks:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
         with place_to_write(place, self._roots) as found:
             if not found.missing:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from engine.execution import ExceptionInfo
 from engine.plain_data import argument_digest
@@ -115,6 +116,28 @@ async def test_a_replay_leaves_no_trace(b: AnyBench, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["empty", "f.txt"]
     assert (tmp_path / "f.txt").read_text() == "once"
     assert (tmp_path / "f.txt").stat().st_mode == mode
+
+
+REFUSED = (
+    "try: open('new.txt', 'w').write('x'); how = 'wrote'",
+    "import pathlib\ntry: pathlib.Path('new.txt').write_text('x'); how = 'wrote'",
+    "import os\ntry: os.mkdir('d'); how = 'made'",
+    "import subprocess\ntry: subprocess.run(['true']); how = 'ran'",
+)
+
+
+@pytest.mark.parametrize("source", REFUSED)
+async def test_what_plan_mode_refused_is_refused_again_and_no_news(b: AnyBench, source: str, tmp_path: Path) -> None:
+    source += "\nexcept PermissionError as e: how = str(e)"
+    first = await b.run(source, plan=True)
+    how = await b.value("how")
+    assert "plan mode changes nothing outside" in (how or "")
+    step = past(source)
+    restored = await restore(b, replace(step, request=replace(step.request, plan=True)))
+    assert restored == Restored(executions=1)
+    assert await b.value("how") == how
+    assert first.status == "ok"
+    assert not (tmp_path / "new.txt").exists()
 
 
 async def test_a_replay_does_not_connect(b: AnyBench) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from engine.environment.kept_values import NOT_KEPT, KeptValues
+from msgspec.structs import replace
+
+from engine.environment.kept_values import EARLIER, NOT_KEPT, KeptValues
 from engine.ids import BlobDigest, ExecutionId
 from engine.ports import PastExecution, PastValues, RunRequest
 
@@ -44,6 +46,10 @@ def test_a_name_that_was_bound_and_not_kept_has_no_copy_even_where_an_older_one_
     values = after(step(group("1", "a"), bound="a"), step(bound="a"))
     assert values.wanted("a").groups == {}
     assert values.wanted("a").without == {"a": NOT_KEPT}
+
+
+def test_a_log_of_an_earlier_version_is_named_as_the_reason() -> None:
+    assert after(replace(step(bound="a"), revisions=None)).wanted("a").without == {"a": EARLIER}
 
 
 def test_the_reason_why_there_is_no_copy_is_that_of_the_latest_step() -> None:

@@ -30,7 +30,7 @@ Write = tuple[str, bytes, str | None]
 class Host:
     """Answers each write by doing it, in a workspace of its own."""
 
-    ours, running, replaying, busy = True, True, False, False
+    ours, running, replaying, planning, busy = True, True, False, False, False
 
     def __init__(self, root: Path) -> None:
         self.root = root
