@@ -1,6 +1,7 @@
-"""Logs that an earlier program wrote, before fields that nothing read were dropped (`artifacts`, `tags`, `hash_seed`).
+"""Logs that earlier programs wrote.
 
-`tests/data/sessions` holds its exports of two sessions, and its database with the first of them.
+`tests/data/sessions` holds exports and databases: `direct` and `scripted` of one before fields that nothing read were
+dropped (`artifacts`, `tags`, `hash_seed`), `before_past` of one that kept neither what nodes saw nor copies of values.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.support.stores import ROOT, CountingClock
 
 SESSIONS = ROOT / "tests" / "data" / "sessions"
 DROPPED = {"session_opened": "hash_seed", "statement_recorded": "tags", "execution_finished": "artifacts"}
-NAMES = ("direct", "scripted")
+NAMES = ("direct", "scripted", "before_past")
 
 
 def exported(store: Store, row: SessionRow) -> bytes:
@@ -44,6 +45,12 @@ def without_what_was_dropped(line: bytes) -> dict[str, Any]:
     return fields
 
 
+def as_it_was(name: str, data: bytes) -> list[dict[str, Any]]:
+    """The lines of an export without what none has now."""
+    read = json.loads if name == "before_past" else without_what_was_dropped
+    return [read(line) for line in data.splitlines()]
+
+
 def without_what_was_added(value: Any, old: Any) -> Any:
     """The value without the fields that `old` does not know, at any depth; such a field says nothing."""
     if isinstance(value, dict) and isinstance(old, dict):
@@ -58,18 +65,19 @@ def without_what_was_added(value: Any, old: Any) -> Any:
 def test_an_old_log_is_exported_as_it_was_but_for_fields_that_were_dropped_or_added(store: Store, name: str) -> None:
     data = (SESSIONS / f"{name}.jsonl").read_bytes()
     found = exported(store, imported(store, data))
-    for line, old in zip(found.splitlines(), map(without_what_was_dropped, data.splitlines()), strict=True):
+    for line, old in zip(found.splitlines(), as_it_was(name, data), strict=True):
         assert without_what_was_added(json.loads(line), old) == old
     again = MemoryStore(CountingClock())
     assert exported(again, imported(again, found)) == found
     store.close()
 
 
-def test_an_old_database_holds_what_its_old_export_holds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["direct", "before_past"])
+def test_an_old_database_holds_what_its_old_export_holds(tmp_path: Path, name: str) -> None:
     path = tmp_path / "sessions.db"
-    path.write_bytes(gzip.decompress((SESSIONS / "direct.db.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((SESSIONS / f"{name}.db.gz").read_bytes()))
     old, fresh = SqliteStore(path, CountingClock()), MemoryStore(CountingClock())
-    row = imported(fresh, (SESSIONS / "direct.jsonl").read_bytes())
+    row = imported(fresh, (SESSIONS / f"{name}.jsonl").read_bytes())
     assert [replace(kept, size=row.size) for kept in old.rows()] == [row]
     assert old.load(row.session_id) == fresh.load(row.session_id)
     assert exported(old, row) == exported(fresh, row)
