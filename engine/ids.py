@@ -24,7 +24,7 @@ ToolCallId = NewType("ToolCallId", str)
 LlmResponseId = NewType("LlmResponseId", str)
 """One reply of a model: all that came of it carries this id."""
 ObjId = NewType("ObjId", str)
-"""A context object of one session: its type and a number, such as `view-1`."""
+"""A context object of one session: its type, the number of its statement and its own in it, such as `view-3.1`."""
 BlobDigest = NewType("BlobDigest", str)
 """`blake2b-` and 40 hex digits of the content."""
 Seq = NewType("Seq", int)

@@ -65,7 +65,7 @@ class _Resident:
             python=OwnPython.of_nobody(),
         )
 
-    def answer(self, request: Request) -> FromWorker:
+    def answer(self, request: Request) -> FromWorker | None:
         """The interpreter's answer; what a statement writes meanwhile goes into the pipe."""
         if not isinstance(request, Run):
             return self._interpreter.answer(request)

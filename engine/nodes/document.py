@@ -1,20 +1,16 @@
-"""Documents: what views are windows on. One per path, shared by all its views, read again when its stamp changed.
+"""Documents: what views are windows on. One per path, shared by all its views, which looks at its file when asked.
 
-Owns the current revision of a path and how failures of reading become revisions. Knows the Files port, no node.
-Called by handles when content is wanted, and at ticks.
+Owns the newest revision seen of a path. Knows who answers looks, no node. Called by handles when content is wanted, and
+at ticks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
 from weakref import WeakValueDictionary
 
-from ..ports import Files, FileStamp
-from .revision import LARGEST, Revision, decoded, digest_of, from_text, without_content
-
-_RACY_SECONDS: Final = 0.05
-"""A file this young may change again without a new time stamp, because kernels stamp in ticks of up to 10 ms."""
+from .found import Found
+from .looks import Looks
+from .revision import Revision, from_text, without_content
 
 
 class Document:
@@ -24,40 +20,34 @@ class Document:
     `current` is the newest revision seen; `outside` says that the path is in no directory of the workspace.
     """
 
-    __slots__ = ("__weakref__", "_checked", "_files", "_now", "_stamp", "current", "outside", "path", "title")
+    __slots__ = ("__weakref__", "_checked", "_found", "_looks", "current", "outside", "path", "title")
 
     def __init__(
         self,
         path: str | None,
         title: str,
-        files: Files,
-        now: Callable[[], float],
+        looks: Looks,
+        current: Revision,
         *,
-        text: str | None = None,
-        first_line: int = 1,
         outside: bool = False,
     ) -> None:
         self.path = path
         self.title = title
         self.outside = outside
-        self._files = files
-        self._now = now
-        self._stamp: FileStamp | None = None
+        self._looks = looks
+        self._found: Found | None = None
         self._checked = -1
-        self.current: Revision = without_content("missing", "") if text is None else from_text(text, first_line)
-        if text is None:
-            self.refresh()
+        self.current = current
 
     def refresh(self) -> Revision:
-        """Looks at the file now, reads it if it has changed, and returns what is current. Never raises OSError."""
+        """Looks at the file now and returns what is current. Never raises OSError."""
         if self.path is None:
             return self.current
-        try:
-            stamp = self._files.stamp(self.path)
-            if not _same(stamp, self._stamp):
-                self._read(self.path, stamp)
-        except OSError as error:
-            self._take(None, _failure(error, self.title))
+        found = self._looks.look(self.path, self.title, self._found)
+        if found is not self._found:
+            self._found = found
+            if not found.revision.same_as(self.current):
+                self.current = found.revision
         return self.current
 
     def refresh_for(self, round_id: int) -> Revision:
@@ -67,73 +57,28 @@ class Document:
         self._checked = round_id
         return self.refresh()
 
-    def _read(self, path: str, stamp: FileStamp) -> None:
-        # A racy stamp is not kept, so that the next look reads again and the digest decides.
-        racy = abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS
-        kept = None if racy else stamp
-        if stamp.size > LARGEST:
-            self._take(kept, _too_large(self.title, f"{stamp.size:,}", stamp.size))
-            return
-        data = self._files.read(path, LARGEST + 1)
-        if self.current.digest and digest_of(data) == self.current.digest:
-            self._stamp = kept
-        else:
-            whole = len(data) <= LARGEST
-            self._take(kept, decoded(data) if whole else _too_large(self.title, f"more than {LARGEST:,}", len(data)))
 
-    def _take(self, stamp: FileStamp | None, revision: Revision) -> None:
-        self._stamp = stamp
-        if not revision.same_as(self.current):
-            self.current = revision
-
-
-def _same(stamp: FileStamp, known: FileStamp | None) -> bool:
-    # By field, because `==` of dataclasses costs a third of the stat call, for each of a thousand views at each tick.
-    return (
-        known is not None
-        and stamp.mtime_ns == known.mtime_ns
-        and stamp.ctime_ns == known.ctime_ns
-        and stamp.size == known.size
-        and stamp.inode == known.inode
-    )
-
-
-def _too_large(title: str, amount: str, size: int) -> Revision:
-    notice = (
-        f"({title} has {amount} bytes; views read files up to {LARGEST:,}. "
-        "Read a part of it with open() and show that with view(text=...))"
-    )
-    return without_content("too large", notice, size)
-
-
-def _failure(error: OSError, title: str) -> Revision:
-    match error:
-        case FileNotFoundError() | NotADirectoryError():
-            return without_content("missing", f"(no file {title}; create it and Refresh(), or view another path)")
-        case IsADirectoryError():
-            return without_content("directory", f"({title} is a directory; view a file in it)")
-        case _:
-            reason = error.strerror or type(error).__name__
-            return without_content("unreadable", f"({title} cannot be read: {reason}; Refresh() tries again)")
+_UNSEEN = without_content("missing", "")
 
 
 class Documents:
     """All documents that some handle holds, by absolute path. A document is dropped with its last handle."""
 
-    __slots__ = ("_by_path", "_files", "_now")
-
-    def __init__(self, files: Files, now: Callable[[], float]) -> None:
-        self._files = files
-        self._now = now
+    def __init__(self, looks: Looks) -> None:
+        self._looks = looks
         self._by_path: WeakValueDictionary[str, Document] = WeakValueDictionary()
 
     def at(self, path: str, title: str, *, outside: bool) -> Document:
         """The document at an absolute path, looked at just now."""
+        document = self.held(path, title, _UNSEEN, outside=outside)
+        document.refresh()
+        return document
+
+    def held(self, path: str, title: str, current: Revision, *, outside: bool) -> Document:
+        """The document at an absolute path, as it is known; without looking at it, one at `current` where none is."""
         known = self._by_path.get(path)
         if known is None:
-            known = self._by_path[path] = Document(path, title, self._files, self._now, outside=outside)
-        else:
-            known.refresh()
+            known = self._by_path[path] = Document(path, title, self._looks, current, outside=outside)
         return known
 
     def of_text(
@@ -144,4 +89,4 @@ class Documents:
         Not shared with other views of that path, which show what is on disk. `first_line` is the number of its first
         line, where it is a part of the file.
         """
-        return Document(path, title, self._files, self._now, text=text, first_line=first_line, outside=outside)
+        return Document(path, title, self._looks, from_text(text, first_line), outside=outside)

@@ -12,13 +12,14 @@ from ..events.nodes import FileChangeKind, TickKind
 from ..ticks.delta import describe
 from ..ticks.result import UNCHANGED, Frequency, SourceChange, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
-from .budget import Budget, checked_budget, limit_of
+from .budget import All, Budget, checked_budget, limit_of
 from .document import Document
 from .lod import LEVELS, checked_lod
 from .lod.line import measured
 from .position import Place, Pos, checked_pos, resolve
 from .rendered import RenderedView
 from .revision import Revision
+from .view_state import ViewState, text_of
 
 _DELTA_TOKENS: Final = 300
 """Budget of the diff that one tick reports of one view."""
@@ -97,8 +98,18 @@ class ViewHandle(NodeBase):
         """The render at the handle's own policy, kept until something it depends on changes."""
         if self._rendered is None or self.dirty:
             self._rendered = self.Render()
-            self._dirty = dict.fromkeys(self._dirty, False)
+            self._clean()
         return self._rendered
+
+    def mark_projected(self) -> None:
+        """The model has read the present state: it is rendered, or counts as that."""
+        super().mark_projected()
+        if self.dirty:
+            self._rendered = None
+            self._clean()
+
+    def _clean(self) -> None:
+        self._dirty = dict.fromkeys(self._dirty, False)
 
     # --- the DSL -----------------------------------------------------------------------------------------------------
 
@@ -152,6 +163,48 @@ class ViewHandle(NodeBase):
             return UNCHANGED
         self._take(revision)
         return self._result(before, revision)
+
+    # --- as plain data -----------------------------------------------------------------------------------------------
+
+    def state(self) -> ViewState:
+        """All that there is to the handle but its id."""
+        revision = self._revision
+        return ViewState(
+            path=self.path,
+            title=self._document.title,
+            outside=self._document.outside,
+            text=text_of(revision),
+            first_line=revision.first_line,
+            state=revision.state,
+            digest=revision.digest,
+            size=revision.size,
+            notice=revision.notice,
+            pos=self._pos,
+            tokens=self._tokens if isinstance(self._tokens, int) else None,
+            lod=self._lod,
+            running=self._running,
+            freq=self._freq,
+            min_turn_interval=self._min_turn_interval,
+            last_tick_turn=self._last_tick_turn,
+            last_tick_time=self._last_tick_time,
+            changed=self._changed,
+            dirty=[what for what, is_dirty in self._dirty.items() if is_dirty],
+        )
+
+    def restore(self, state: ViewState, document: Document, revision: Revision) -> None:
+        """Takes a state over, with the document and the revision that it names; says nothing about it.
+
+        Raises:
+            ValueError: no handle can be in that state; nothing was changed.
+        """
+        pos, tokens, lod = checked_pos(state.pos), checked_budget(state.tokens or All), checked_lod(state.lod)
+        self._document, self._revision, self._rendered = document, revision, None
+        self._pos, self._tokens, self._lod = pos, tokens, lod
+        self._running, self._freq = state.running, state.freq
+        self._min_turn_interval = max(state.min_turn_interval, 1)
+        self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
+        self._changed = state.changed
+        self._dirty = {what: what in state.dirty for what in self._dirty}
 
     # --- content -----------------------------------------------------------------------------------------------------
 

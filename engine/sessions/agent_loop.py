@@ -41,6 +41,7 @@ from ..events.conversation import (
     ToolResult,
     UserMessage,
 )
+from ..events.nodes import NodesTicked
 from ..events.session import (
     PromptWithdrawn,
     UsageReported,
@@ -50,10 +51,12 @@ from ..minter import Minter
 from ..ports import (
     Clock,
     ContextTooLongError,
+    Environment,
     Model,
     ModelError,
     ModelUnusableError,
     StatementSubject,
+    TickOutcome,
 )
 from ..timeline.index import Timeline
 from ..view.cuts import Cut
@@ -65,6 +68,7 @@ from .policy import Policy
 from .projector import Projector
 from .questions import Questions
 from .replies import ReplyRecorder
+from .revisions import Revisions
 from .statements import StatementRunner
 
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
@@ -82,6 +86,7 @@ class AgentLoop:
         policy: Policy,
         environment: LiveEnvironment,
         statements: StatementRunner,
+        revisions: Revisions,
         projector: Projector,
         condenser: Condenser,
         questions: Questions,
@@ -96,6 +101,7 @@ class AgentLoop:
         self._timeline = timeline
         self._policy = policy
         self._environment = environment
+        self._revisions = revisions
         self._projector = projector
         self._condenser = condenser
         self._statements = statements
@@ -197,11 +203,20 @@ class AgentLoop:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
             WorkCancelledError: a cancel came before.
         """
-        if self._timeline.last_execution is not None:
-            outcome = await self._environment.use(
-                lambda environment: environment.tick(round_id, self._clock.now()), cancellation
-            )
-            for event in outcome.events:
+        if self._timeline.last_execution is None:
+            return
+
+        async def act(environment: Environment) -> tuple[float, TickOutcome]:
+            now = self._clock.now()
+            return now, await environment.tick(round_id, now)
+
+        now, outcome = await self._environment.use(act, cancellation)
+        if outcome.nodes or outcome.events:
+            # A rebuild goes by the log, so nodes that were ticked must be on it, whoever does not wait any more.
+            with anyio.CancelScope(shield=True):
+                await self._revisions.take(outcome.contents)
+            self._log.append(NodesTicked(round_id=round_id, now=now, nodes=outcome.nodes))
+            for event in self._revisions.with_contents(outcome.events):
                 self._log.append(event)
 
     async def compact(self) -> Cut | None:

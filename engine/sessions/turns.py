@@ -116,6 +116,7 @@ class Turns:
             policy=parts.policy,
             environment=self._environment,
             statements=self._statements,
+            revisions=revisions,
             projector=self._projector,
             condenser=condenser,
             questions=self._questions,

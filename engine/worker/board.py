@@ -7,55 +7,37 @@ alone.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
 from ..cutting import more
 from ..events import Event
 from ..events.nodes import NodeChanged
-from ..execution import Display, Location
 from ..ids import ObjId
 from ..nodes import source
 from ..nodes.base import NodeContext, checked_freq
 from ..nodes.budget import All, Budget, checked_budget
+from ..nodes.disk import Disk
 from ..nodes.document import Document, Documents
 from ..nodes.lod import checked_lod
+from ..nodes.looks import Looks
 from ..nodes.position import Pos
 from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
+from ..nodes.view_state import ViewState, plain, view_state
 from ..ports import Files, HandleRow
 from ..projection.deltas import Delta, DeltaFeed
 from ..projection.handles import line
 from ..projection.tail import assemble
 from ..text import printable
 from ..ticks import run
+from .shown import BoardReport, Shown, reported
 
 _LISTED: Final = 20
 _LAST_LINE: Final = 10**12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoardReport:
-    """What one execution did to nodes: renders for its result, places it looked at, and events, all in order.
-
-    Renders are at the nodes' final states. Locations are absolute paths with the first line shown, counted from 1.
-    """
-
-    displays: tuple[Display, ...] = ()
-    locations: tuple[Location, ...] = ()
-    events: tuple[Event, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A handle that this execution made or showed, and the policy that `show` asked for."""
-
-    node: ViewHandle
-    lod: int | None = None
-    tokens: Budget | None = None
 
 
 class Listing:
@@ -96,18 +78,20 @@ class Board:
         self.cwd = cwd
         self._directories = directories
         self._count = count
-        self._documents = Documents(files, now)
-        self._minted: Counter[str] = Counter()
+        self.looks = Looks(Disk(files, now))
+        self._documents = Documents(self.looks)
+        self._index = 0
+        self._minted = 0
         self._nodes: WeakValueDictionary[str, ViewHandle] = WeakValueDictionary()
         self._events: list[Event] = []
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, Shown] = {}
         self._feed = DeltaFeed()
         self._namespace: Mapping[str, object] = {}
         self._context = NodeContext(mint=self._mint, emit=self._events.append, count=count)
 
     def _mint(self, obj_type: str) -> ObjId:
-        self._minted[obj_type] += 1
-        return ObjId(f"{obj_type}-{self._minted[obj_type]}")
+        self._minted += 1
+        return ObjId(f"{obj_type}-{self._index}.{self._minted}")
 
     def content(self, path: str) -> Revision:
         """What is at an absolute path now."""
@@ -152,7 +136,7 @@ class Board:
             document = self._documents.of_text(text or "", printable(title), first_line=first_line)
         node = ViewHandle(self._context, document, pos=pos, tokens=tokens, lod=lod, follow=follow)
         self._nodes[node.obj_id] = node
-        self._shown[node.obj_id] = _Shown(node)
+        self._shown[node.obj_id] = Shown(node)
         return node
 
     def _show(self, obj: object, lod: int | None = None, tokens: Budget | None = None) -> None:
@@ -161,7 +145,7 @@ class Board:
             raise TypeError(f"show() takes a handle made by view(), not {type(obj).__name__}")
         lod = None if lod is None else checked_lod(lod)
         tokens = None if tokens is None else checked_budget(tokens)
-        self._shown[obj.obj_id] = _Shown(obj, lod, tokens)
+        self._shown[obj.obj_id] = Shown(obj, lod, tokens)
 
     def _file(self, path: object, text: str | None, first_line: int) -> Document:
         absolute = source.path_of(path, self.cwd)
@@ -175,37 +159,79 @@ class Board:
         """The handles there are, by the names that they have in the namespace of this execution."""
         return Listing(self._rows(self._namespace))
 
+    # --- handles as plain data ---------------------------------------------------------------------------------------
+
+    def state_of(self, node: ViewHandle) -> dict[str, object]:
+        """All that there is to the handle but its id, as plain data; what a file held is named by its digest."""
+        return plain(node.state())
+
+    def node_from(self, obj_id: str, state: object) -> ViewHandle:
+        """The living handle of that id in that state, which `state_of` gave; a new one where none lives.
+
+        What the file held is taken from the record of a replay. Where that has it no more, the handle says so.
+
+        Raises:
+            ValueError: it is no state; nothing was changed.
+        """
+        wanted = view_state(state)
+        document, revision = self._document_of(wanted)
+        node = self._nodes.get(obj_id)
+        if node is None:
+            context = replace(self._context, mint=partial(_given, ObjId(obj_id)))
+            node = ViewHandle(context, document, pos="0:0", tokens=All, lod=wanted.lod)
+        node.restore(wanted, document, revision)
+        if obj_id not in self._nodes:
+            self._nodes[obj_id] = node
+            # Handles are ticked and listed in the order in which statements made them.
+            nodes = sorted(self.handles(), key=_made_at)
+            self._nodes.clear()
+            self._nodes.update((each.obj_id, each) for each in nodes)
+        return node
+
+    def _document_of(self, state: ViewState) -> tuple[Document, Revision]:
+        if state.text is not None or state.path is None:
+            document = self._documents.of_text(
+                state.text or "", state.title, state.path, first_line=state.first_line, outside=state.outside
+            )
+            return document, document.current
+        revision = self.looks.known(state.path, state.title, state)
+        return self._documents.held(state.path, state.title, revision, outside=state.outside), revision
+
     # --- one execution -----------------------------------------------------------------------------------------------
 
-    def begin(self, round_id: int, namespace: Mapping[str, object], *, after_reading: bool = False) -> None:
-        """An execution starts in `namespace`, in Round `round_id`; `after_reading` all handles count as read."""
+    def begin(self, index: int, namespace: Mapping[str, object]) -> None:
+        """The statement `index` starts in `namespace`; the nodes that it makes are numbered from 1.
+
+        Those that a thread of its makes when it has ended go on from its last number.
+        """
         self._namespace = namespace
         self._shown.clear()
         self._events.clear()
-        if after_reading:
-            self._mark_read()
+        self._index, self._minted = index, 0
+        self.looks.begin()
 
     def finish(self) -> BoardReport:
         """The execution ended, however it did. A second call reports nothing."""
         shown, events = tuple(self._shown.values()), tuple(self._events)
         self._shown.clear()
         self._events.clear()
-        reported = [_reported(entry) for entry in shown]
+        reports = [reported(entry) for entry in shown]
         return BoardReport(
-            displays=tuple(display for display, _ in reported),
-            locations=tuple(location for _, location in reported if location is not None),
-            events=events,
+            displays=tuple(display for display, _ in reports),
+            locations=tuple(location for _, location in reports if location is not None),
+            events=(*self.looks.take(), *events),
         )
 
     # --- between executions ------------------------------------------------------------------------------------------
 
     def tick(self, round_id: int, now: float) -> tuple[Event, ...]:
         """Ticks all nodes once, in the order of their creation, and feeds what changed to the next `tail`."""
+        self.looks.begin()
         events = run(self.handles(), round_id, now)
         for event in events:
             if isinstance(event, NodeChanged):
                 self._feed.add(Delta(event.obj_id, event.delta))
-        return events
+        return (*self.looks.take(), *events)
 
     def note(self, sentence: str) -> None:
         """Feeds something that is about no node to the next `tail`."""
@@ -221,6 +247,11 @@ class Board:
         text, tokens = assemble(rows, self._feed.drain(), budget, self._count)
         self._mark_read()
         return text, tokens, rows
+
+    def read(self) -> None:
+        """A model has read a tail, which in a replay nobody makes: what it left behind is as `tail` leaves it."""
+        self._feed.drain()
+        self._mark_read()
 
     def _mark_read(self) -> None:
         for node in self.handles():
@@ -240,18 +271,17 @@ class Board:
         return tuple(_row(node, names.get(key, node.obj_id)) for key, node in nodes.items())
 
 
+def _given(obj_id: ObjId, _: str) -> ObjId:
+    return obj_id
+
+
+def _made_at(node: ViewHandle) -> tuple[int, ...]:
+    """What orders handles by when they were made: the numbers of statement and handle."""
+    return tuple(int(number) for number in node.obj_id.rpartition("-")[2].split(".") if number.isdecimal())
+
+
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isidentifier() and not name.startswith("_")
-
-
-def _reported(entry: _Shown) -> tuple[Display, Location | None]:
-    node = entry.node
-    own = entry.lod is None and entry.tokens is None
-    render = node.rendered if own else node.Render(entry.lod, entry.tokens)
-    display = Display(obj_id=node.obj_id, title=node.title, text=render.text, tokens=render.tokens)
-    if node.path is None or render.first_line is None:
-        return display, None
-    return display, Location(path=node.path, line=render.first_line)
 
 
 def _row(node: ViewHandle, name: str) -> HandleRow:

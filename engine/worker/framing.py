@@ -136,6 +136,12 @@ def pack_events(events: tuple[Event, ...]) -> tuple[bytes, ...]:
     return tuple(packed)
 
 
+def events_of(packed: tuple[bytes, ...], kind: type[Event]) -> tuple[bytes, ...]:
+    """Those of the packed events that are of a kind."""
+    head = f'{{"kind":"{kind.kind}",'.encode()
+    return tuple(data for data in packed if data.startswith(head))
+
+
 def unpack_events(packed: tuple[bytes, ...]) -> tuple[Event, ...]:
     """What `pack_events` packed. Raises ProtocolError for anything that a worker must not report."""
     events: list[Event] = []

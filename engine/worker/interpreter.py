@@ -14,13 +14,14 @@ from typing import NoReturn
 
 from ..events import Event
 from ..events.execution import NamesRebound
+from ..events.nodes import RevisionAdopted
 from ..execution import ExceptionInfo
 from ..ids import ExecutionId
-from .board import Board, BoardReport
+from .board import Board
 from .effects import Effects, Transport
 from .executor import Executor, Result
 from .files import DirectFiles
-from .framing import FrameTooLargeError, pack_events
+from .framing import FrameTooLargeError, events_of, pack_events
 from .guard import OutsideGuard, planning, replaying
 from .interrupts import Interrupts
 from .last_shown import LastShown
@@ -37,6 +38,7 @@ from .protocol import (
     Failed,
     FromWorker,
     Known,
+    Look,
     Pickled,
     Preserve,
     Project,
@@ -51,8 +53,9 @@ from .protocol import (
     Ticked,
     ValuesSet,
 )
+from .shown import BoardReport
 
-Request = Run | Tick | Project | CleanUp | Preserve | Collect | SetValues | Settle
+Request = Run | Tick | Project | CleanUp | Preserve | Collect | Content | Known | SetValues | Settle
 
 
 class Interpreter:
@@ -88,13 +91,19 @@ class Interpreter:
         self._effects = Effects(transport, interrupts, guard.admit)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
         opening = Opening(self._effects, change, (cwd, *directories))
+        self._transport = transport
+        self._said: list[str] = []
+        """Of a replay, what is about no statement."""
         self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace)
         self._executor = Executor(
             namespace, NamespaceWatch(namespace, self._names.originals), interrupts, flush, python, opening.settle
         )
 
-    def answer(self, request: Request) -> FromWorker:
-        """The reply to send. What the statement did wrong is in it; raises only for our own failures."""
+    def answer(self, request: Request) -> FromWorker | None:
+        """The reply to send, None where none is due.
+
+        What the statement did wrong is in it; raises only for our own failures.
+        """
         match request:
             case Run():
                 return self._run(request)
@@ -109,20 +118,45 @@ class Interpreter:
                 return Pickled()
             case SetValues(groups=groups):
                 return ValuesSet({name: "it is not kept" for group in groups for name in group.names})
+            case Content(digest=digest, data=data):
+                self._board.looks.take_content(digest, data)
+                return None
+            case Known(revisions=revisions):
+                self._board.looks.know(revisions)
+                return None
             case Settle():
-                return Settled(self._guard.settle())
+                return self._settle(request)
 
     def _run(self, request: Run) -> Ran:
         self._interrupts.install()
         self._effects.open(request.recorded, plan=request.plan)
-        self._board.begin(request.round_id, self._namespace, after_reading=request.after_reading)
+        if request.recorded is not None:
+            self._replay(request.revisions)
+        if request.after_reading:
+            self._board.read()
+        self._board.begin(request.index, self._namespace)
         self._arm(request)
         try:
             result = self._executor.run(request.source, request.label)
         finally:
             stops = self._disarm(request)
             self._effects.close()
-        return self._ran(result, self._board.finish(), request, stops)
+        report = self._board.finish()
+        self._send_contents()
+        return self._ran(result, report, request, stops)
+
+    def _replay(self, revisions: tuple[Look, ...] | None) -> None:
+        """A step begins that runs again."""
+        self._say("between two steps something")
+        self._board.looks.replay(revisions)
+
+    def _say(self, who: str) -> None:
+        self._said += [f"{who} {phrase}" for phrase in self._board.looks.take_phrases()]
+
+    def _send_contents(self) -> None:
+        """Sends what nodes saw, ahead of the events that name it."""
+        for digest, data in self._board.looks.take_contents().items():
+            self._transport.send(Content(digest, data))
 
     def _arm(self, request: Run) -> None:
         is_replay = request.recorded is not None
@@ -137,13 +171,14 @@ class Interpreter:
         In plan mode it was kept from the same the first time.
         """
         stops, turned_off = self._guard.ended()
+        unseen = self._board.looks.take_phrases()
         if request.recorded is not None and not request.plan:
-            return (*stops, *turned_off, *self._effects.stops)
+            return (*stops, *turned_off, *self._effects.stops, *unseen)
         if request.recorded is None:
             self._guard.disarm()
         for phrase in turned_off:
             sys.stderr.write(f"plan mode: this statement {phrase}\n")
-        return self._effects.stops
+        return (*self._effects.stops, *unseen)
 
     def _ran(self, result: Result, report: BoardReport, request: Run, stops: tuple[str, ...]) -> Ran:
         return Ran(
@@ -164,9 +199,27 @@ class Interpreter:
         return (NamesRebound(execution_id=ExecutionId(execution_id), names=names),) if names else ()
 
     def _tick(self, request: Tick) -> Ticked:
+        if request.replay:
+            self._replay(request.revisions)
+        if request.after_reading:
+            self._board.read()
         started = time.perf_counter_ns()
+        nodes = sum(node.running for node in self._board.handles())
         events = self._board.tick(request.round_id, request.now)
-        return Ticked(events=pack_events(events), time_ms=(time.perf_counter_ns() - started) / 1e6)
+        self._say(f"the tick of Round {request.round_id}")
+        self._send_contents()
+        time_ms = (time.perf_counter_ns() - started) / 1e6
+        return Ticked(events=pack_events(events), time_ms=time_ms, nodes=nodes)
+
+    def _settle(self, request: Settle) -> Settled:
+        self._say("between two steps something")
+        if request.after_reading:
+            self._board.read()
+        # Ahead of the looks, because what is collected now may have a finalizer that looks at a file.
+        sentences = (*self._said, *self._guard.settle())
+        self._board.looks.settle()
+        self._said.clear()
+        return Settled(sentences)
 
     def _project(self, request: Project) -> Projected:
         counts = tuple(self._count(text) for text in request.texts)
@@ -178,31 +231,35 @@ class Interpreter:
         return Projected(tail=text, tail_tokens=tokens, text_tokens=counts, handles=handles)
 
 
-def serve(transport: Transport, answer: Callable[[Request], FromWorker]) -> NoReturn:
+def serve(transport: Transport, answer: Callable[[Request], FromWorker | None]) -> NoReturn:
     """Says Started and answers one request after the other; ended from within `transport.receive`."""
     transport.send(Started())
     while True:
         request = transport.receive()
         # An answer here is one to a question whose wait was interrupted.
-        if not isinstance(request, Answer | Content | Known):
+        if not isinstance(request, Answer):
             _reply(transport, request, answer)
 
 
-def _reply(transport: Transport, request: Request, answer: Callable[[Request], FromWorker]) -> None:
+def _reply(transport: Transport, request: Request, answer: Callable[[Request], FromWorker | None]) -> None:
     try:
         reply = answer(request)
     except Exception as error:
-        reply = _failure(request, error)
+        reply = Failed(_reason(error))
+    if reply is None:
+        return
     try:
         transport.send(reply)
     except FrameTooLargeError as error:
-        transport.send(_failure(request, error))
+        transport.send(_without_record(reply, error) if isinstance(reply, Ran) else Failed(_reason(error)))
 
 
-def _failure(request: Request, error: Exception) -> FromWorker:
-    """A run whose record is too long to be sent, or a request that could not be served."""
-    reason = f"{type(error).__name__}: {error}"
-    if not (isinstance(request, Run) and isinstance(error, FrameTooLargeError)):
-        return Failed(reason)
-    lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {reason}")
-    return Ran(execution_id=request.execution_id, status="error", exception=lost)
+def _without_record(ran: Ran, error: FrameTooLargeError) -> Ran:
+    """A run whose record is too long to be sent; what its nodes saw stays, because a rebuild could not know it."""
+    lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {_reason(error)}")
+    events = events_of(ran.events, RevisionAdopted)
+    return Ran(execution_id=ran.execution_id, status="error", exception=lost, events=events)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

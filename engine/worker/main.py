@@ -32,7 +32,7 @@ class Worker:
         self._children: frozenset[int] | None = None
         """The processes that there were when the latest statement began."""
 
-    def answer(self, request: Request) -> FromWorker:
+    def answer(self, request: Request) -> FromWorker | None:
         """The interpreter's answer, with what has to be done to the process ahead of it or after it."""
         if isinstance(request, Run):
             streams.repair(self._spares)

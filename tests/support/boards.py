@@ -1,28 +1,72 @@
-"""A Board over real files in a temporary directory, with a clock that the test moves."""
+"""A Board over real files in a temporary directory, with a clock that the test moves; and its steps run again."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.events import Event
-from engine.events.nodes import FileChanged, NodeChanged, TickApplied
+from engine.events.nodes import FileChanged, NodeChanged, RevisionAdopted, RevisionState, TickApplied
 from engine.tokens import count
-from engine.worker.board import Board, BoardReport
+from engine.worker.board import Board
+from engine.worker.shown import BoardReport
 from tests.support.files import DiskFiles
 
 
+@dataclass(frozen=True)
+class Look:
+    """A recorded look, as the host sends it."""
+
+    path: str
+    look: int
+    state: RevisionState
+    digest: str = ""
+    size: int = 0
+    notice: str = ""
+    lost: str = ""
+
+
+@dataclass
+class Step:
+    """What a Desk did: a statement, or a tick where there is no source; and what came of it."""
+
+    source: str | None
+    number: int
+    seconds: float
+    after_reading: bool
+    report: BoardReport = field(default_factory=BoardReport)
+
+    @property
+    def looks(self) -> list[Look]:
+        """The record of the step's looks."""
+        adopted = [event for event in self.report.events if isinstance(event, RevisionAdopted)]
+        return [Look(each.path, each.look, each.state, each.digest, each.size, each.notice) for each in adopted]
+
+    @property
+    def events(self) -> list[Event]:
+        """The step's events but for the record of its looks."""
+        return [event for event in self.report.events if not isinstance(event, RevisionAdopted)]
+
+
 class Desk:
-    """One session's board with its namespace; `run` executes statements, `tick` ends Rounds."""
+    """One session's board with its namespace; `run` executes statements, `tick` ends Rounds, `tail` is a reading.
+
+    `steps` and `contents` are what the log and the store would have of it.
+    """
 
     def __init__(self, root: Path, directories: tuple[str, ...] = ()) -> None:
         self.root = root
         self.files = DiskFiles()
         self.seconds = 1_000_000.0
         self.round = 0
+        self.index = 0
         self.board = Board(self.files, count, str(root), directories, lambda: self.seconds)
         self.namespace: dict[str, object] = self.board.names()
+        self.steps: list[Step] = []
+        self.contents: dict[str, bytes] = {}
+        self.is_read = False
 
     def write(self, name: str, content: str | bytes, age_ns: int = 0) -> Path:
         """Writes the file with a time stamp of its own, so that no clock granularity hides the change."""
@@ -34,22 +78,68 @@ class Desk:
 
     def run(self, source: str) -> BoardReport:
         """One statement; what it raises comes through, after `finish`."""
-        self.board.begin(self.round, self.namespace)
+        self.index += 1
+        step = self._begin(source, self.index)
+        self.board.begin(self.index, self.namespace)
         try:
             exec(source, self.namespace)
         finally:
-            report = self.board.finish()
-        return report
+            self._end(step, self.board.finish())
+        return step.report
 
     def tick(self) -> tuple[Event, ...]:
         self.round += 1
-        return self.board.tick(self.round, self.seconds)
+        step = self._begin(None, self.round)
+        self._end(step, BoardReport(events=self.board.tick(self.round, self.seconds)))
+        return step.report.events
+
+    def _begin(self, source: str | None, number: int) -> Step:
+        step = Step(source, number, self.seconds, self.is_read)
+        self.steps.append(step)
+        self.is_read = False
+        return step
+
+    def _end(self, step: Step, report: BoardReport) -> None:
+        step.report = report
+        self.contents |= self.board.looks.take_contents()
 
     def tail(self, budget: int = 4000) -> str:
+        self.is_read = True
         return self.board.tail(self.namespace, budget)[0]
 
     def get(self, name: str) -> object:
         return self.namespace[name]
+
+    def rebuilt(self) -> Desk:
+        """Another desk at which the steps ran again, whose own `steps` say what came of that."""
+        return self.rebuilt_as({})
+
+    def rebuilt_as(self, sources: dict[int, str]) -> Desk:
+        """As `rebuilt`, with other sources in the place of some, by their numbers."""
+        other = Desk(self.root)
+        for digest, data in self.contents.items():
+            other.board.looks.take_content(digest, data)
+        for step in self.steps:
+            other.repeat(replace(step, source=sources.get(step.number, step.source)), step.looks)
+        other.seconds, other.is_read = self.seconds, self.is_read
+        if self.is_read:
+            other.board.read()
+        return other
+
+    def repeat(self, step: Step, looks: Sequence[Look] | None) -> BoardReport:
+        """Runs a step again that saw `looks`."""
+        self.board.looks.replay(looks)
+        if step.after_reading:
+            self.board.read()
+        self.seconds = step.seconds
+        if step.source is None:
+            self.round = step.number - 1
+            self.tick()
+        else:
+            self.index = step.number - 1
+            self.run(step.source)
+        self.steps[-1].after_reading = step.after_reading
+        return self.steps[-1].report
 
 
 def kinds(events: tuple[Event, ...]) -> list[str]:

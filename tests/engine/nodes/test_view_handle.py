@@ -47,7 +47,7 @@ def test_every_mutating_method_returns_the_handle_and_is_recorded_with_digests(d
     assert calls[0].args == ("'5'",)
     assert calls[4].kwargs == {"tokens": "20"}
     assert calls[6].kwargs == {"freq": "'Sync'"}
-    assert {(call.obj_id, call.obj_type) for call in calls} == {("view-1", "view")}
+    assert {(call.obj_id, call.obj_type) for call in calls} == {("view-1.1", "view")}
     for call, after in pairwise(calls):
         assert call.after_digest == after.before_digest
     assert calls[0].before_digest != calls[0].after_digest

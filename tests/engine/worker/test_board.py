@@ -24,7 +24,7 @@ def test_a_view_is_displayed_once_at_its_final_state(desk: Desk) -> None:
     (display,) = report.displays
     assert display.tokens == count(display.text) <= 40
     assert "50\tline 50\n" in display.text
-    assert (display.obj_id, display.title) == ("view-1", "a.py:50")
+    assert (display.obj_id, display.title) == ("view-1.1", "a.py:50")
     first = int(display.text.splitlines()[1].split("\t")[0])
     assert report.locations == (Location(path=str(path), line=first),)
     assert desk.board.finish().displays == ()
@@ -128,7 +128,11 @@ def test_old_revisions_of_a_followed_file_are_freed_without_the_garbage_collecto
 def test_handles_kept_in_containers_live_under_their_ids(desk: Desk) -> None:
     desk.run("kept = [view(text='a')]; _hidden = view(text='b'); named = also = view(text='c')")
     rows = desk.board.tail(desk.namespace, 1000)[2]
-    assert [(row.name, row.obj_id) for row in rows] == [("view-1", "view-1"), ("view-2", "view-2"), ("named", "view-3")]
+    assert [(row.name, row.obj_id) for row in rows] == [
+        ("view-1.1", "view-1.1"),
+        ("view-1.2", "view-1.2"),
+        ("named", "view-1.3"),
+    ]
 
 
 def test_a_namespace_full_of_odd_keys_and_objects_does_no_harm(desk: Desk) -> None:

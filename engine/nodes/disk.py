@@ -1,0 +1,95 @@
+"""What files hold now: stamps decide what is read again, and each failure of reading becomes a revision that says so.
+
+Knows the Files port. Must not know documents, nor what is recorded. Used by the sources of looks, `live` and
+`recorded`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..ports import Files, FileStamp
+from .found import Found
+from .revision import LARGEST, Revision, decoded, digest_of, without_content
+
+_RACY_SECONDS: Final = 0.05
+"""A file this young may change again without a new time stamp, because kernels stamp in ticks of up to 10 ms."""
+
+
+class Disk:
+    """Files, as `files` reads them; `now` is in seconds since the epoch."""
+
+    __slots__ = ("_files", "_now")
+
+    def __init__(self, files: Files, now: Callable[[], float]) -> None:
+        self._files = files
+        self._now = now
+
+    def look(self, path: str, title: str, last: Found | None) -> Found:
+        """What the file holds now; `last` itself where nothing has changed. Never raises OSError."""
+        try:
+            stamp = self._files.stamp(path)
+            if last is not None and _same(stamp, last.stamp):
+                return last
+            return self._read(path, title, stamp, last)
+        except OSError as error:
+            return _unless_same(_failure(error, title), None, last)
+
+    def content(self, path: str, digest: str) -> bytes | None:
+        """The content of that digest, if the file holds it now."""
+        try:
+            data = self._files.read(path, LARGEST + 1)
+        except (OSError, ValueError):
+            return None
+        return data if digest_of(data) == digest else None
+
+    def _read(self, path: str, title: str, stamp: FileStamp, last: Found | None) -> Found:
+        # A racy stamp is not kept, so that the next look reads again and the digest decides.
+        racy = abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS
+        kept = None if racy else stamp
+        if stamp.size > LARGEST:
+            return _unless_same(_too_large(title, f"{stamp.size:,}", stamp.size), kept, last)
+        data = self._files.read(path, LARGEST + 1)
+        if last is not None and last.revision.digest and digest_of(data) == last.revision.digest:
+            return Found(last.revision, kept, last.recorded, data)
+        if len(data) > LARGEST:
+            return _unless_same(_too_large(title, f"more than {LARGEST:,}", len(data)), kept, last)
+        return Found(decoded(data), kept, data=data)
+
+
+def _unless_same(revision: Revision, stamp: FileStamp | None, last: Found | None) -> Found:
+    """The revision, or the object that stands for the same already."""
+    if last is None or not revision.same_as(last.revision):
+        return Found(revision, stamp)
+    return last if stamp is None is last.stamp else Found(last.revision, stamp, last.recorded)
+
+
+def _same(stamp: FileStamp, known: FileStamp | None) -> bool:
+    # By field, because `==` of dataclasses costs a third of the stat call, for each of a thousand views at each tick.
+    return (
+        known is not None
+        and stamp.mtime_ns == known.mtime_ns
+        and stamp.ctime_ns == known.ctime_ns
+        and stamp.size == known.size
+        and stamp.inode == known.inode
+    )
+
+
+def _too_large(title: str, amount: str, size: int) -> Revision:
+    notice = (
+        f"({title} has {amount} bytes; views read files up to {LARGEST:,}. "
+        "Read a part of it with open() and show that with view(text=...))"
+    )
+    return without_content("too large", notice, size)
+
+
+def _failure(error: OSError, title: str) -> Revision:
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            return without_content("missing", f"(no file {title}; create it and Refresh(), or view another path)")
+        case IsADirectoryError():
+            return without_content("directory", f"({title} is a directory; view a file in it)")
+        case _:
+            reason = error.strerror or type(error).__name__
+            return without_content("unreadable", f"({title} cannot be read: {reason}; Refresh() tries again)")

@@ -1,0 +1,79 @@
+"""Looks: each time a document asks what its file holds now, numbered by path within a step (a statement, or a tick).
+
+Owns the numbers, and which source answers: the disk with a record of what it showed (`live`), or in a replay that
+record (`recorded`). What is recorded is an event for each look that brings another revision than the document had. A
+step that runs again gets the same revision for the look of the same path and number, so it sees what it saw. Must not
+know nodes. Made by the Board; asked by documents; `interpreter` says which steps run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..events.nodes import RevisionAdopted
+from .disk import Disk
+from .found import Found, LookSource
+from .live import LiveLooks
+from .recorded import RecordedLook, RecordedLooks, SeenRevision
+from .revision import Revision
+
+
+class Looks:
+    """The looks of one board's documents, one step after the other."""
+
+    __slots__ = ("_disk", "_live", "_numbers", "_recorded", "_source")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._live = LiveLooks(disk)
+        self._recorded = RecordedLooks(disk)
+        self._source: LookSource = self._live
+        self._numbers: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """A step begins: the next look at each path has the number 0."""
+        self._numbers.clear()
+        self._live.begin()
+
+    def look(self, path: str, title: str, last: Found | None) -> Found:
+        """As `LookSource.look`, with the number that is due."""
+        number = self._numbers.get(path, 0)
+        self._numbers[path] = number + 1
+        return self._source.look(path, title, last, number)
+
+    def take(self) -> tuple[RevisionAdopted, ...]:
+        """The record of the live looks since the last time this was called."""
+        return self._live.take()
+
+    def take_contents(self) -> Mapping[str, bytes]:
+        """Contents of what `take` has told that the host has not been sent, by digest."""
+        return self._live.take_contents()
+
+    # --- a replay ----------------------------------------------------------------------------------------------------
+
+    def take_content(self, digest: str, data: bytes) -> None:
+        """A content of the record, ahead of the step that needs it."""
+        self._recorded.take_content(digest, data)
+
+    def know(self, looks: Iterable[RecordedLook]) -> None:
+        """What was seen in steps that do not run again, in order."""
+        self._recorded.know(looks)
+
+    def replay(self, looks: Sequence[RecordedLook] | None) -> None:
+        """The step that begins runs again, and saw these; None where the log does not say."""
+        self._source = self._recorded
+        self._recorded.begin(looks)
+
+    def known(self, path: str, title: str, seen: SeenRevision) -> Revision:
+        """A revision of the record."""
+        return self._recorded.revision(path, title, seen)
+
+    def take_phrases(self) -> tuple[str, ...]:
+        """A phrase on each look that the record did not answer, since the last time this was called."""
+        return self._recorded.take_phrases()
+
+    def settle(self) -> None:
+        """The history has run again: looks are live from now on, and the record is let go."""
+        self._live.host_has(self._recorded.contents)
+        self._recorded = RecordedLooks(self._disk)
+        self._source = self._live

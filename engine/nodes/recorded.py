@@ -1,0 +1,138 @@
+"""The source of looks of a replay: what the log says that the same looks found, never what is on disk now.
+
+Owns the record, as the host sends it step by step with the contents, and a phrase on each look that it does not answer.
+Must not know the log, nor how messages travel. Made and filled by `looks`.
+
+A look is answered by the recorded one of the same path and number. Where there is none, the look had brought what its
+document had already: the newest revision recorded for the path until then. Two go to the disk all the same: those of a
+step of which the log says nothing, because an earlier version wrote it; and one at a content that was not kept, where
+the file still holds exactly that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from ..cutting import plural
+from ..events.nodes import RevisionState
+from .disk import Disk
+from .found import Found, recorded_path
+from .revision import Revision, decoded, without_content
+
+_KEPT_PHRASES: Final = 5
+"""Of the looks of one step so many are told in words, and the rest as a number."""
+_NOTHING: Final = "is not recorded"
+
+
+class SeenRevision(Protocol):
+    """A revision as the log names it. `lost` says why the content cannot be had; empty where it can, or has none."""
+
+    @property
+    def state(self) -> RevisionState: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def notice(self) -> str: ...
+    @property
+    def lost(self) -> str: ...
+
+
+class RecordedLook(SeenRevision, Protocol):
+    """One look on the log: the one number `look` at a path in its step."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def look(self) -> int: ...
+
+
+class RecordedLooks:
+    """Answers looks from a record. `contents` are by digest."""
+
+    __slots__ = ("_contents", "_disk", "_newest", "_phrases", "_step", "_told")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._contents: dict[str, bytes] = {}
+        self._newest: dict[str, RecordedLook] = {}
+        self._step: dict[tuple[str, int], RecordedLook] | None = {}
+        self._phrases: list[str] = []
+        self._told: set[str] = set()
+
+    @property
+    def contents(self) -> Mapping[str, bytes]:
+        return self._contents
+
+    def take_content(self, digest: str, data: bytes) -> None:
+        """The content of a digest, before the first look that needs it."""
+        self._contents[digest] = data
+
+    def know(self, looks: Iterable[RecordedLook]) -> None:
+        """What was seen in steps that do not run again, in order."""
+        self._newest.update((look.path, look) for look in looks)
+
+    def begin(self, looks: Sequence[RecordedLook] | None) -> None:
+        """A step begins in which these looks brought a revision; None where the log does not say."""
+        self.know((self._step or {}).values())
+        self._step = None if looks is None else {(look.path, look.look): look for look in looks}
+
+    def take_phrases(self) -> tuple[str, ...]:
+        """A phrase on each look that was not answered since this was last called, at most a few and a number."""
+        phrases, self._phrases = self._phrases, []
+        left = len(phrases) - _KEPT_PHRASES
+        rest = [f"looked at {left:,} more {plural(left, 'file')} of which that is to be said"] if left > 0 else []
+        return (*phrases[:_KEPT_PHRASES], *rest)
+
+    def look(self, path: str, title: str, last: Found | None, number: int) -> Found:
+        """As `LookSource.look`."""
+        if self._step is None:
+            return self._unrecorded(path, title, last)
+        key = recorded_path(path)
+        seen = self._step.get((key, number)) or self._newest.get(key)
+        if seen is None:
+            self._say(f"looked at {title}, of which nothing is recorded")
+            return Found(_unknown(title, _NOTHING))
+        self._newest[key] = seen
+        if last is not None and _is(last.revision, seen):
+            return last
+        revision = self.revision(path, title, seen)
+        return Found(revision, recorded=_is(revision, seen))
+
+    def revision(self, path: str, title: str, seen: SeenRevision) -> Revision:
+        """The revision that was seen; where its content cannot be had, one that says so."""
+        if not seen.digest:
+            return without_content(seen.state, seen.notice, seen.size)
+        data = self._contents.get(seen.digest)
+        if data is None:
+            data = self._disk.content(path, seen.digest)
+        if data is not None:
+            return decoded(data)
+        lost = seen.lost or "is not kept"
+        self._say(f"looked at {title}, whose content of then {lost}")
+        return _unknown(title, lost)
+
+    def _unrecorded(self, path: str, title: str, last: Found | None) -> Found:
+        self._say(f"looked at {title}, and what it saw then is not recorded: it sees what is there now")
+        found = self._disk.look(path, title, last)
+        # Without a stamp, so that the first live look reads the file: what it finds is to be recorded.
+        return replace(found, stamp=None, recorded=False, data=None)
+
+    def _say(self, phrase: str) -> None:
+        """Once for each path and reason, however often it is looked at."""
+        if phrase not in self._told:
+            self._told.add(phrase)
+            self._phrases.append(phrase)
+
+
+def _is(revision: Revision, seen: SeenRevision) -> bool:
+    if seen.digest:
+        return revision.digest == seen.digest
+    return (revision.state, revision.notice) == (seen.state, seen.notice)
+
+
+def _unknown(title: str, lost: str) -> Revision:
+    return without_content("unreadable", f"(what {title} held then {lost}; Refresh() takes what is there now)")

@@ -1,0 +1,45 @@
+"""What one execution is reported to have shown: renders of the handles that it made or called for, and their places.
+
+Must not know which handles there are. Used by the Board, which has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..events import Event
+from ..execution import Display, Location
+from ..nodes.budget import Budget
+from ..nodes.view_handle import ViewHandle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardReport:
+    """What one execution did to nodes: renders for its result, places it looked at, and events, all in order.
+
+    Renders are at the nodes' final states. Locations are absolute paths with the first line shown, counted from 1.
+    """
+
+    displays: tuple[Display, ...] = ()
+    locations: tuple[Location, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A handle that this execution made or showed, and the policy that `show` asked for."""
+
+    node: ViewHandle
+    lod: int | None = None
+    tokens: Budget | None = None
+
+
+def reported(entry: Shown) -> tuple[Display, Location | None]:
+    """What the result holds of it, and the place in a file that it shows, where it does."""
+    node = entry.node
+    own = entry.lod is None and entry.tokens is None
+    render = node.rendered if own else node.Render(entry.lod, entry.tokens)
+    display = Display(obj_id=node.obj_id, title=node.title, text=render.text, tokens=render.tokens)
+    if node.path is None or render.first_line is None:
+        return display, None
+    return display, Location(path=node.path, line=render.first_line)

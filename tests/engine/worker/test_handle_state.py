@@ -1,0 +1,121 @@
+"""Handles as plain data: what is kept of one, and the handle that is made of that again."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.nodes.revision import digest_of
+from engine.nodes.view_handle import ViewHandle
+from tests.support.boards import Desk
+
+_TEXT = "".join(f"line {number}\n" for number in range(1, 101))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    desk.write("a.py", _TEXT)
+    return desk
+
+
+def _handle(desk: Desk, name: str = "a") -> ViewHandle:
+    handle = desk.get(name)
+    assert isinstance(handle, ViewHandle)
+    return handle
+
+
+def _said(node: ViewHandle) -> tuple[object, ...]:
+    schedule = node.last_tick_turn, node.last_tick_time, node.min_turn_interval
+    return node.GetDigest(), node.dirty_flags, node.changed, *schedule, node.Render().text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a = view('a.py', '50', tokens=60)",
+        "a = view('a.py', tokens=All, freq='Sync'); a.min_turn_interval = 3",
+        "a = view('a.py', 120, freq='Sync').Pause()",
+        "a = view('none')",
+        "a = view('.')",
+        "a = view(text='some\\ntext')",
+        "a = view(text='', title='nothing')",
+        "a = view('a.py', text='forty\\nforty-one\\n', first_line=40).SetPos('41')",
+        "a = view('a.py', text='mine\\n'); a.Refresh()",
+    ],
+)
+def test_a_handle_is_the_same_after_it_was_plain_data(desk: Desk, source: str) -> None:
+    desk.run(source)
+    desk.tick()
+    state = desk.board.state_of(_handle(desk))
+    assert pickle.loads(pickle.dumps(state)) == msgspec.msgpack.decode(msgspec.msgpack.encode(state)) == state
+    again = Desk(desk.root)
+    again.board.looks.take_content(digest_of(_TEXT.encode()), _TEXT.encode())
+    node = again.board.node_from("view-1.1", state)
+    assert node.obj_id == "view-1.1"
+    assert _said(node) == _said(_handle(desk))
+    assert again.board.handles() == [node]
+    assert (again.files.stamps, again.files.reads) == (0, 0)
+
+
+def test_a_living_handle_takes_the_state_over(desk: Desk) -> None:
+    desk.run("a = view('a.py', '50')")
+    state = desk.board.state_of(_handle(desk))
+    desk.run("b = a.SetPos('7').SetTokens(9).Run()")
+    desk.board.looks.take_content(digest_of(_TEXT.encode()), _TEXT.encode())
+    assert desk.board.node_from("view-1.1", state) is _handle(desk)
+    assert (_handle(desk).pos, _handle(desk).tokens, _handle(desk).mode) == ("50", 2000, "paused")
+    assert desk.run("0").events == ()
+
+
+def test_handles_are_listed_in_the_order_of_their_statements_whenever_they_were_made_again(desk: Desk) -> None:
+    desk.run("a = view('a.py'); b = view(text='b')")
+    states = {name: desk.board.state_of(_handle(desk, name)) for name in ("a", "b")}
+    again = Desk(desk.root)
+    again.index = 9
+    again.run("c = view(text='c')")
+    nodes = [again.board.node_from("view-1.2", states["b"]), again.board.node_from("view-1.1", states["a"])]
+    assert [node.obj_id for node in again.board.handles()] == ["view-1.1", "view-1.2", "view-10.1"]
+    assert nodes[::-1] == again.board.handles()[:2]
+
+
+def test_a_handle_made_again_shows_the_revision_it_had_and_follows_the_file_from_there(desk: Desk) -> None:
+    desk.run("a = view('a.py', freq='Sync')")
+    state = desk.board.state_of(_handle(desk))
+    desk.write("a.py", _TEXT + "more\n")
+    again = Desk(desk.root)
+    again.board.looks.take_content(digest_of(_TEXT.encode()), _TEXT.encode())
+    node = again.namespace["a"] = again.board.node_from("view-1.1", state)
+    assert len(node.revision.lines) == 100
+    again.board.looks.settle()
+    again.seconds += 10
+    again.tick()
+    assert len(node.revision.lines) == 101
+    assert [look.state for look in again.steps[-1].looks] == ["text"]
+
+
+def test_a_handle_whose_content_is_not_to_be_had_is_there_and_says_so(desk: Desk) -> None:
+    desk.run("a = view('a.py')")
+    state = desk.board.state_of(_handle(desk))
+    desk.write("a.py", "otherwise\n")
+    again = Desk(desk.root)
+    node = again.board.node_from("view-1.1", state)
+    assert node.rendered.text == "(what a.py held then is not kept; Refresh() takes what is there now)\n"
+    assert again.board.looks.take_phrases() == ("looked at a.py, whose content of then is not kept",)
+
+
+@pytest.mark.parametrize(
+    "change", [{"type": "group"}, {"pos": "nowhere"}, {"lod": 99}, {"tokens": -1}, {"dirty": 7}, None]
+)
+def test_what_is_no_state_is_refused_and_changes_nothing(desk: Desk, change: dict[str, object] | None) -> None:
+    desk.run("a = view('a.py')")
+    state = desk.board.state_of(_handle(desk))
+    before = _said(_handle(desk))
+    for obj_id in ("view-1.1", "view-2.1"):
+        with pytest.raises(ValueError, match=r"\w"):
+            desk.board.node_from(obj_id, None if change is None else state | change)
+    assert _said(_handle(desk)) == before
+    assert desk.board.handles() == [_handle(desk)]
