@@ -21,10 +21,11 @@ from ..terminal.opened import redactor, store
 from ..terminal.printing import shown, size
 from ..text import visible
 
-_COLUMNS: Final = ("session", "last used", "events", "size", "directory", "title")
+_COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
+"""`past` is what of the size is kept for rebuilds beside the log, and `values` what of that are copies of values."""
 _CELL_CHARS: Final = 200
 """What a cell shows at most, because each is as wide as the longest of its column."""
-_YIELDING: Final = (5, 4)
+_YIELDING: Final = (7, 6)
 """The columns that become narrower where a terminal has no room: first the title, then the directory."""
 
 
@@ -63,7 +64,8 @@ def _cells(row: SessionRow) -> tuple[str, ...]:
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated_at))
     texts = (cut_line(shown(text), _CELL_CHARS) for text in (row.session_id, row.cwd, row.title or ""))
     session, directory, title = texts
-    return (session, used, f"{row.events:,}", size(row.size), directory, title)
+    sizes = (size(count) for count in (row.size, row.contents_size, row.droppable_size))
+    return (session, used, f"{row.events:,}", *sizes, directory, title)
 
 
 def _json(row: SessionRow) -> bytes:
@@ -79,4 +81,6 @@ def _fields(row: SessionRow) -> dict[str, object]:
         "updated_at": row.updated_at,
         "events": row.events,
         "size": row.size,
+        "past_size": row.contents_size,
+        "values_size": row.droppable_size,
     }

@@ -21,6 +21,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("disk", storage.disk),
     ("permissions", storage.permissions),
     ("store", storage.sessions),
+    ("past", storage.past),
     ("integrity", storage.integrity),
     ("in use", storage.in_use),
     ("tokens", worker.tokens),

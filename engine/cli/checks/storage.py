@@ -10,7 +10,7 @@ from typing import Final
 
 from ...cutting import plural
 from ...store import DATABASE
-from ...store.inspection import faults, open_to_others
+from ...store.inspection import contents_taken, faults, open_to_others
 from ...store.locks import owners
 from ...terminal.opened import settings, store
 from ...terminal.printing import shown, size
@@ -55,6 +55,20 @@ def sessions() -> Iterable[Finding]:
         Finding(
             "ok", f"{len(rows):,} {plural(len(rows), 'session')}, {size(taken)} in {shown(str(settings().state_dir))}"
         ),
+    ]
+
+
+def past() -> Iterable[Finding]:
+    """What is kept for rebuilds beside the logs."""
+    if not _database().exists():
+        return []
+    found = contents_taken(_database(), _CHECK_SECONDS)
+    if found is None:
+        return [Finding("note", "what is kept for rebuilds could not be counted; see integrity")]
+    taken, values = map(size, found)
+    limit = size(settings().past_bytes)
+    return [
+        Finding("ok", f"{taken} kept for rebuilds, {values} of it copies of values; past_bytes is {limit} a session")
     ]
 
 

@@ -12,6 +12,7 @@ import select
 import signal
 import stat
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ import typer
 
 from engine.cli.gc import seconds_of
 from engine.ids import SessionId
+from engine.store.blobs import digest_of
 from engine.terminal.printing import size
+from tests.support.archives import answered, values_kept
 from tests.support.commands import COMMAND, SECONDS, Home
 from tests.support.stores import A, B, Recorder, begun, message, row
 
@@ -45,11 +48,27 @@ def test_sessions_are_listed_with_size_and_title(home: Home) -> None:
     done = home.run("sessions")
     assert (done.returncode, done.stderr) == (0, "")
     head, *lines = done.stdout.splitlines()
-    assert head.split() == ["session", "last", "used", "events", "size", "directory", "title"]
+    assert head.split() == ["session", "last", "used", "events", "size", "past", "values", "directory", "title"]
     assert [line.split()[0] for line in lines] == [B, A, "other"]
     assert "red [bold]title\\x1b[0m" in lines[0]
     assert ESCAPE not in done.stdout
     assert lines[2].split()[3:6] == ["3", *size(bytes_of(home, "other")).split()]
+
+
+def test_sessions_are_listed_with_what_their_past_takes(home: Home) -> None:
+    with closing(home.store()) as store:
+        noise = [os.urandom(length) for length in (2000, 3000)]
+        answer, value = map(digest_of, noise)
+        store.add(row("ses_past"), [message(0), noise[0], answered(1, answer), noise[1], values_kept(2, value)])
+    (line,) = (each for each in home.run("sessions").stdout.splitlines() if each.startswith("ses_past"))
+    assert line.split()[6:10] == ["5.0", "kB", "3.0", "kB"]
+    rows = {each["session_id"]: each for each in map(json.loads, home.run("sessions", "--json").stdout.splitlines())}
+    found = rows["ses_past"]
+    assert 5000 <= found["past_size"] <= 5100
+    assert 3000 <= found["values_size"] <= 3050
+    assert (rows[B]["past_size"], rows[B]["values_size"]) == (0, 0)
+    assert 0 < rows[A]["past_size"] < rows[A]["size"]
+    assert rows[A]["values_size"] == 0
 
 
 def test_sessions_of_one_directory(home: Home) -> None:

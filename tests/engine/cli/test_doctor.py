@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
@@ -13,9 +14,9 @@ import pytest
 
 from engine.cli.checks import environment, worker
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
-from engine.store.inspection import faults
+from engine.store.inspection import contents_taken, faults
 from engine.terminal.printing import size
-from tests.support.archives import kept
+from tests.support.archives import answered, kept, values_kept
 from tests.support.commands import Home
 from tests.support.searching import RIPGREP
 from tests.support.stores import A, Recorder, message, row
@@ -118,6 +119,35 @@ def test_damage_is_a_failure_and_the_rest_is_still_looked_at(home: Home) -> None
     assert code == 1
     assert {grade for grade, _ in found["integrity"]} == {"failed"}
     assert found["worker"][0][0] == "ok"
+
+
+def test_what_the_past_takes_is_counted_once_for_all_sessions(home: Home) -> None:
+    before = contents_taken(home.state / "sessions.db", 20)
+    assert before is not None
+    with closing(home.store()) as store:
+        both, values, answers = os.urandom(1000), os.urandom(2000), os.urandom(4000)
+        for session in ("ses_x", "ses_y"):
+            names = [store.blob_put(data) for data in (both, values, answers)]
+            events = [answered(0, names[0]), values_kept(1, names[0], names[1]), answered(2, names[2])]
+            store.add(row(session), [both, events[0], values, events[1], answers, events[2]])
+    taken = contents_taken(home.state / "sessions.db", 20)
+    assert taken is not None
+    assert 7000 <= taken[0] - before[0] <= 7200
+    assert 2000 <= taken[1] - before[1] <= 2050
+    _, found = report(home, REWINDOW_PAST_BYTES="5000000")
+    kept_bytes, copies = map(size, taken)
+    said = f"{kept_bytes} kept for rebuilds, {copies} of it copies of values; past_bytes is 5.0 MB a session"
+    assert found["past"] == [("ok", said)]
+    assert contents_taken(home.state, 20) is None
+
+
+def test_contents_that_are_missing_are_a_failure(home: Home) -> None:
+    with closing(sqlite3.connect(home.state / "sessions.db", isolation_level=None)) as connection:
+        connection.execute("DELETE FROM blobs")
+    code, found = report(home)
+    assert code == 1
+    said = "damaged: session ses_a: 1 of the contents that a rebuild needs are missing; restore the store from a copy"
+    assert found["integrity"] == [("failed", said)]
 
 
 def test_what_searches_is_named_and_where_it_is_slow_what_to_install(home: Home) -> None:

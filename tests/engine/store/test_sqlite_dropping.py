@@ -161,6 +161,20 @@ def test_a_session_that_drops_what_it_keeps_does_not_grow_the_file(tmp_path: Pat
     assert path.stat().st_size < 2_000_000
 
 
+def test_the_space_of_what_was_dropped_is_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, CountingClock())
+    heard = begun(store, events=1)
+    store.submit(A, values_kept(1, *(store.blob_put(os.urandom(200_000)) for _ in range(10))))
+    store.submit(A, dropped(2, before=2))
+    heard.wait_for(2)
+    assert store.collect(0).freed > 1_900_000  # also while the session goes on
+    store.submit(A, message(3))
+    heard.wait_for(3)
+    store.close()
+    assert path.stat().st_size < 300_000
+
+
 NO_ROOM = """
 from tests.support.archives import dropped, values_kept
 store = SqliteStore(path, SystemClock())
