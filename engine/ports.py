@@ -611,10 +611,13 @@ class Environment(Protocol):
         """Lets running nodes catch up; `now` in seconds since the Unix epoch."""
         ...
 
-    async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
+    async def project(
+        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
+    ) -> ProjectionPart:
         """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts, and has no other effect.
 
-        `news` are sentences on what happened to the namespace, for the feed.
+        `news` are sentences on what happened to the namespace, for the feed. Without `reading` nobody takes what the
+        tail tells of handles, so the next one tells it again.
         """
         ...
 

@@ -142,11 +142,13 @@ class ConnectedEnvironment:
                 case other:
                     raise await self._failed(worker, "tick", other)
 
-    async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
+    async def project(
+        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
+    ) -> ProjectionPart:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
         async with self._turn:
             worker = self._connected()
-            match await self._exchange(worker, Project(tuple(texts), budget, tuple(news))):
+            match await self._exchange(worker, Project(tuple(texts), budget, tuple(news), reading)):
                 case Projected() as part if len(part.text_tokens) == len(texts):
                     return ProjectionPart(
                         tail=part.tail,

@@ -95,18 +95,21 @@ class ViewHandle(NodeBase):
 
     @property
     def rendered(self) -> RenderedView:
-        """The render at the handle's own policy, kept until something it depends on changes."""
-        if self._rendered is None or self.dirty:
+        """The render at the handle's own policy. Whoever asks for it has it: the handle is dirty no more."""
+        rendered = self.measure()
+        self._clean()
+        return rendered
+
+    def measure(self) -> RenderedView:
+        """The same, for whoever only looks. Kept until something it depends on changes."""
+        if self._rendered is None:
             self._rendered = self.Render()
-            self._clean()
         return self._rendered
 
     def mark_projected(self) -> None:
-        """The model has read the present state: it is rendered, or counts as that."""
+        """The model has read the present state."""
         super().mark_projected()
-        if self.dirty:
-            self._rendered = None
-            self._clean()
+        self._clean()
 
     def _clean(self) -> None:
         self._dirty = dict.fromkeys(self._dirty, False)
@@ -219,6 +222,7 @@ class ViewHandle(NodeBase):
     def _touch(self, what: Aspect) -> None:
         super()._touch(what)
         self._dirty[what] = True
+        self._rendered = None
 
     def _line_after(self, line: int, tokens: int) -> int:
         _, ruler = measured(self._revision, self._context.count)

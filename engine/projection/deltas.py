@@ -1,6 +1,6 @@
 """The delta feed: what changed by itself since the last projection.
 
-Filled at ticks, drained only by `tail`. Bounded: of more changes than it holds, the oldest are counted, not kept.
+Filled at ticks, cleared when a model has read a tail. Bounded: of more changes than it holds, the oldest are counted.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ class DeltaFeed:
         self._dropped += len(self._deltas) == _KEPT
         self._deltas.append(delta)
 
-    def drain(self) -> tuple[tuple[Delta, ...], int]:
-        """What is kept, and how many older ones are not; empties the feed."""
-        drained = tuple(self._deltas), self._dropped
+    @property
+    def waiting(self) -> tuple[tuple[Delta, ...], int]:
+        """What is kept, and how many older ones are not."""
+        return tuple(self._deltas), self._dropped
+
+    def clear(self) -> None:
+        """Begins anew."""
         self._deltas.clear()
         self._dropped = 0
-        return drained
 
 
 def feed(

@@ -19,7 +19,7 @@ _FEED_FLOOR: Final = 96
 
 def assemble(
     rows: Sequence[HandleRow],
-    drained: tuple[Sequence[deltas.Delta], int],
+    waiting: tuple[Sequence[deltas.Delta], int],
     budget: int,
     count: Callable[[str], int],
 ) -> tuple[str, int]:
@@ -27,8 +27,8 @@ def assemble(
     names = {row.obj_id: row.name for row in rows}
     if budget < _FEED_FLOOR:
         return handles.table(rows, budget, count)
-    feed, spent = deltas.feed(*drained, names, budget // _FEED_SHARE, count)
+    feed, spent = deltas.feed(*waiting, names, budget // _FEED_SHARE, count)
     table, used = handles.table(rows, budget - spent, count)
     if budget - used > spent:
-        feed, spent = deltas.feed(*drained, names, budget - used, count)
+        feed, spent = deltas.feed(*waiting, names, budget - used, count)
     return feed + table, spent + used

@@ -71,13 +71,13 @@ class Projector:
         self._spent = _Sum()
         self.latest: Projection | None = None
 
-    async def project(self, environment: Environment) -> Projection:
-        """The projection of this moment, kept as `latest`."""
+    async def project(self, environment: Environment, *, reading: bool = True) -> Projection:
+        """The projection of this moment, kept as `latest`. Without `reading` it takes nothing from the next one."""
         messages = self._view.ready(open_run=True)
         known = self._known(messages)
         uncounted = self._uncounted(messages[known.length :])
         texts = self._texts(uncounted)
-        part = await environment.project(texts, self._tail_budget, self._feed.news)
+        part = await environment.project(texts, self._tail_budget, self._feed.news, reading=reading)
         part = await self._shown(environment, part)
         self._take(uncounted, part.text_tokens)
         message_tokens = self._spend(known, messages)

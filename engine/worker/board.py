@@ -7,7 +7,7 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
@@ -37,6 +37,8 @@ from ..ticks import run
 from .shown import BoardReport, Shown, reported
 
 _LISTED: Final = 20
+_NAMESPACE: Final = "namespace"
+"""What stands in the feed for the name of a node, of what is about none."""
 _LAST_LINE: Final = 10**12
 
 
@@ -235,25 +237,26 @@ class Board:
 
     def note(self, sentence: str) -> None:
         """Feeds something that is about no node to the next `tail`."""
-        self._feed.add(Delta("namespace", sentence))
+        self._feed.add(Delta(_NAMESPACE, sentence))
 
-    def tail(self, namespace: Mapping[str, object], budget: int) -> tuple[str, int, tuple[HandleRow, ...]]:
+    def tail(
+        self, namespace: Mapping[str, object], budget: int, news: Sequence[str] = ()
+    ) -> tuple[str, int, tuple[HandleRow, ...]]:
         """The tail block within `budget` tokens, its exact tokens, and all rows of the handle table.
 
-        Drains the feed of changes: call it once per projection. A row's `tokens` of 0 means All.
+        `news` are sentences for this tail alone. Whoever looks at it takes nothing: `read` does. A row's `tokens` of 0
+        means All.
         """
         self._namespace = namespace
         rows = self._rows(namespace)
-        text, tokens = assemble(rows, self._feed.drain(), budget, self._count)
-        self._mark_read()
+        deltas, dropped = self._feed.waiting
+        told = (*deltas, *(Delta(_NAMESPACE, sentence) for sentence in news))
+        text, tokens = assemble(rows, (told, dropped), budget, self._count)
         return text, tokens, rows
 
     def read(self) -> None:
-        """A model has read a tail, which in a replay nobody makes: what it left behind is as `tail` leaves it."""
-        self._feed.drain()
-        self._mark_read()
-
-    def _mark_read(self) -> None:
+        """A model has read the tail: what it told is not told again."""
+        self._feed.clear()
         for node in self.handles():
             node.mark_projected()
 
@@ -293,7 +296,7 @@ def _row(node: ViewHandle, name: str) -> HandleRow:
         freq=node.freq or "" if node.running else "",
         lod=node.lod,
         tokens=node.tokens if isinstance(node.tokens, int) else 0,
-        used_tokens=node.rendered.tokens,
+        used_tokens=node.measure().tokens,
         changed=node.changed,
         title=node.title,
     )

@@ -225,9 +225,11 @@ class Interpreter:
         counts = tuple(self._count(text) for text in request.texts)
         if request.budget == 0:
             return Projected(tail="", tail_tokens=0, text_tokens=counts, handles=())
-        for sentence in (*self._guard.take_late(), *request.news):
+        for sentence in self._guard.take_late():
             self._board.note(sentence)
-        text, tokens, handles = self._board.tail(self._namespace, request.budget)
+        text, tokens, handles = self._board.tail(self._namespace, request.budget, request.news)
+        if request.reading:
+            self._board.read()
         return Projected(tail=text, tail_tokens=tokens, text_tokens=counts, handles=handles)
 
 

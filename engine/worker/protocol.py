@@ -171,11 +171,12 @@ class Tick(msgspec.Struct, frozen=True, tag=True):
 
 
 class Project(msgspec.Struct, frozen=True, tag=True):
-    """`news` goes into the feed, as sentences about the namespace."""
+    """`news` are sentences about the namespace, for the feed. Without `reading` nobody takes what the feed tells."""
 
     texts: tuple[str, ...]
     budget: int
     news: tuple[str, ...] = ()
+    reading: bool = True
 
 
 class CleanUp(msgspec.Struct, frozen=True, tag=True):

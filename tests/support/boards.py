@@ -105,7 +105,9 @@ class Desk:
 
     def tail(self, budget: int = 4000) -> str:
         self.is_read = True
-        return self.board.tail(self.namespace, budget)[0]
+        text = self.board.tail(self.namespace, budget)[0]
+        self.board.read()
+        return text
 
     def get(self, name: str) -> object:
         return self.namespace[name]

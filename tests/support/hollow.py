@@ -78,7 +78,9 @@ class HollowEnvironment:
         await self._take("tick")
         return TickOutcome()
 
-    async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
+    async def project(
+        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
+    ) -> ProjectionPart:
         await self._take("project")
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) // 4 for text in texts))
 

@@ -64,7 +64,9 @@ class EchoEnvironment:
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         return TickOutcome()
 
-    async def project(self, texts: Sequence[str], budget: int, news: Sequence[str] = ()) -> ProjectionPart:
+    async def project(
+        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
+    ) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) for text in texts))
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:

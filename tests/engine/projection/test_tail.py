@@ -1,4 +1,4 @@
-"""The tail block: never over budget, exact, the table its floor, the feed drained once."""
+"""The tail block: never over budget, exact, the table its floor, the feed told until it is read."""
 
 from __future__ import annotations
 
@@ -123,9 +123,11 @@ def test_a_feed_keeps_a_bounded_number_and_counts_the_rest() -> None:
     feed = DeltaFeed()
     for index in range(1000):
         feed.add(Delta("view-1", str(index)))
-    kept, dropped = feed.drain()
+    kept, dropped = feed.waiting
     assert (len(kept), dropped, kept[-1].text) == (256, 744, "999")
-    assert feed.drain() == ((), 0)
+    assert feed.waiting == (kept, dropped)
+    feed.clear()
+    assert feed.waiting == ((), 0)
 
 
 def test_changes_are_told_once_and_by_name(tmp_path: Path) -> None:
