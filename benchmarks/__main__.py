@@ -14,13 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks import bench_acp, bench_provider, bench_scale, bench_store, bench_tasks, bench_tools, bench_view
+from benchmarks import (
+    bench_acp,
+    bench_past,
+    bench_provider,
+    bench_scale,
+    bench_store,
+    bench_tasks,
+    bench_tools,
+    bench_view,
+)
 from benchmarks.environments import OURS, Checkout, machine
 from benchmarks.measuring import Setting
 from benchmarks.report import Row, Suite, keep, table
 
 SUITES: Final[Mapping[str, Callable[[Setting], Sequence[Row]]]] = {
     "acp": bench_acp.run,
+    "past": bench_past.run,
     "provider": bench_provider.run,
     "scale": bench_scale.run,
     "store": bench_store.run,

@@ -116,7 +116,8 @@ class Raw:
             connection.execute(f"PRAGMA {setting}")
         for migration in MIGRATIONS:
             migration(connection)
-        connection.execute("INSERT INTO sessions VALUES (?, '', '', NULL, 0, 0, 0, 0)", (SESSION,))
+        columns = "session, cwd, directories, created_at, updated_at, events"
+        connection.execute(f"INSERT INTO sessions ({columns}) VALUES (?, '', '', 0, 0, 0)", (SESSION,))
         self._next = 0
 
     def groups(self, size: int, count: int) -> float:
