@@ -97,7 +97,10 @@ if TYPE_CHECKING:
     from .ports import TextDelta as TextDelta
     from .ports import TickOutcome as TickOutcome
     from .ports import TokensUsed as TokensUsed
+    from .ports import Touched as Touched
+    from .ports import TouchSink as TouchSink
     from .ports import ValueGroup as ValueGroup
+    from .ports import ignore_touched as ignore_touched
     from .projection.results import given_text as given_text
     from .projection.results import output_text as output_text
     from .projection.results import printed_text as printed_text
@@ -227,6 +230,8 @@ __all__ = [
     "Ticket",
     "TokensUsed",
     "ToolCallId",
+    "TouchSink",
+    "Touched",
     "TurnEnd",
     "ValueGroup",
     "Zygote",
@@ -241,6 +246,7 @@ __all__ = [
     "first_changed_line",
     "given_text",
     "harden_process",
+    "ignore_touched",
     "is_long_text",
     "legible_line",
     "load_settings",
@@ -277,7 +283,7 @@ _MODULES: Final = {
         "PastLooks PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer PermissionQuestion "
         "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RestorePlan "
         "RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed "
-        "ValueGroup"
+        "TouchSink Touched ValueGroup ignore_touched"
     ),
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",

@@ -282,7 +282,8 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     """What came of it. `events` are unstamped node and name events in the order in which they happened.
 
     `contents` are those of the revisions that nodes adopted, by xxh3 hex, each once from one worker. `acted`: it asked
-    for an effect, or did something outside that a rebuild would keep it from.
+    for an effect, or did something outside that a rebuild would keep it from. `writing` are the files that its process
+    has open for writing since; `more` counts acts on files of which no `Touched` says anything.
     """
 
     status: ExecutionStatus
@@ -297,6 +298,21 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     contents: dict[str, bytes] = field(default_factory=dict[str, bytes])
     acted: bool = False
+    writing: tuple[bytes, ...] = ()
+    more: int = 0
+
+
+class Touched(Struct, frozen=True, kw_only=True):
+    """A file that a statement's own code is about to write, and what it holds until then.
+
+    `path` is its real place, as the file system has it; `digest` is xxh3 hex, empty where there is no file. Where the
+    content was not read, `data` is None, `note` says why, and `digest` stands for the state of the file.
+    """
+
+    path: bytes
+    digest: str = ""
+    data: bytes | None = None
+    note: str = ""
 
 
 class EffectRequest(Struct, frozen=True, kw_only=True):
@@ -322,6 +338,13 @@ EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
 """Performs what a statement asks of the host; what it raises is the statement's exception."""
 OutputSink = Callable[[Literal["stdout", "stderr"], str], None]
 """Is given the name of the stream and what was printed, while the statement or the program runs."""
+
+TouchSink = Callable[[Touched], None]
+"""Is told of each file once in a statement, before it is written; blocks nobody for long and raises nothing."""
+
+
+def ignore_touched(touched: Touched) -> None:
+    """A `TouchSink` that keeps nothing."""
 
 
 class CommandRequest(Struct, frozen=True, kw_only=True):
@@ -581,7 +604,13 @@ class Environment(Protocol):
         """Makes a fresh namespace, in place of one that may be there."""
         ...
 
-    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+    async def run(
+        self,
+        request: RunRequest,
+        effects: EffectHandler,
+        output: OutputSink,
+        touched: TouchSink = ignore_touched,
+    ) -> RunOutcome:
         """Runs one statement to its end, whatever that is."""
         ...
 

@@ -30,6 +30,8 @@ from ..ports import (
     RunOutcome,
     RunRequest,
     TickOutcome,
+    TouchSink,
+    ignore_touched,
 )
 from ..worker.framing import ProtocolError, unpack_events
 from ..worker.protocol import Collect, Content, Failed, Pickled, Preserve, Project, Projected, Started, Tick, Ticked
@@ -92,7 +94,13 @@ class ConnectedEnvironment:
             self._spec = spec
             await self._start()
 
-    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+    async def run(
+        self,
+        request: RunRequest,
+        effects: EffectHandler,
+        output: OutputSink,
+        touched: TouchSink = ignore_touched,
+    ) -> RunOutcome:
         """Raises EnvironmentUnavailableError where there is no worker; one that dies is an outcome."""
         waiting = self._waiting = _Waiting()
         async with self._turn:
@@ -100,6 +108,7 @@ class ConnectedEnvironment:
             if waiting.is_stopped:
                 return RunOutcome(status="cancelled")
             self._running = self._statement(self._connected(), request, effects, output)
+            self._running.touched = touched
             try:
                 return await self._running.conduct()
             finally:

@@ -11,14 +11,40 @@ from typing import Final
 
 import anyio
 
+from ..pinned import LARGEST
+from ..ports import Touched, TouchSink, ignore_touched
 from ..worker.framing import ProtocolError, from_worker
-from ..worker.protocol import FromWorker, ToWorker
+from ..worker.protocol import TOUCHED_BYTES, FromWorker, Touching, TouchingPart, ToWorker
 from .capture import Capture
 from .death import Death
 
 START_SECONDS: Final = 30.0
 """How long the other side may take to begin."""
 Received = FromWorker | Death
+
+
+class ContentParts:
+    """Contents of which the ends are still to come, by their numbers. More than a worker may send is a violation."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, bytearray] = {}
+        self._size = 0
+
+    def add(self, number: int, data: bytes) -> None:
+        """Raises ProtocolError where all that has no end is larger than what one statement may send."""
+        self._size += len(data)
+        if self._size > TOUCHED_BYTES + LARGEST:
+            raise ProtocolError("contents without an end")
+        self._parts.setdefault(number, bytearray()).extend(data)
+
+    def take(self, number: int) -> bytes:
+        begun = self._parts.pop(number, b"")
+        self._size -= len(begun)
+        return bytes(begun)
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self._size = 0
 
 
 class Connection(ABC):
@@ -28,6 +54,8 @@ class Connection(ABC):
         self._death: Death | None = None
         self._violation: str | None = None
         self._closed = False
+        self._touched: TouchSink = ignore_touched
+        self._parts = ContentParts()
 
     @property
     def dead(self) -> bool:
@@ -44,6 +72,11 @@ class Connection(ABC):
     @abstractmethod
     def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
         """Whatever is written from now on goes into these."""
+
+    def begin_touches(self, touched: TouchSink) -> None:
+        """Whatever the statements' own code is about to write is told to this from now on."""
+        self._touched = touched
+        self._parts.clear()
 
     def watch_memory(self, on: bool) -> None:
         """A statement begins or ends; where there is a process, what it holds with all its own is bounded meanwhile."""
@@ -125,12 +158,22 @@ class Connection(ABC):
     def _next(self) -> Received | None:
         if self._violation is None:
             try:
-                body = self._next_body()
-                if body is not None:
-                    return from_worker(body)
+                while (body := self._next_body()) is not None:
+                    message = from_worker(body)
+                    if not isinstance(message, (Touching, TouchingPart)):
+                        return message
+                    self._take_touch(message)
             except ProtocolError as error:
                 self.violate(str(error))
         return None if self._death is None else self._cause(self._death)
+
+    def _take_touch(self, message: Touching | TouchingPart) -> None:
+        if isinstance(message, TouchingPart):
+            self._parts.add(message.number, message.data)
+            return
+        begun = self._parts.take(message.number)
+        data = None if message.data is None else begun + message.data
+        self._touched(Touched(path=message.path, digest=message.digest, data=data, note=message.note))
 
     def _cause(self, death: Death) -> Death:
         return Death(self._violation) if self._violation else death

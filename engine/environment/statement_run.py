@@ -3,6 +3,7 @@
 The worker is asked once (Run) and answers once (Ran). In between it may ask the host (Ask) and then waits for the
 Answer, so at each moment exactly one side is to speak, and a message out of turn is a violation that ends the worker;
 but for one: a statement whose wait for an answer was ended by an exception goes on, and what it says is heard next.
+(What it says of files that its own code writes asks for no answer, and the connection hands it on by itself.)
 Three things do not keep to turns: the time limit, an interrupt and the worker's death. Whatever they meet, the worker
 must afterwards be idle, with nothing of this statement on its way, or dead: the next statement trusts that.
 
@@ -30,7 +31,17 @@ import anyio
 from msgspec import Struct
 
 from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
-from ..ports import EffectAnswer, EffectHandler, EffectRequest, Limits, OutputSink, RunOutcome, RunRequest
+from ..ports import (
+    EffectAnswer,
+    EffectHandler,
+    EffectRequest,
+    Limits,
+    OutputSink,
+    RunOutcome,
+    RunRequest,
+    TouchSink,
+    ignore_touched,
+)
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
 from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Content, Failed, Look, Ran, Run
 from .capture import Capture
@@ -84,10 +95,13 @@ class StatementRun:
         """What the output sink raised meanwhile."""
         self._outcome: RunOutcome | None = None
         self.stops: tuple[str, ...] = ()
+        self.touched: TouchSink = ignore_touched
+        """Is told of the files that the statement's own code writes."""
 
     async def conduct(self) -> RunOutcome:
         """Runs the statement to its end. When the awaiting task is cancelled, the statement is stopped first."""
         self._worker.begin_capture(self._stdout, self._stderr)
+        self._worker.begin_touches(self.touched)
         try:
             self._worker.send(self._message())
         except FrameTooLargeError as error:
@@ -101,6 +115,7 @@ class StatementRun:
                 await self._wait_until_idle()
             raise
         finally:
+            self._worker.begin_touches(ignore_touched)
             self._worker.watch_memory(False)
 
     def interrupt(self, stop: Stop = "cancelled") -> None:
@@ -241,6 +256,8 @@ class StatementRun:
             events=events,
             contents=self._contents,
             acted=ran.acted,
+            writing=ran.writing,
+            more=ran.more,
         )
 
     def _died(self, death: Death) -> RunOutcome:

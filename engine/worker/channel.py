@@ -1,6 +1,10 @@
 """The worker's end of its socket: whole frames in and out, blocking, and never used by a forked child.
 
-Owns the socket. Must not know what the messages mean. Used by `main` and `effects`; the host knows its exit status.
+Owns the socket. Must not know what the messages mean. Used by `main`, `effects` and `touching`; the host knows its exit
+status.
+
+Threads of a statement send, too, and so may a signal handler or a finalizer that runs while its own thread is sending.
+Frames must not mix: a thread waits for the one that sends, and what comes from within a frame goes after it.
 """
 
 from __future__ import annotations
@@ -8,6 +12,8 @@ from __future__ import annotations
 import os
 import select
 import socket
+import threading
+from collections import deque
 
 from .framing import FrameBuffer, frame, to_worker
 from .protocol import FromWorker, ToWorker
@@ -23,6 +29,9 @@ class Channel:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._buffer = FrameBuffer()
+        self._lock = threading.RLock()
+        self._unsent: deque[bytes] = deque()
+        self._is_sending = False
         self._owner = os.getpid()
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
@@ -39,9 +48,24 @@ class Channel:
     def send(self, message: FromWorker) -> None:
         """Raises FrameTooLargeError with nothing sent. A lost socket ends the process: the host is gone."""
         data = frame(message)
+        with self._lock:
+            self._unsent.append(data)
+            if self._is_sending:
+                return
+            self._is_sending = True
+            try:
+                while self._unsent:
+                    self._send_all(self._unsent.popleft())
+            finally:
+                self._is_sending = False
+
+    def _send_all(self, data: bytes) -> None:
         try:
             self._connection.sendall(data)
-        except OSError:
+        except OSError as error:
+            # A statement's signal handler may raise a TimeoutError here, when all was sent or nothing.
+            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                raise
             os._exit(EXIT_CHANNEL_LOST)
 
     def wait(self) -> None:

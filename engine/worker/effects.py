@@ -71,6 +71,11 @@ class Effects:
         return self._recorded is not None
 
     @property
+    def asked(self) -> bool:
+        """Whether the statement has asked for anything."""
+        return self._ordinal > 0
+
+    @property
     def running(self) -> bool:
         """Whether a statement runs, so that something can be asked."""
         return self._open

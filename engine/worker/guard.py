@@ -1,11 +1,12 @@
-"""The guard of replays and of plan mode: stops what would touch anything outside the namespace.
+"""The guard of replays and of plan mode: stops what would touch anything outside the namespace. Free work is watched.
 
 Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns what becomes of an act that `outside`
 lists, by whose work it is (`origins`). Must not know what a statement is. Armed by `interpreter` while a restored
-history runs again, and for statements in plan mode.
+history runs again, and for statements in plan mode; of others a watch is told each act, and stops none (`touching`).
 
-A hook cannot be removed and sees every thread of its process. So there is one for all guards, added when the first is
-armed: a worker that never replays never pays for it. In a worker a guard that is armed stands before every thread; in a
+A hook cannot be removed and sees every thread of its process. So there is one for all guards and watches, added when
+the first is needed. What only a guard needs, the origin of work and the calls without an event, comes with the first
+guard: a worker that never replays never pays for it. In a worker a guard that is armed stands before every thread; in a
 process that is not the statement's own, only before the work of its statement, because the others are the host's. What
 the statement has started stays guarded when the guard is disarmed, for as long as it lives.
 """
@@ -18,15 +19,27 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import contextmanager
 from typing import Any, Final
 
 from . import origins, unaudited
-from .outside import STOPPED, described, is_bytecode
+from .outside import STAGED, STOPPED, described, is_bytecode
+from .targets import TARGETS
 
 KEPT_STOPS: Final = 5
 """Of what one statement was kept from, so much is told in words, and the rest as a number."""
 _KEPT_LATE: Final = 64
 _OWN_TASKS: Final = "/proc/self/task"
+_ALL_THREADS: Final = 0
+"""No thread has this identifier."""
+_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_ON_THE_WAY: Final = frozenset(
+    function.__code__.co_filename for function in (os.fsencode, os.path.join, threading.current_thread, contextmanager)
+)
+"""Of the standard library, what a watch calls."""
+
+Watch = Callable[[str, tuple[Any, ...]], None]
+"""Is told of each act of free work before it happens, by the name and the arguments of its event."""
 
 
 class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
@@ -102,8 +115,10 @@ class OutsideGuard:
     """
 
     def __init__(self, *, own_process: bool = False, turn_off: Callable[[], tuple[str, ...]] = _no_alarms) -> None:
-        self._own_process = own_process
+        self.own_process = own_process
         self._turn_off = turn_off
+        if own_process:
+            unaudited.install_places(_HOOK.audit)
         self._armed: Guarded | None = None
         self._rerun: list[Guarded] = []
         self._late: deque[str] = deque(maxlen=_KEPT_LATE)
@@ -114,7 +129,7 @@ class OutsideGuard:
         self._armed = Guarded(label, refusal)
         if replay:
             self._rerun.append(self._armed)
-        if self._own_process:
+        if self.own_process:
             _HOOK.everywhere = self._armed
         origins.begin(self._armed)
 
@@ -130,6 +145,16 @@ class OutsideGuard:
         if self._armed is not None:
             self._armed = _HOOK.everywhere = None
             origins.begin(None)
+
+    def begin_watch(self, watch: Watch) -> None:
+        """From now on `watch` is told of what the statements do that is free: of all threads where the process is
+        theirs, otherwise of the calling one. It never keeps anything from happening."""
+        _HOOK.watch()
+        _HOOK.watches[_ALL_THREADS if self.own_process else threading.get_ident()] = watch
+
+    def end_watch(self) -> None:
+        """Nobody is told any more."""
+        _HOOK.watches.pop(_ALL_THREADS if self.own_process else threading.get_ident(), None)
 
     def admit(self, operation: str) -> None:
         """Raises the refusal where the calling work is guarded and not that of the statement which runs."""
@@ -147,7 +172,7 @@ class OutsideGuard:
         late = [f"{origin.label} {phrase}" for origin in self._rerun for phrase in origin.take()]
         for origin in self._rerun:
             origin.late = self._late.append
-        if self._own_process and self._rerun:
+        if self.own_process and self._rerun:
             strangers = Guarded("a statement", replaying)
             strangers.late = self._late.append
             origins.take_strangers(_native_threads(), strangers)
@@ -157,7 +182,7 @@ class OutsideGuard:
 
     def _collect(self) -> None:
         """Ends what nothing refers to any more: otherwise it would end, and act, in the middle of a live statement."""
-        if self._own_process and self._rerun:
+        if self.own_process and self._rerun:
             left = Guarded("what nothing refers to any more", replaying)
             self._rerun.append(left)
             origins.begin(left)
@@ -186,36 +211,75 @@ def _native_threads() -> list[int]:
 
 
 class _Hook:
-    """The process's audit hook. `everywhere` stands before every thread that is free otherwise."""
+    """What the process's audit hook does. `everywhere` stands before every thread that is free otherwise."""
 
     def __init__(self) -> None:
+        self._is_added = False
         self._installed = False
         self.everywhere: Guarded | None = None
+        self.watches: dict[int, Watch] = {}
+        """By the identifier of the thread whose work is watched."""
+
+    def watch(self) -> None:
+        if not self._is_added:
+            self._is_added = True
+            sys.addaudithook(_notice)
 
     def install(self) -> None:
+        self.watch()
         if not self._installed:
             self._installed = True
             origins.install()
-            unaudited.install(self._audit)
-            sys.addaudithook(self._notice)
+            unaudited.install(self.audit)
 
-    def _notice(self, name: str, args: tuple[Any, ...]) -> None:
-        # Apart, because some events are frequent: `id()` raises one.
-        if name in STOPPED:
-            self._audit(name, args)
-
-    def _audit(self, name: str, args: tuple[Any, ...]) -> None:
+    def audit(self, name: str, args: tuple[Any, ...]) -> None:
         origin = origins.present() or self.everywhere
-        if origin is None or not _touches(name, args):
+        if origin is None:
+            if self.watches:
+                self._tell(name, args)
+            return
+        if name not in STOPPED or not _touches(name, args):
             return
         if is_bytecode(name, args):
             # An import does without keeping what it compiled, if it is told so by an OSError.
             raise PermissionError(f"{name} is kept from keeping bytecode")
         raise origin.refuse(f"was kept from {described(name, args)}")
 
+    def _tell(self, name: str, args: tuple[Any, ...]) -> None:
+        watch = self.watches.get(_ALL_THREADS) or self.watches.get(threading.get_ident())
+        if watch is None or name == STAGED:
+            return
+        try:
+            if (name not in STOPPED or STOPPED[name](args)) and not is_bytecode(name, args):
+                watch(name, args)
+        except Exception as error:
+            # What a statement's own signal handler raises in the middle of it is the statement's.
+            if not _is_ours(error):
+                raise
+
+
+def _is_ours(error: Exception) -> bool:
+    step = error.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if not file.startswith(_OURS) and file not in _ON_THE_WAY:
+            return False
+        step = step.tb_next
+    return True
+
 
 def _touches(name: str, args: tuple[Any, ...]) -> bool:
     return STOPPED[name](args) or (name == "sqlite3.connect" and unaudited.is_unwatched_connection())
+
+
+_LISTED: Final = frozenset((*STOPPED, *TARGETS))
+
+
+def _notice(name: str, args: tuple[Any, ...]) -> None:
+    # Apart, because some events are frequent: `id()` raises one. A function, because the interpreter looks for an
+    # attribute of the hook at each event, for which a method has to be searched: that takes four times as long.
+    if name in _LISTED:
+        _HOOK.audit(name, args)
 
 
 _HOOK: Final = _Hook()

@@ -54,6 +54,7 @@ from .protocol import (
     ValuesSet,
 )
 from .shown import BoardReport
+from .touching import Noticed, WriteNotices
 
 Request = Run | Tick | Project | CleanUp | Preserve | Collect | Content | Known | SetValues | Settle
 
@@ -89,6 +90,7 @@ class Interpreter:
         self._guard = guard
         self._board = Board(DirectFiles(), count, cwd, directories, time.time)
         self._effects = Effects(transport, interrupts, guard.admit)
+        self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
         opening = Opening(self._effects, change, (cwd, *directories))
         self._transport = transport
@@ -141,9 +143,10 @@ class Interpreter:
         finally:
             stops = self._disarm(request)
             self._effects.close()
+            noticed = self._notices.take()
         report = self._board.finish()
         self._send_contents()
-        return self._ran(result, report, request, stops)
+        return self._ran(result, report, request, stops, noticed)
 
     def _replay(self, revisions: tuple[Look, ...] | None) -> None:
         """A step begins that runs again."""
@@ -164,12 +167,14 @@ class Interpreter:
             self._guard.arm(request.label, planning if request.plan else replaying, replay=is_replay)
         else:
             self._guard.disarm()
+            self._guard.begin_watch(self._notices.notice)
 
     def _disarm(self, request: Run) -> tuple[str, ...]:
         """What a replay kept the statement from. Between the statements of a history the guard stays armed.
 
         In plan mode it was kept from the same the first time.
         """
+        self._guard.end_watch()
         stops, turned_off = self._guard.ended()
         unseen = self._board.looks.take_phrases()
         if request.recorded is not None and not request.plan:
@@ -180,7 +185,7 @@ class Interpreter:
             sys.stderr.write(f"plan mode: this statement {phrase}\n")
         return (*self._effects.stops, *unseen)
 
-    def _ran(self, result: Result, report: BoardReport, request: Run, stops: tuple[str, ...]) -> Ran:
+    def _ran(self, result: Result, report: BoardReport, request: Run, stops: tuple[str, ...], noticed: Noticed) -> Ran:
         return Ran(
             execution_id=request.execution_id,
             status="ok" if result.exception is None else "error",
@@ -192,6 +197,9 @@ class Interpreter:
             diff=result.diff,
             events=pack_events((*report.events, *self._rebound(request.execution_id))),
             stops=stops,
+            acted=noticed.acted or self._effects.asked,
+            writing=noticed.writing,
+            more=noticed.more,
         )
 
     def _rebound(self, execution_id: str) -> tuple[Event, ...]:

@@ -68,11 +68,13 @@ def serve(
     # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
     interrupts.install()
     channel = Channel(connection)
+    # Ahead of what takes Python's functions as they are now for Python's own.
+    guard = OutsideGuard(own_process=True, turn_off=alarms.turn_off)
     inner = Interpreter(
         namespace,
         channel,
         interrupts,
-        OutsideGuard(own_process=True, turn_off=alarms.turn_off),
+        guard,
         count=counter(),
         cwd=cwd,
         directories=directories,

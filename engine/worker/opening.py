@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 
 from ..confinement import Place, place_to_write
 from ..nodes.revision import digest_of
+from .outside import STAGED
 from .staging import LARGEST, Layer, Staging, is_open_elsewhere, layers, too_large
 
 _WRITING: Final = frozenset("wax+")
@@ -135,7 +136,7 @@ class Opening:
     def _held(self, place: str, file: str | bytes, mode: str) -> bytes | None:
         """What the file holds where that matters; None where there is none. Raises where it cannot be written."""
         if self._looks:
-            sys.audit("open", os.fsdecode(file), mode, 0)  # which plan mode refuses
+            sys.audit(STAGED, os.fsdecode(file), mode, 0)  # which plan mode refuses
         if "x" in mode and os.path.lexists(place) and self._looks:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
         with place_to_write(place, self._roots) as found:

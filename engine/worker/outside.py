@@ -34,10 +34,10 @@ _MACHINE: Final = ("socket.sethostname", "time.clock_settime", "time.clock_setti
 
 def _opens_for_writing(args: Arguments) -> bool:
     path, mode, flags = args
+    # First, because most files are opened to be read.
+    writes = flags & _WRITING if isinstance(flags, int) and flags else mode and set(mode) & set("wax+")
     # A number is a descriptor that is open already: opening it for writing was let through or stopped before.
-    if isinstance(path, int) or _text(path) in _HARMLESS:
-        return False
-    return bool(flags & _WRITING) if isinstance(flags, int) and flags else bool(mode and set(mode) & set("wax+"))
+    return bool(writes) and not isinstance(path, int) and _text(path) not in _HARMLESS
 
 
 def _makes_directory(args: Arguments) -> bool:
@@ -70,10 +70,14 @@ def _text(path: Any) -> str:
         return repr(path)
 
 
+STAGED: Final = "rewindow.open"
+"""Raised by our own `open` in place of the event of the built-in: what it writes, the host does."""
+
 STOPPED: Final[dict[str, Callable[[Arguments], bool]]] = {
     **dict.fromkeys((*_FILES, *_PROCESSES, *_NETWORK, *_MACHINE), _always),
     **dict.fromkeys(("os.sched_setaffinity", "os.sched_setscheduler", "os.sched_setparam"), _changes_another),
     "open": _opens_for_writing,
+    STAGED: _opens_for_writing,
     "os.mkdir": _makes_directory,
     "sqlite3.connect": _names_database,
     "sqlite3 ATTACH": _names_database,
@@ -82,7 +86,7 @@ STOPPED: Final[dict[str, Callable[[Arguments], bool]]] = {
 }
 """By event: whether it touches something outside, given its arguments."""
 
-_NAMED: Final = frozenset(("open", *_FILES))
+_NAMED: Final = frozenset(("open", STAGED, *_FILES))
 
 
 def is_bytecode(name: str, args: Arguments) -> bool:
@@ -93,4 +97,5 @@ def is_bytecode(name: str, args: Arguments) -> bool:
 def described(name: str, args: Arguments) -> str:
     """The event with the path it is about, in a line."""
     is_named = name in _NAMED and bool(args) and args[0] is not None
+    name = "open" if name == STAGED else name
     return f"{name} {cut_line(_text(args[0]), _PATH_CHARS)}" if is_named else name

@@ -6,6 +6,8 @@ Owns every message of the five directions. Must not know who sends or receives t
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from ..events.nodes import RevisionState
@@ -224,10 +226,37 @@ class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     basis: str | None = None
 
 
+TOUCHED_BYTES: Final = 256 << 20
+"""Of contents of files that one statement's own code is about to write; of further files the paths are told."""
+
+
+class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """A statement's own code is about to write a file. One-way, at any moment while a statement runs.
+
+    `digest` is xxh3 hex of what the file holds, empty where there is none. `data` ends its content, which began with
+    the parts of the same number. Where it is None and there is a file, `note` says why its content is not sent, and
+    `digest` is what stands for it (`pinned.Pinned.mark`).
+    """
+
+    number: int
+    path: bytes
+    digest: str = ""
+    data: bytes | None = None
+    note: str = ""
+
+
+class TouchingPart(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """A part of a content ahead of its `Touching`, which never comes where the notice was given up."""
+
+    number: int
+    data: bytes
+
+
 class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """How a statement ended. `events` are event JSON; `stops` says what a replay kept from happening.
 
-    `acted`: it asked for an effect, or did something outside that a replay would keep it from.
+    `acted`: it asked for an effect, or did something outside that a replay would keep it from. `writing` and
+    `more` as in `RunOutcome`.
     """
 
     execution_id: str
@@ -241,6 +270,8 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     events: tuple[bytes, ...] = ()
     stops: tuple[str, ...] = ()
     acted: bool = False
+    writing: tuple[bytes, ...] = ()
+    more: int = 0
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -288,4 +319,18 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-FromWorker = Started | Ask | Content | Ran | Ticked | Projected | CleanedUp | Pickled | ValuesSet | Settled | Failed
+FromWorker = (
+    Started
+    | Ask
+    | Touching
+    | TouchingPart
+    | Content
+    | Ran
+    | Ticked
+    | Projected
+    | CleanedUp
+    | Pickled
+    | ValuesSet
+    | Settled
+    | Failed
+)

@@ -5,7 +5,8 @@ and devices are made, shared memory is opened, signals are sent to pidfds, and r
 clock are set by functions without an event; and SQL itself opens files (`ATTACH`, and `VACUUM INTO`, which is an ATTACH
 within), which a connection's authorizer is asked about. C code that opens files by itself stays outside, and so does a
 connection that is given another authorizer.
-Nothing is replaced before `install`. Must not know who acts. Used by `guard`.
+Nothing is replaced before `install`, but for what does not tell where a file is (`install_places`). Must not know who
+acts. Used by `guard`.
 """
 
 from __future__ import annotations
@@ -52,6 +53,26 @@ def install(audit: Audit) -> None:
     sqlite = _module("_sqlite3")
     if sqlite is not None:
         _watch_connections(sqlite, audit, among=gc.get_objects() if was_loaded else ())
+
+
+def install_places(audit: Audit) -> None:
+    """Has `audit` asked before a file is opened or made relative to a directory's descriptor. Called once in a process.
+
+    To be called ahead of `own_python`, which takes what it finds for Python's own.
+    """
+    opened = os.open
+
+    @wraps(opened)
+    def open_in_a_directory(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if dir_fd is not None:
+            audit("os.open in a directory", (path, flags, dir_fd))
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    for module in (os, _module("posix")):
+        vars(module)["open"] = open_in_a_directory
+    os.supports_dir_fd.add(open_in_a_directory)
+    for name in ("os", "posix"):
+        _replace(_module(name), "mknod", "os.mknod", audit)
 
 
 def _module(name: str) -> ModuleType | None:

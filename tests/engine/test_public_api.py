@@ -32,6 +32,8 @@ from engine import (
     RunRequest,
     Settings,
     TickOutcome,
+    TouchSink,
+    ignore_touched,
     result_text,
 )
 from engine.events.conversation import ToolResult
@@ -50,7 +52,13 @@ class Abacus:
     async def start(self, spec: EnvironmentSpec) -> None:
         self.alive = True
 
-    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+    async def run(
+        self,
+        request: RunRequest,
+        effects: EffectHandler,
+        output: OutputSink,
+        touched: TouchSink = ignore_touched,
+    ) -> RunOutcome:
         self.ran.append(request.source)
         output("stdout", "counting\n")
         try:
@@ -253,6 +261,9 @@ PUBLIC = [
     "Ticket",
     "TokensUsed",
     "ToolCallId",
+    "Touched",
+    "TouchSink",
+    "ignore_touched",
     "TurnEnd",
     "Zygote",
     "as_printed",

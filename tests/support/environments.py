@@ -32,6 +32,7 @@ from engine.ports import (
     RestorePlan,
     RunOutcome,
     RunRequest,
+    Touched,
 )
 from engine.store.blobs import digest_of
 
@@ -79,6 +80,7 @@ class Bench(Generic[E]):
         self.environment = environment
         self.cwd = cwd
         self.output: list[tuple[str, str]] = []
+        self.touched: list[Touched] = []
         self.on_output: Callable[[], None] | None = None
 
     async def run(
@@ -91,7 +93,7 @@ class Bench(Generic[E]):
     ) -> RunOutcome:
         asked = request(source, time_limit, execution_id=execution_id, plan=plan)
         with anyio.fail_after(PATIENCE):
-            return await self.environment.run(asked, effects, self.take)
+            return await self.environment.run(asked, effects, self.take, self.touched.append)
 
     async def command(self, *argv: str, seconds: float = 20.0, kept: int = 20_000, **how: Any) -> CommandOutcome:
         """Runs a program; a single argument is a command for the shell."""

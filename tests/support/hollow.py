@@ -24,6 +24,8 @@ from engine.ports import (
     RunOutcome,
     RunRequest,
     TickOutcome,
+    TouchSink,
+    ignore_touched,
 )
 
 Moment = Literal["start", "restore", "run", "tick", "project"]
@@ -61,7 +63,13 @@ class HollowEnvironment:
         self.restored = [step.request.source for step in plan.steps if isinstance(step, PastExecution)]
         return Restored(executions=len(self.restored))
 
-    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+    async def run(
+        self,
+        request: RunRequest,
+        effects: EffectHandler,
+        output: OutputSink,
+        touched: TouchSink = ignore_touched,
+    ) -> RunOutcome:
         self.ran.append(request.source)
         before = self.interrupts
         await self._take("run")

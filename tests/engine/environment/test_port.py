@@ -28,6 +28,8 @@ from engine.ports import (
     RunOutcome,
     RunRequest,
     TickOutcome,
+    TouchSink,
+    ignore_touched,
 )
 from tests.support.workers import shared_zygote
 
@@ -52,7 +54,13 @@ class EchoEnvironment:
     async def start(self, spec: EnvironmentSpec) -> None:
         self._alive = True
 
-    async def run(self, request: RunRequest, effects: EffectHandler, output: OutputSink) -> RunOutcome:
+    async def run(
+        self,
+        request: RunRequest,
+        effects: EffectHandler,
+        output: OutputSink,
+        touched: TouchSink = ignore_touched,
+    ) -> RunOutcome:
         return RunOutcome(status="ok", value=request.source)
 
     def interrupt(self) -> None:

@@ -321,6 +321,7 @@ LOADED = [
     "nodes.source",
     "nodes.view_handle",
     "nodes.view_state",
+    "pinned",
     "plain_data",
     "ports",
     "projection",
@@ -382,7 +383,9 @@ LOADED = [
     "worker.staging",
     "worker.streams",
     "worker.summaries",
+    "worker.targets",
     "worker.touched",
+    "worker.touching",
     "worker.unaudited",
     "worker.zygote",
 ]
