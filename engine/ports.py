@@ -8,12 +8,13 @@ length, because whoever implements a port reads its neighbours.
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct, field
 
 from .cutting import between, cut_line
+from .errors import StoreError
 from .events import Event
 from .events.nodes import RevisionState
 from .events.session import PermissionOutcome
@@ -557,8 +558,8 @@ class RestorePlan(Struct, frozen=True, kw_only=True):
     after_reading: bool = False
 
 
-Contents = Callable[[BlobDigest], Awaitable[bytes]]
-"""Gives what the log names by its digest. Raises KeyError where there is none, StoreError where it is damaged."""
+Contents = Callable[[Collection[BlobDigest]], Awaitable[Mapping[BlobDigest, bytes | StoreError]]]
+"""Gives what the log names by its digest: contents, or how they are damaged; what is missing is not in the answer."""
 
 
 class Differences(Struct, frozen=True, kw_only=True):

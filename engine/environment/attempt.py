@@ -75,11 +75,18 @@ class Attempt:
     """One attempt. `executions` counts the statements that ran again."""
 
     def __init__(
-        self, worker: Connection, limits: Limits, contents: Contents, compare: Comparison, left_out: LeftOut
+        self,
+        worker: Connection,
+        plan: RestorePlan,
+        limits: Limits,
+        contents: Contents,
+        compare: Comparison,
+        left_out: LeftOut,
     ) -> None:
         self._worker = worker
+        self._plan = plan
         self._limits = limits
-        self._past = PastContents(contents, worker)
+        self._past = PastContents(contents, worker, plan.steps)
         self._compare = compare
         self._left_out = left_out
         self._kept = KeptValues()
@@ -88,9 +95,9 @@ class Attempt:
         """The position of the last statement that ran."""
         self.executions = 0
 
-    async def run(self, plan: RestorePlan) -> list[str] | Culprit:
+    async def run(self) -> list[str] | Culprit:
         """The sentences on what came out differently, where the worker lived through all steps."""
-        for position, step in enumerate(plan.steps):
+        for position, step in enumerate(self._plan.steps):
             match step:
                 case PastLooks(revisions=revisions):
                     culprit = await self._know(revisions)
@@ -102,7 +109,7 @@ class Attempt:
                 return culprit
         if not self._left_out.checks and not await self._is_sound():
             return Culprit(None)
-        return await self._settle(plan)
+        return await self._settle()
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -195,8 +202,8 @@ class Attempt:
         if revisions:
             self._worker.send(Known(await self._past.looks(revisions)))
 
-    async def _settle(self, plan: RestorePlan) -> list[str] | Culprit:
-        self._worker.send(Settle(plan.after_reading))
+    async def _settle(self) -> list[str] | Culprit:
+        self._worker.send(Settle(self._plan.after_reading))
         match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
             case Settled(sentences=sentences):
                 return [*self._sentences, *(cut_line(sentence, _SENTENCE_CHARS) for sentence in sentences)]

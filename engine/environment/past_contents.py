@@ -1,35 +1,48 @@
 """What the steps of a history need of the store, loaded and handed to one worker as each of them is due.
 
 Owns how a blob that is missing or damaged is told to the worker: as an answer, or a revision, that is not to be had.
-Each revision's content travels to a worker once. Must not know what a step does. Used by `rebuild`.
+Each revision's content travels to a worker once. Answers are read ahead, because a step has few and small ones, and
+each visit of the store costs as much as a statement. Must not know what a step does. Used by `rebuild`.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from ..ports import Contents, PastAnswer, PastRevision
+from ..ports import Contents, PastAnswer, PastExecution, PastRevision, PastStep
 from ..worker.protocol import Answer, Content, Look
 from .connection import Connection
 
-WITHHELD = "held a secret and was not kept"
-TOO_LARGE = "was too large to be kept"
-MISSING = "is missing in the store"
-DAMAGED = "is damaged in the store"
+_AHEAD: Final = 16
+"""So many answers are read at once, and kept in memory until they are due."""
+WITHHELD: Final = "held a secret and was not kept"
+TOO_LARGE: Final = "was too large to be kept"
+MISSING: Final = "is missing in the store"
+DAMAGED: Final = "is damaged in the store"
 
 
 class PastContents:
     """The contents of one history, for one worker. Called for its steps in order."""
 
-    def __init__(self, contents: Contents, worker: Connection) -> None:
+    def __init__(self, contents: Contents, worker: Connection, steps: Iterable[PastStep]) -> None:
         self._contents = contents
         self._worker = worker
         self._sent: set[str] = set()
+        self._due = deque(
+            answer.content
+            for step in steps
+            if isinstance(step, PastExecution)
+            for answer in step.answers
+            if answer.content is not None
+        )
+        """The answers that were not read yet, in the order of the steps."""
+        self._read: dict[BlobDigest, bytes | str] = {}
 
     async def answers(self, past: Iterable[PastAnswer]) -> tuple[Answer, ...]:
         """The recorded answers as the worker takes them; one that cannot be had says why."""
@@ -90,9 +103,17 @@ class PastContents:
         return ""
 
     async def _load(self, content: BlobDigest) -> bytes | str:
-        try:
-            return await self._contents(content)
-        except KeyError:
-            return MISSING
-        except StoreError:
-            return DAMAGED
+        if content not in self._read:
+            await self._read_ahead(content)
+        return self._read.pop(content)
+
+    async def _read_ahead(self, content: BlobDigest) -> None:
+        """Reads the content, and where it is an answer that is due, some that are due after it."""
+        wanted = {content: None}
+        if content in self._due:
+            while self._due and len(wanted) <= _AHEAD:
+                wanted[self._due.popleft()] = None
+        found = await self._contents(wanted)
+        for each in wanted:
+            data = found.get(each, MISSING)
+            self._read[each] = DAMAGED if isinstance(data, StoreError) else data

@@ -1,13 +1,15 @@
 """Rebuilds a namespace: goes through a history again in a fresh worker, without what ends the worker or breaks it.
 
 Owns the search for culprits. An attempt goes through all steps; the statement at which its worker dies is left out, and
-the next attempt begins anew, because nothing is left of a worker. A statement may also leave a worker in which nothing
-runs any more (it replaced what Python itself needs), and then it is the next one that seems to fail. So the end of each
-attempt is a check that a trivial statement still runs; and from the first failure on that is checked after each
-statement. A statement that was left out before there were checks, and follows one that fails its check, is taken in
-again: it may be innocent. Loading what was kept of a statement runs code of the statements' own, too; where that ends
-the worker, it is not loaded again. Each attempt but one does less than the one before, so the search ends; after
-SEARCH_SECONDS it leaves out all that follows a culprit, to end sooner.
+the next attempt begins anew, because nothing is left of a worker. But a worker may be ended from outside, by a user or
+for want of memory, and the statement has no part in that: only one at which two workers die in succession is left out.
+
+A statement may also leave a worker in which nothing runs any more (it replaced what Python itself needs), and then it
+is the next one that seems to fail. So the end of each attempt is a check that a trivial statement still runs; and from
+the first failure on that is checked after each statement. A statement that was left out before there were checks, and
+follows one that fails its check, is taken in again: it may be innocent. Loading what was kept of a statement runs code
+of the statements' own, too; where that ends the worker, it is not loaded again. After SEARCH_SECONDS whatever seems a
+culprit is taken for one and all that follows it is left out, so the search ends.
 
 Must not know what a step is, nor the log. Called by `connected_environment`.
 """
@@ -50,6 +52,7 @@ class Rebuild:
         self._contents = contents
         self._compare = compare
         self._left_out = LeftOut()
+        self._suspect: Culprit | None = None
         self._unproven: int | None = None
         self._deadline: float | None = None
 
@@ -60,15 +63,20 @@ class Rebuild:
             EnvironmentUnavailableError: no worker can be started, or not even an empty one works.
         """
         while True:
-            attempt = Attempt(await self._start(), self._limits, self._contents, self._compare, self._left_out)
-            found = await attempt.run(plan)
+            worker = await self._start()
+            attempt = Attempt(worker, plan, self._limits, self._contents, self._compare, self._left_out)
+            found = await attempt.run()
             if not isinstance(found, Culprit):
                 return Restored(executions=attempt.executions, divergences=_bounded(found))
-            self._leave_out(found, len(plan.steps))
+            self._deadline = self._deadline or anyio.current_time() + SEARCH_SECONDS
+            is_late = anyio.current_time() >= self._deadline
+            if found.position is None or found == self._suspect or is_late:
+                self._leave_out(found, len(plan.steps) if is_late else 0)
+                found = None
+            self._suspect = found
 
-    def _leave_out(self, culprit: Culprit, steps: int) -> None:
-        now = anyio.current_time()
-        self._deadline = self._deadline or now + SEARCH_SECONDS
+    def _leave_out(self, culprit: Culprit, end: int) -> None:
+        """Leaves the culprit out, and all from it to `end`."""
         position, left_out = culprit.position, self._left_out
         if position is None:
             left_out.checks = True
@@ -83,9 +91,8 @@ class Rebuild:
         self._unproven = None if left_out.checks else position
         left_out.checks = True
         left_out.statements[position] = f"{culprit.fault} and was left out"
-        if now >= self._deadline:
-            for later in range(position + 1, steps):
-                left_out.statements.setdefault(later, _LATE)
+        for later in range(position + 1, end):
+            left_out.statements.setdefault(later, _LATE)
 
 
 def _bounded(sentences: list[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ the session's commands.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 import anyio.to_thread
@@ -16,7 +16,7 @@ import xxhash
 from msgspec.structs import replace
 
 from ..cutting import more
-from ..errors import EnvironmentUnavailableError
+from ..errors import EnvironmentUnavailableError, StoreError
 from ..events.execution import ExecutionFinished
 from ..events.session import EnvironmentRestored
 from ..ids import BlobDigest
@@ -75,7 +75,7 @@ class LiveEnvironment:
                 raise gone(self._spec.cwd) or error from None
             plan = self._history.plan(self._spec.limits.statement_seconds)
             if plan.steps:
-                restored = await environment.restore(plan, self._content, self._compare)
+                restored = await environment.restore(plan, self._contents, self._compare)
                 divergences = (*restored.divergences, *self._left_out())
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
         return environment
@@ -112,8 +112,19 @@ class LiveEnvironment:
         """xxh3 hex over a statement's source and the facts of its environment."""
         return xxhash.xxh3_64_hexdigest(source.encode("utf-8", "replace") + b"\0" + self._meta)
 
-    async def _content(self, digest: BlobDigest) -> bytes:
-        return await anyio.to_thread.run_sync(self._store.blob_get, digest)
+    async def _contents(self, digests: Collection[BlobDigest]) -> Mapping[BlobDigest, bytes | StoreError]:
+        return await anyio.to_thread.run_sync(self._found, tuple(digests))
+
+    def _found(self, digests: Sequence[BlobDigest]) -> Mapping[BlobDigest, bytes | StoreError]:
+        found: dict[BlobDigest, bytes | StoreError] = {}
+        for digest in digests:
+            try:
+                found[digest] = self._store.blob_get(digest)
+            except KeyError:
+                continue
+            except StoreError as error:
+                found[digest] = error
+        return found
 
     def _compare(self, past: PastExecution, outcome: RunOutcome) -> Differences:
         """Compares what ran again with the record, as both are on the log: without secrets."""

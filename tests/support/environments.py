@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 import msgspec
 
+from engine.errors import StoreError
 from engine.execution import ExceptionInfo, ExecutionStatus
 from engine.ids import BlobDigest, ExecutionId
 from engine.ports import (
@@ -167,9 +168,9 @@ def kept(data: bytes) -> BlobDigest:
     return digest
 
 
-async def contents(digest: BlobDigest) -> bytes:
+async def contents(digests: Collection[BlobDigest]) -> Mapping[BlobDigest, bytes | StoreError]:
     """`ports.Contents` of what tests keep."""
-    return _KEPT[digest]
+    return {digest: _KEPT[digest] for digest in digests if digest in _KEPT}
 
 
 async def restore(b: Bench[E], *steps: PastStep) -> Restored:

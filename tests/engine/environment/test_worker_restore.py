@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from engine.environment import rebuild
-from tests.support.environments import past, restore
+from engine.ports import Differences, PastExecution, Restored, RestorePlan, RunOutcome
+from tests.support.environments import PATIENCE, contents, ended_otherwise, past, restore
 from tests.support.workers import bench
 
 pytestmark = pytest.mark.anyio
@@ -156,6 +159,26 @@ async def test_every_execution_that_ends_its_worker_is_left_out_however_many(tmp
             f"<statement {n}> ended the worker and was left out" for n in range(2, 17, 2)
         )
         assert await b.value("sum((x1, x3, x5, x7, x9, x11, x13, x15))") == "64"
+
+
+async def test_a_worker_that_is_killed_from_outside_while_it_rebuilds_costs_no_statement(tmp_path: Path) -> None:
+    pids: list[int] = []
+
+    def kill_first(step: PastExecution, outcome: RunOutcome) -> Differences:
+        pid = b.environment.pid
+        assert pid is not None
+        if not pids:
+            os.kill(pid, signal.SIGKILL)
+        pids.append(pid)
+        return ended_otherwise(step, outcome)
+
+    history = tuple(past(f"x{n} = {n}", label=f"<statement {n}>") for n in range(3))
+    async with bench(tmp_path) as b:
+        with anyio.fail_after(PATIENCE):
+            restored = await b.environment.restore(RestorePlan(steps=history), contents, kill_first)
+        assert restored == Restored(executions=3)
+        assert await b.value("x0, x1, x2") == "(0, 1, 2)"
+    assert len(set(pids)) == 2
 
 
 async def test_when_the_search_takes_too_long_the_rest_is_left_out_and_named(
