@@ -413,6 +413,10 @@ class CommandOutcome(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+STEP_CONTENT_BYTES: Final = 64 << 20
+"""Contents of revisions that a worker sends of one statement or tick, at most; what is more is not kept."""
+
+
 class TickOutcome(Struct, frozen=True, kw_only=True):
     """The events of one tick, unstamped, in the order of the phases; `contents` as in `RunOutcome`.
 

@@ -39,6 +39,7 @@ from .command_run import CommandRun, RunningProgram
 from .connection import Connection, Received
 from .death import Death
 from .rebuild import Rebuild
+from .sent_contents import SentContents
 from .statement_run import StatementRun
 
 _STARTS: Final = 2
@@ -137,14 +138,14 @@ class ConnectedEnvironment:
 
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
-        contents: dict[str, bytes] = {}
         async with self._turn:
             worker = self._connected()
-            match await self._exchange(worker, Tick(round_id, now), contents):
+            sent = SentContents(worker)
+            match await self._exchange(worker, Tick(round_id, now), sent):
                 case Ticked(events=packed, time_ms=time_ms, nodes=nodes):
                     try:
                         return TickOutcome(
-                            events=unpack_events(packed), time_ms=time_ms, nodes=nodes, contents=contents
+                            events=unpack_events(packed), time_ms=time_ms, nodes=nodes, contents=sent.contents
                         )
                     except ProtocolError as error:
                         raise await self._abandon(worker, f"protocol violation: {error}") from error
@@ -278,17 +279,17 @@ class ConnectedEnvironment:
         return StatementRun(worker, request, self._spec.limits, effects, output)
 
     async def _exchange(
-        self, worker: Connection, message: Tick | Project | Preserve | Collect, contents: dict[str, bytes] | None = None
+        self, worker: Connection, message: Tick | Project | Preserve | Collect, sent: SentContents | None = None
     ) -> Received | None:
         """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step.
 
-        Into `contents` goes what it says before that.
+        Into `sent` goes what comes before that.
         """
         worker.send(message)
         try:
             answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
-            while isinstance(answer, Content) and contents is not None:
-                contents[answer.digest] = answer.data
+            while isinstance(answer, Content) and sent is not None:
+                sent.take(answer)
                 answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
         except BaseException:
             await worker.kill()

@@ -47,10 +47,13 @@ from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Content, Failed, 
 from .capture import Capture
 from .connection import Connection, Received
 from .death import Death
+from .sent_contents import SentContents
 
 _CLEAN_UP_SECONDS: Final = 5.0
 _REPEAT_SECONDS: Final = 0.1
 """Between two interrupts of one statement: one that comes just before a system call does not end that call."""
+_SENDING_SECONDS: Final = 10.0
+"""What an ended statement's nodes saw may take so long to arrive."""
 _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
 
 Stop = Literal["cancelled", "timeout"]
@@ -81,7 +84,7 @@ class StatementRun:
         self._limits = limits
         self._effects = effects
         self._recording = recording
-        self._contents: dict[str, bytes] = {}
+        self._sent = SentContents(worker)
         self._stdout = Capture(lambda text: output("stdout", text))
         self._stderr = Capture(lambda text: output("stderr", text))
         self._stop: Stop | None = None
@@ -172,8 +175,8 @@ class StatementRun:
                     self._outcome = self._died(await self._worker.kill())
                 case Ask():
                     await self._answer(message)
-                case Content(digest=digest, data=data):
-                    self._contents[digest] = data
+                case Content():
+                    self._take(message)
                 case Ran():
                     self._outcome = self._ended(message)
                 case Death():
@@ -185,6 +188,13 @@ class StatementRun:
                     self._worker.violate(f"{type(message).__name__} while a statement runs")
         await self._clean_up()
         return self._outcome
+
+    def _take(self, content: Content) -> None:
+        if not self._sent.contents:
+            # The statement has ended, within its time. What is on its way now is ours, and may take some more.
+            self._left = max(self._left, _SENDING_SECONDS)
+            self._kill_at = max(self._kill_at, anyio.current_time() + _SENDING_SECONDS)
+        self._sent.take(content)
 
     async def _answer(self, ask: Ask) -> None:
         answer = EffectAnswer(error=_STOPPED)
@@ -254,7 +264,7 @@ class StatementRun:
             locations=ran.locations,
             diff=ran.diff,
             events=events,
-            contents=self._contents,
+            contents=self._sent.contents,
             acted=ran.acted,
             writing=ran.writing,
             more=ran.more,
@@ -272,7 +282,7 @@ class StatementRun:
             exception=ExceptionInfo(type=WORKER_DIED, message=reason),
             stdout=self._stdout.finish(),
             stderr=self._stderr.finish(),
-            contents=self._contents,
+            contents=self._sent.contents,
         )
 
     async def _clean_up(self) -> None:

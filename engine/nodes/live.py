@@ -4,23 +4,20 @@ Owns the events of the revisions that were adopted, and which contents the host 
 Made by the Board.
 
 The contents of a step travel when the step has ended, so they are in memory until then, besides what the documents
-hold. KEPT_BYTES bounds them: what is more is not sent, so its event stays without a content, and a rebuild has it only
-while the file still holds it.
+hold. STEP_CONTENT_BYTES bounds them: what is more is not sent, so its event stays without a content, and a rebuild has
+it only while the file still holds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec.structs import replace
 
 from ..events.nodes import RevisionAdopted
+from ..ports import STEP_CONTENT_BYTES
 from .disk import Disk
 from .found import Found, recorded_path
-
-KEPT_BYTES: Final = 64 << 20
-"""Contents that one step sends to the host, at most."""
 
 
 class LiveLooks:
@@ -59,7 +56,7 @@ class LiveLooks:
         return adopted
 
     def take_contents(self) -> Mapping[str, bytes]:
-        """What the host has not been sent of the revisions that `take` has told, by digest: KEPT_BYTES at most."""
+        """What the host has not been sent of the revisions that `take` has told, by digest."""
         contents, self._contents, self._size = self._contents, {}, 0
         self._sent.update(contents)
         return contents
@@ -81,6 +78,6 @@ class LiveLooks:
     def _keep(self, digest: str, data: bytes | None) -> None:
         if data is None or not digest or digest in self._sent or digest in self._contents:
             return
-        if self._size + len(data) <= KEPT_BYTES:
+        if self._size + len(data) <= STEP_CONTENT_BYTES:
             self._contents[digest] = data
             self._size += len(data)

@@ -58,6 +58,7 @@ def request(
     label: str | None = None,
     execution_id: str | None = None,
     plan: bool = False,
+    index: int = 0,
 ) -> RunRequest:
     number = next(_numbers)
     return RunRequest(
@@ -67,6 +68,7 @@ def request(
         round_id=number,
         time_limit=time_limit,
         plan=plan,
+        index=index,
     )
 
 
@@ -91,8 +93,9 @@ class Bench(Generic[E]):
         effects: EffectHandler = refuse,
         execution_id: str | None = None,
         plan: bool = False,
+        index: int = 0,
     ) -> RunOutcome:
-        asked = request(source, time_limit, execution_id=execution_id, plan=plan)
+        asked = request(source, time_limit, execution_id=execution_id, plan=plan, index=index)
         with anyio.fail_after(PATIENCE):
             return await self.environment.run(asked, effects, self.take, self.touched.append)
 

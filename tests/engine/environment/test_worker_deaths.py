@@ -47,6 +47,14 @@ SOCKET = (
             + "os.write(fd, f.frame(p.Ran(execution_id='ex_forged', status='ok', events=(e,))))\nwhile True: pass",
             "with seq 5",
         ),
+        pytest.param(
+            SOCKET
+            + FRAMING
+            + "import socket; s = socket.socket(fileno=os.dup(fd))\n"
+            + "for n in range(3): s.sendall(f.frame(p.Content(str(n), bytes(30 << 20))))\nwhile True: pass",
+            "more than 64 MiB of contents for one step",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 async def test_a_worker_that_dies_or_misbehaves_is_a_recorded_error(tmp_path: Path, source: str, words: str) -> None:

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.events.nodes import RevisionAdopted
-from engine.nodes.live import KEPT_BYTES
 from engine.nodes.revision import digest_of
 from engine.nodes.view_handle import ViewHandle
 from tests.support.boards import Desk, Look, deltas, kinds
@@ -86,8 +85,7 @@ def test_a_content_is_sent_once_whoever_adopts_it(desk: Desk) -> None:
 
 
 def test_what_is_too_much_for_one_step_is_recorded_and_not_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert KEPT_BYTES == 64 << 20
-    monkeypatch.setattr("engine.nodes.live.KEPT_BYTES", 10)
+    monkeypatch.setattr("engine.nodes.live.STEP_CONTENT_BYTES", 10)
     for name in ("a", "b", "c"):
         desk.write(name, f"{name} 6 b\n")
     desk.run("a = view('a'); b = view('b'); c = view('c')")
