@@ -30,7 +30,8 @@ class TypeInfo(Struct, frozen=True, kw_only=True):
 class ChangeInfo(Struct, frozen=True, kw_only=True):
     """A name whose value changed: rebound (another object) or mutated in place.
 
-    Digests are xxh3 hex of the content, or None where the content could not be digested ("unknown").
+    Digests are xxh3 hex of the content, of 128 bits, or None where not all of it could be told. Logs of earlier
+    versions have some of 64 bits, of another reading of the content.
     """
 
     before: TypeInfo
@@ -43,16 +44,19 @@ class ChangeInfo(Struct, frozen=True, kw_only=True):
 class NamespaceDiff(Struct, frozen=True, kw_only=True):
     """Which names a statement added, changed and deleted. Names starting with two underscores are left out.
 
-    `digests` has xxh3 hex of the content of those added names whose content could be digested.
+    `digests` has xxh3 hex of the content of those added names whose content could be digested. `unknown` has the names
+    whose value the statement may have changed in a way that could not be seen, with the reason, a clause like "a Socket
+    cannot be compared"; none of them is among the others.
     """
 
     added: dict[str, TypeInfo] = field(default_factory=dict[str, TypeInfo])
     changed: dict[str, ChangeInfo] = field(default_factory=dict[str, ChangeInfo])
     deleted: tuple[Exact, ...] = ()
     digests: dict[str, Exact] = field(default_factory=dict[str, Exact])
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.deleted)
+        return bool(self.added or self.changed or self.deleted or self.unknown)
 
 
 WORKER_DIED: Final = "WorkerDied"

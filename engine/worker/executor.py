@@ -138,7 +138,11 @@ class Executor:
             raise first
 
     def _compare(self, result: Result) -> None:
-        result.diff = self._watch.after()
+        try:
+            self._watch.after()
+        finally:
+            # An interrupt may have ended it before all values were examined; their names are in the difference.
+            result.diff = self._watch.diff
 
     def _leave_if_forked(self, error: BaseException | None) -> None:
         """A process that the statement forked, and that came back here, must not go on as a second worker."""

@@ -1,32 +1,28 @@
-"""Values in a few characters and as digests, for namespace diffs: bounded in time and size whatever the value is.
+"""Values in a few characters, for namespace diffs: bounded in time and size whatever the value is.
 
-Calls `repr` and `__reduce__` of user objects, so callers run it under the statement's interrupt flag and time limit;
-what raises there becomes part of the summary or an unknown digest. Must not know about names. Used by `namespace`.
+Calls `repr` of user objects, so callers run it under the statement's interrupt flag and time limit; what raises there
+becomes part of the summary. Must not know about names. Used by `namespace`.
 """
 
 from __future__ import annotations
 
-import pickle
 import re
 import sys
 from collections.abc import Iterable
 from itertools import islice
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, cast
-
-import xxhash
 
 from ..cutting import ELLIPSIS, cut_line
 from ..execution import TypeInfo
+from ..nodes.base import NodeBase
 from ..text import valid_text
 
 REPR_LIMIT: Final = 80
 """Characters of a short repr."""
-PICKLE_LIMIT: Final = 8 << 20
-ARRAY_LIMIT: Final = 256 << 20
-"""Bytes digested at most; what is larger has an unknown digest."""
 _ITEMS: Final = 6
 _DEPTH: Final = 3
+_TITLE: Final = 32
 _INTEGER_BITS: Final = 256
 _WHOLE: Final = 1_000
 """Elements of a buffer or another container whose own repr is asked for; it would be made whole, only to be cut."""
@@ -46,7 +42,8 @@ def describe(value: object) -> TypeInfo:
 def _size(value: object) -> int | None:
     if type(value) in (str, bytes, bytearray, list, tuple, dict, set, frozenset):
         return len(cast("list[object]", value))
-    if _is_array(value):
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(value) is getattr(numpy, "ndarray", None):
         return int(cast(Any, value).nbytes)
     return None
 
@@ -64,6 +61,8 @@ def short_repr(value: object) -> str:
 
 def _bounded(value: object, depth: int) -> str:
     kind = type(value)
+    if isinstance(value, NodeBase):
+        return _node(value)
     if kind is str or kind is bytes:
         text = cast(str, value)
         return repr(text[:REPR_LIMIT]) + (ELLIPSIS if len(text) > REPR_LIMIT else "")
@@ -91,6 +90,13 @@ _ENDLESS: Final = frozenset((
 """Module and name, because most of them are not imported: types whose repr is as long as what they hold."""
 
 
+def _node(node: NodeBase) -> str:
+    """What of its state can change. The content shown is the beginning of its digest."""
+    shown = str(node.GetDigest().get("revision", ""))[:8]
+    title = cut_line(node.title, _TITLE)
+    return f"<{node.obj_type} {title} {node.mode} lod={node.lod} tokens={node.tokens!r} {shown}".rstrip() + ">"
+
+
 def _container(value: Iterable[object], kind: type, depth: int) -> str:
     first, last = _BRACKETS[kind]
     if not depth:
@@ -108,74 +114,3 @@ def _mapping(value: dict[object, object], depth: int) -> str:
         return f"{{{ELLIPSIS}}}"
     items = [f"{_bounded(k, depth - 1)}: {_bounded(v, depth - 1)}" for k, v in islice(value.items(), _ITEMS)]
     return "{" + ", ".join((*items, ELLIPSIS) if len(value) > _ITEMS else items) + "}"
-
-
-# --- digests ---------------------------------------------------------------------------------------------------------
-
-
-class _TooLarge(Exception):  # noqa: N818 -- a signal that leaves the pickler, not a failure
-    """Raised out of the pickler when the limit is passed."""
-
-
-class _Sink:
-    """A file for the pickler that keeps a digest and no bytes."""
-
-    __slots__ = ("digest", "size")
-
-    def __init__(self) -> None:
-        self.digest = xxhash.xxh3_64()
-        self.size = 0
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        self.size += view.nbytes
-        if self.size > PICKLE_LIMIT:
-            raise _TooLarge
-        self.digest.update(view)
-        return view.nbytes
-
-
-def digest(value: object) -> str | None:
-    """xxh3 hex of the content; None, "unknown", where it cannot be told or is too large."""
-    try:
-        return _digest(value)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return None
-
-
-def _digest(value: object) -> str | None:
-    if type(value) is FunctionType:
-        return _digest_code(value.__code__)
-    if isinstance(value, type):
-        return None
-    if _is_array(value):
-        return _digest_array(cast(Any, value))
-    sink = _Sink()
-    pickle.Pickler(sink, 5).dump(value)
-    return sink.digest.hexdigest()
-
-
-def _digest_code(code: CodeType) -> str:
-    state = xxhash.xxh3_64(code.co_code)
-    for constant in code.co_consts:
-        part = _digest_code(constant) if type(constant) is CodeType else repr(constant)
-        state.update(part.encode("utf-8", "replace"))
-    state.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode("utf-8", "replace"))
-    return state.hexdigest()
-
-
-def _is_array(value: object) -> bool:
-    numpy = sys.modules.get("numpy")
-    kind: type | None = getattr(numpy, "ndarray", None)
-    return kind is not None and type(value) is kind
-
-
-def _digest_array(array: Any) -> str | None:
-    if array.dtype.hasobject or array.nbytes > ARRAY_LIMIT:
-        return None
-    contiguous = array if array.flags.c_contiguous else array.copy()
-    state = xxhash.xxh3_64(repr((array.shape, str(array.dtype))).encode())
-    state.update(contiguous.reshape(-1).view("uint8").data if array.size else b"")
-    return state.hexdigest()

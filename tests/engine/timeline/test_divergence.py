@@ -84,6 +84,12 @@ def test_a_content_that_no_text_shows_is_named_as_that() -> None:
     assert phrase(*(finished(diff=diff) for diff in diffs)) == "left another value in x (its content)"
 
 
+def test_digests_of_an_earlier_version_are_not_compared_with_those_of_now() -> None:
+    info = TypeInfo(type_name="list", short_repr="[1, …]")
+    diffs = [NamespaceDiff(added={"x": info}, digests={"x": "a" * length}) for length in (16, 32)]
+    assert not differences(*(finished(diff=diff) for diff in diffs))
+
+
 def test_a_long_message_of_an_exception_is_shown_where_it_differs() -> None:
     errors = [ExceptionInfo(type="ValueError", message=f"{LONG * 3}{end}") for end in ("then", "now")]
     said = phrase(*(finished(status="error", exception=error) for error in errors))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 import gc
 import tracemalloc
 import weakref
@@ -12,23 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.execution import NamespaceDiff
-from engine.worker.namespace import NamespaceWatch
-from engine.worker.summaries import REPR_LIMIT, describe, digest, short_repr
-
-
-class Space:
-    """A namespace whose statements are watched as the executor does it."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, Any] = {"__name__": "__main__", "view": print}
-        self.watch = NamespaceWatch(self.names, ("view",))
-
-    def run(self, source: str) -> NamespaceDiff:
-        tree = ast.parse(source)
-        self.watch.before(tree)
-        exec(compile(tree, "<statement>", "exec"), self.names)
-        return self.watch.after()
+from engine.worker.summaries import REPR_LIMIT, describe, short_repr
+from tests.support.watched import Space
 
 
 def test_names_are_added_changed_and_deleted() -> None:
@@ -167,11 +151,3 @@ def test_what_holds_much_is_described_without_a_repr_of_all_of_it(value: Any) ->
         tracemalloc.stop()
     assert peak < 100_000
     assert text == f"[<{type(value).__name__} of {len(value)} elements>]"
-
-
-def test_digests_tell_content_apart_and_say_unknown() -> None:
-    assert digest([1, 2]) == digest([1, 2]) != digest([1, 3])
-    assert digest(lambda: 1) == digest(lambda: 1) != digest(lambda: 2)
-    assert digest(bytes(9 << 20)) is None
-    assert digest(int) is None
-    assert digest(i for i in [1]) is None

@@ -1,0 +1,103 @@
+"""Which names share mutable objects: found by comparing the ids of the parts of their values.
+
+The classes of the user's count as shared by their instances here, and so does what the classes hold: kept apart, an
+instance would come back with a class of its own. Must not know what is done with the groups. Used by `namespace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import compress
+from operator import not_
+
+from .contents import Contents, contents_of
+
+
+def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) -> list[str]:
+    """Names of which some part is one of `parts`. The loop over all names runs in C."""
+    return list(compress(shares, map(not_, map(parts.isdisjoint, shares.values()))))
+
+
+def groups_of(names: Iterable[str], shares: Mapping[str, frozenset[int]]) -> tuple[tuple[str, ...], ...]:
+    """`names` with all that share parts with them, over any number of steps, divided so that groups share nothing.
+
+    Args:
+        names: where to begin; each must be in `shares`, or is a group of its own.
+        shares: the parts of each name that has any.
+    """
+    rest = dict(shares)
+    groups: list[tuple[str, ...]] = []
+    found: set[str] = set()
+    for name in sorted(set(names)):
+        if name in found:
+            continue
+        group = _group(name, rest)
+        found |= group
+        groups.append(tuple(sorted(group)))
+    return tuple(groups)
+
+
+def _group(name: str, rest: dict[str, frozenset[int]]) -> set[str]:
+    """Takes the names of one group out of `rest`."""
+    group = {name}
+    near = rest.pop(name, frozenset[int]())
+    while near:
+        joined = sharing_with(near, rest)
+        near = frozenset[int]().union(*(rest.pop(other) for other in joined))
+        group |= set(joined)
+    return group
+
+
+def with_classes(known: Mapping[str, Contents]) -> dict[str, frozenset[int]]:
+    """The parts of each value, its classes of the user's, and what those hold."""
+    kinds = {kind for contents in known.values() for kind in contents.classes}
+    held = {kind: contents_of(kind).parts for kind in kinds}
+    return {
+        name: contents.parts.union(*(held[kind] for kind in contents.classes)) if contents.classes else contents.parts
+        for name, contents in known.items()
+    }
+
+
+class Neighbours:
+    """Which names may share parts with a value too large to be walked whole.
+
+    Whatever became a part of it, or was taken from it, did so in a statement that touched both names, or the large one
+    and another that is a neighbour already. So who was never touched together with it shares nothing with it.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, set[str]] = {}
+        self._together: set[str] = set()
+
+    def begin(self, names: Iterable[str]) -> None:
+        """These names are touched by one statement."""
+        self._together = set(names)
+        for large, near in self._of.items():
+            if large in self._together or not near.isdisjoint(self._together):
+                near.update(self._together)
+
+    def note(self, name: str, *, cut: bool) -> None:
+        """Whether the value of the name is too large now."""
+        if cut and name not in self._of:
+            self._of[name] = set(self._together)
+        elif not cut and self._of:
+            self._of.pop(name, None)
+
+    def forget(self, name: str) -> None:
+        self._of.pop(name, None)
+
+    def of(self, name: str) -> set[str]:
+        return self._of.get(name, set())
+
+    def around(self, names: set[str]) -> set[str]:
+        """Large values near to `names`, and what is near to those of them that are large."""
+        found = {large for large, near in self._of.items() if not near.isdisjoint(names)}
+        return found.union(*(self._of[name] for name in names & self._of.keys()))
+
+    def joined(self, shares: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
+        """`shares`, with what each large value may share with others."""
+        nearby = {
+            name: shares.get(name, frozenset[int]()).union(*(shares[each] for each in near if each in shares))
+            for name, near in self._of.items()
+        }
+        return {**shares, **nearby}
