@@ -63,6 +63,7 @@ class _Resident:
             directories=spec.directories,
             flush=_nothing_more,
             python=OwnPython.of_nobody(),
+            forks=False,
         )
 
     def answer(self, request: Request) -> FromWorker | None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
 
 from ..events import Event
 from ..events.execution import NamesRebound
 from ..events.nodes import RevisionAdopted
 from ..execution import ExceptionInfo
 from ..ids import ExecutionId
+from ..ports import ValueGroup
 from .board import Board
 from .effects import Effects, Transport
 from .executor import Executor, Result
@@ -39,7 +41,6 @@ from .protocol import (
     FromWorker,
     Known,
     Look,
-    Pickled,
     Preserve,
     Project,
     Projected,
@@ -56,6 +57,9 @@ from .protocol import (
 from .shown import BoardReport
 from .touching import Noticed, WriteNotices
 
+if TYPE_CHECKING:
+    from .keeping.keeper import Keeper
+
 Request = Run | Tick | Project | CleanUp | Preserve | Collect | Content | Known | SetValues | Settle
 
 
@@ -69,6 +73,7 @@ class Interpreter:
         directories: absolute roots of the workspace.
         flush: called after each statement, to write out what was buffered outside Python's own streams.
         python: what our own code runs on.
+        forks: whether the process is the statements' own, so that it may be forked to pickle values.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class Interpreter:
         directories: tuple[str, ...],
         flush: Callable[[], None],
         python: OwnPython,
+        forks: bool,
     ) -> None:
         self._namespace = namespace
         self._count = count
@@ -97,9 +103,11 @@ class Interpreter:
         self._said: list[str] = []
         """Of a replay, what is about no statement."""
         self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace)
-        self._executor = Executor(
-            namespace, NamespaceWatch(namespace, self._names.originals), interrupts, flush, python, opening.settle
-        )
+        self._watch = NamespaceWatch(namespace, self._names.originals)
+        self._executor = Executor(namespace, self._watch, interrupts, flush, python, opening.settle)
+        self._python = python
+        self._forks = forks
+        self._made_keeper: Keeper | None = None
 
     def answer(self, request: Request) -> FromWorker | None:
         """The reply to send, None where none is due.
@@ -116,10 +124,13 @@ class Interpreter:
             case CleanUp():
                 self._interrupts.forget()
                 return CleanedUp()
-            case Preserve() | Collect():
-                return Pickled()
-            case SetValues(groups=groups):
-                return ValuesSet({name: "it is not kept" for group in groups for name in group.names})
+            case Preserve(large=large):
+                self._interrupts.install()
+                return self._keeper.preserve(large)
+            case Collect():
+                return self._keeper.collect()
+            case SetValues(groups=groups, delete=delete):
+                return self._set_values(groups, delete)
             case Content(digest=digest, data=data):
                 self._board.looks.take_content(digest, data)
                 return None
@@ -202,6 +213,29 @@ class Interpreter:
             more=noticed.more,
         )
 
+    @property
+    def _keeper(self) -> Keeper:
+        if self._made_keeper is None:
+            # Late, because the zygote waits for nothing that no statement needs yet; it loads this when it is ready.
+            from .keeping.keeper import Keeper
+
+            names = self._names.originals
+            self._made_keeper = Keeper(
+                self._namespace, self._watch, self._board, names, self._guard, self._interrupts, forks=self._forks
+            )
+        return self._made_keeper
+
+    def _set_values(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> ValuesSet:
+        self._interrupts.install()
+        try:
+            failures = self._keeper.put(groups, delete)
+            # The next statement is not to be told of it.
+            with suppress(BaseException), self._interrupts.armed():
+                self._watch.after()
+        finally:
+            self._python.take_over()
+        return ValuesSet(failures)
+
     def _rebound(self, execution_id: str) -> tuple[Event, ...]:
         names = self._names.newly_rebound()
         return (NamesRebound(execution_id=ExecutionId(execution_id), names=names),) if names else ()
@@ -227,6 +261,8 @@ class Interpreter:
         sentences = (*self._said, *self._guard.settle())
         self._board.looks.settle()
         self._said.clear()
+        # What the history has changed is kept already.
+        self._watch.changed()
         return Settled(sentences)
 
     def _project(self, request: Project) -> Projected:

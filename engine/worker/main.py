@@ -80,5 +80,6 @@ def serve(
         directories=directories,
         flush=flush_c_streams,
         python=OwnPython.of_this_process(),
+        forks=True,
     )
     interpreter.serve(channel, Worker(inner, spares).answer)

@@ -233,6 +233,7 @@ def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> N
         zygote.leave()
     _load()
     zygote.announce(READY)
+    _load_later()
     zygote.serve()
 
 
@@ -241,4 +242,12 @@ def _load() -> None:
     counter()("the first count builds what counting needs")
     gc.collect()
     gc.disable()
+    gc.freeze()
+
+
+def _load_later() -> None:
+    """What the first statement does without: workers that were forked by then load it by themselves."""
+    from .keeping import keeper
+
+    del keeper
     gc.freeze()

@@ -1,0 +1,51 @@
+"""What this package uses of cloudpickle, its inner parts included: the one place that a new version of it may break.
+
+A class of a statement is known by a mark, which is in the pickles of it and of its instances. cloudpickle finds classes
+by their marks wherever they are in the process; here they are found by namespace, so only the marks are shared.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, Final, cast
+
+from cloudpickle import cloudpickle
+
+_LIBRARY: Final[Any] = cloudpickle
+
+CloudPickler: Final[type[pickle.Pickler]] = _LIBRARY.Pickler
+REDUCERS: Final[tuple[Mapping[type, Callable[[Any], Any]], ...]] = tuple(_LIBRARY.Pickler.dispatch_table.maps)
+"""By type, its own and those that are registered with `copyreg`, which change."""
+BUILTIN_TYPES: Final = cast(
+    "tuple[type, ...]", (*map(type, (None, ..., NotImplemented)), *_LIBRARY._BUILTIN_TYPE_NAMES)
+)
+"""Types that can be had from `types` or by `type()` alone."""
+
+
+def is_imported(value: object) -> bool:
+    """Whether a function or class is found in a module other than `__main__`; its reducers act by the same answer."""
+    return bool(_LIBRARY._should_pickle_by_reference(value))
+
+
+def reduced(pickler: pickle.Pickler, value: object) -> Any:
+    """What cloudpickle makes of a function or class."""
+    return _LIBRARY.Pickler.reducer_override(pickler, value)
+
+
+def function_state(function: FunctionType) -> tuple[dict[str, object], dict[str, object]]:
+    """What is set on a function after it was made: its attributes, and the rest."""
+    return _LIBRARY._function_getstate(function)
+
+
+def mark_of(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The mark among the arguments of a class's constructor, and these without it."""
+    # In those of classes and of enums alike it is the last but one; without it nothing is looked up.
+    *others, mark, extra = arguments
+    return mark, (*others, None, extra)
+
+
+def put_mark(kind: Any, mark: str) -> None:
+    """Has the class written with that mark from now on."""
+    _LIBRARY._DYNAMIC_CLASS_TRACKER_BY_CLASS[kind] = mark

@@ -1,0 +1,186 @@
+"""Keeps the values of a namespace, and puts kept ones back: what the interpreter's Preserve, Collect and SetValues do.
+
+After a statement the names that it changed are pickled by groups that share objects. What is small and calls no code of
+the user's is pickled at once; the rest by a forked child (`copies`), whose results are collected later, oldest first.
+Where there is no forking, because the process is not the statements' own, what calls such code is pickled here, under
+the guard and open to interrupts, and what is large is given up when its time is over. Must not know which values a
+rebuild needs, nor the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+from weakref import WeakValueDictionary
+
+from ...ports import ValueGroup
+from ..guard import OutsideGuard, replaying
+from ..interrupts import Interrupts
+from ..protocol import Pickled
+from .copies import Copies, Names
+from .loader import Loader
+from .pickler import Handles, RunsCodeError, Surroundings
+from .reasons import INTERRUPTED, NO_PROCESS, TOO_MANY, why_not_kept
+from .sinks import TooLargeError
+from .writing import LARGE_BYTES, SMALL_BYTES, GroupWriter
+
+INLINE_SECONDS: Final = 1.0
+"""How long all that is pickled in the worker itself may take after one statement."""
+_CHILDREN: Final = 4
+"""As many statements' large values may be pickled at the same time."""
+
+
+class Sharing(Protocol):
+    """`NamespaceWatch`: which names have changed, and which share objects."""
+
+    def changed(self) -> frozenset[str]: ...
+
+    def groups(self, names: Iterable[str]) -> tuple[Names, ...]: ...
+
+
+class Keeper:
+    """Keeps one namespace.
+
+    Args:
+        injected: what is injected, by name.
+        forks: whether the process is the statements' own, so that it may be forked.
+    """
+
+    def __init__(
+        self,
+        namespace: dict[str, object],
+        watch: Sharing,
+        handles: Handles,
+        injected: Mapping[str, object],
+        guard: OutsideGuard,
+        interrupts: Interrupts,
+        *,
+        forks: bool,
+    ) -> None:
+        self._namespace = namespace
+        self._watch = watch
+        self._handles = handles
+        self._injected = injected
+        self._guard = guard
+        self._interrupts = interrupts
+        self._forks = forks
+        self._children: deque[Copies] = deque()
+        self._classes = WeakValueDictionary[str, Any]()
+
+    def preserve(self, large: bool) -> Pickled:
+        """Pickles the names that changed since the last time; what takes a child is pending."""
+        changed = self._watch.changed()
+        present = [name for name in changed if name in self._namespace]
+        go = _Go(self._writer(large), large, self._forks, self._interrupts)
+        for names in self._watch.groups(present):
+            go.take(names)
+        pending = bool(go.later) and self._fork(go)
+        return Pickled(groups=tuple(go.groups), unkept=go.unkept, pending=pending)
+
+    def collect(self) -> Pickled:
+        """What the oldest child has pickled, if it has ended; `pending` while there is more of its statement."""
+        if not self._children:
+            return Pickled()
+        oldest = self._children[0]
+        if not oldest.ended:
+            return Pickled(pending=True)
+        groups: list[ValueGroup] = []
+        unkept: dict[str, str] = {}
+        size = 0
+        while size < LARGE_BYTES // 4:
+            finished = oldest.take()
+            if finished is None:
+                self._children.popleft()
+                return Pickled(groups=tuple(groups), unkept=unkept)
+            if finished.reason:
+                unkept.update(dict.fromkeys(finished.names, finished.reason))
+            else:
+                groups.append(ValueGroup(finished.names, finished.data))
+                size += len(finished.data)
+        return Pickled(groups=tuple(groups), unkept=unkept, pending=True)
+
+    def put(self, groups: Sequence[ValueGroup], delete: Iterable[str]) -> dict[str, str]:
+        """Binds names to what was kept of them and deletes others; returns those that failed, each with the reason.
+
+        Loading calls code of the user's: it is guarded as the statements of a replay, and stays so until `Settle`.
+        """
+        loader = Loader(self._namespace, self._injected, self._handles, self._classes)
+        self._guard.arm("loading kept values", replaying)
+        with suppress(KeyboardInterrupt), self._interrupts.armed():
+            for name in delete:
+                self._namespace.pop(name, None)
+            loader.load(groups)
+        return loader.failures
+
+    def _writer(self, large: bool) -> GroupWriter:
+        injected = {id(value): name for name, value in self._injected.items()}
+        known = Surroundings(self._namespace, injected, self._handles)
+        return GroupWriter(known, self._guard, LARGE_BYTES if large else SMALL_BYTES, INLINE_SECONDS)
+
+    def _fork(self, go: _Go) -> bool:
+        """Whether a child is at work on what is left."""
+        reason = TOO_MANY
+        if len(self._children) < _CHILDREN:
+            try:
+                self._children.append(Copies(tuple(go.later), go.writer.in_file))
+                return True
+            except OSError:
+                reason = NO_PROCESS
+        for names in go.later:
+            go.give_up(names, reason)
+        return False
+
+
+class _Go:
+    """What becomes of the groups of one statement. `later` are those for a child."""
+
+    def __init__(self, writer: GroupWriter, large: bool, forks: bool, interrupts: Interrupts) -> None:
+        self.writer = writer
+        self._large = large
+        self._forks = forks
+        self._interrupts = interrupts
+        self._is_over = False
+        self.groups: list[ValueGroup] = []
+        self.unkept: dict[str, str] = {}
+        self.later: list[Names] = []
+
+    def take(self, names: Names) -> None:
+        """Pickles a group, unless it has to wait for a child or cannot be."""
+        if self._is_over:
+            self.give_up(names, INTERRUPTED)
+            return
+        try:
+            self._pickle(names, self.writer.in_memory)
+        except RunsCodeError:
+            self._leave(names)
+        except TooLargeError as error:
+            if self._large:
+                self._leave(names)
+            else:
+                self.give_up(names, why_not_kept(error))
+
+    def _leave(self, names: Names) -> None:
+        if self._forks:
+            self.later.append(names)
+            return
+        try:
+            self._pickle(names, self.writer.in_memory_guarded)
+        except TooLargeError as error:
+            self.give_up(names, why_not_kept(error))
+
+    def _pickle(self, names: Names, write: Callable[[Names], bytes]) -> None:
+        try:
+            with self._interrupts.armed():
+                data = write(names)
+        except (RunsCodeError, TooLargeError):
+            raise
+        except BaseException as error:
+            self._is_over = isinstance(error, KeyboardInterrupt)
+            self.give_up(names, why_not_kept(error))
+        else:
+            self.groups.append(ValueGroup(names, data))
+
+    def give_up(self, names: Names, reason: str) -> None:
+        self.unkept.update(dict.fromkeys(names, reason))
