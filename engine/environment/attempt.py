@@ -35,6 +35,7 @@ from ..ports import (
 )
 from ..worker.guard import replaying
 from ..worker.protocol import Known, Settle, Settled, SetValues, Tick, Ticked, ValuesSet
+from .bounded_request import ask
 from .connection import Connection
 from .kept_values import KeptValues, Wanted
 from .past_contents import PastContents
@@ -44,7 +45,11 @@ _SENTENCE_CHARS: Final = 500
 _NAME_CHARS: Final = 80
 _SHOWN_NAMES: Final = 8
 _REQUEST_SECONDS: Final = 30.0
-"""A tick, or loading one group of values, that takes longer has lost its worker."""
+"""A tick that takes longer has lost its worker."""
+_LOADING_SECONDS: Final = 10.0
+"""How long loading values may take before it is interrupted."""
+_BATCH_BYTES: Final = 64 << 20
+"""Of values that are sent together, as far as they are several groups."""
 _CHECK: Final = RunRequest(execution_id=ExecutionId("check"), label="<check>", source="0\nNone", time_limit=10.0)
 """What runs in every worker that works, and touches no name."""
 
@@ -154,17 +159,23 @@ class Attempt:
         self, position: int, past: PastExecution, phrases: Sequence[str], wanted: Wanted
     ) -> Culprit | None:
         """Sets what is kept of a step's names; says what it came to, unless a stopped one has all its names back."""
-        brought: list[str] = []
         without = dict(wanted.without)
-        for group, names in wanted.groups.items():
-            failures: dict[str, str] | None = dict.fromkeys(names, "loading its copy ended the worker")
-            if position not in self._left_out.values:
-                failures = await self._set(await self._past.values(group.content), names)
+        found = [(await self._past.values(group.content), names) for group, names in wanted.groups.items()]
+        groups: list[ValueGroup] = []
+        for data, names in found:
+            if isinstance(data, str):
+                without |= dict.fromkeys(names, f"its copy {data}")
+            elif position in self._left_out.values:
+                without |= dict.fromkeys(names, "loading its copy ended the worker")
+            else:
+                groups.append(ValueGroup(names, data))
+        for batch in _batches(groups):
+            failures = await self._set(SetValues(batch))
             if failures is None:
                 return Culprit(position, is_loading=True)
             without |= failures
-            brought += [name for name in names if name not in failures]
-        if wanted.delete and await self._exchange(SetValues((), wanted.delete)) is None:
+        brought = [name for group in groups for name in group.names if name not in without]
+        if wanted.delete and await self._set(SetValues((), wanted.delete)) is None:
             return Culprit(self._last)
         if phrases or without:
             *others, last = phrases or (_STOPPED.format(past.status),)
@@ -172,15 +183,9 @@ class Attempt:
             self._sentences += [_sentence(past.request.label, phrase) for phrase in (*others, said)]
         return None
 
-    async def _set(self, data: bytes | str, names: tuple[str, ...]) -> dict[str, str] | None:
+    async def _set(self, message: SetValues) -> dict[str, str] | None:
         """The names that could not be set, each with the reason; None where the worker did not live through it."""
-        if isinstance(data, str):
-            return dict.fromkeys(names, f"its copy {data}")
-        return await self._exchange(SetValues((ValueGroup(names, data),)))
-
-    async def _exchange(self, message: SetValues) -> dict[str, str] | None:
-        self._worker.send(message)
-        match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
+        match await ask(self._worker, message, _LOADING_SECONDS):
             case ValuesSet(failures=failures):
                 return failures
             case _:
@@ -210,6 +215,20 @@ class Attempt:
             case _:
                 # What the last statement started may have ended it meanwhile.
                 return Culprit(self._last if self._left_out.checks else None)
+
+
+def _batches(groups: Iterable[ValueGroup]) -> Iterable[tuple[ValueGroup, ...]]:
+    """The groups as they are sent, the small ones first: functions and classes are, and others may need them."""
+    batch: list[ValueGroup] = []
+    size = 0
+    for group in sorted(groups, key=lambda group: len(group.data)):
+        if batch and size + len(group.data) > _BATCH_BYTES:
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(group)
+        size += len(group.data)
+    if batch:
+        yield tuple(batch)
 
 
 _STOPPED: Final = "was stopped ({}), and is not run again"

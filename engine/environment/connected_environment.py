@@ -35,6 +35,7 @@ from ..ports import (
 )
 from ..worker.framing import ProtocolError, unpack_events
 from ..worker.protocol import Collect, Content, Failed, Pickled, Preserve, Project, Projected, Started, Tick, Ticked
+from .bounded_request import ask
 from .command_run import CommandRun, RunningProgram
 from .connection import Connection, Received
 from .death import Death
@@ -46,6 +47,8 @@ _STARTS: Final = 2
 """A start that failed with the parent of the worker is tried once more, with a new one."""
 _REQUEST_SECONDS: Final = 30.0
 """A tick or a projection that takes longer has lost its worker."""
+_KEEPING_SECONDS: Final = 2.0
+"""What is pickled in the worker itself ends by itself long before; code that does not is interrupted."""
 _CLOSE_SECONDS: Final = 10.0
 
 
@@ -171,20 +174,20 @@ class ConnectedEnvironment:
 
     async def preserve(self, large: bool) -> Preserved:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
-        return await self._pickled(Preserve(large), "keeping values")
+        return await self._pickled(Preserve(large))
 
     async def collect(self) -> Preserved:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
-        return await self._pickled(Collect(), "keeping values")
+        return await self._pickled(Collect())
 
-    async def _pickled(self, message: Preserve | Collect, what: str) -> Preserved:
+    async def _pickled(self, message: Preserve | Collect) -> Preserved:
         async with self._turn:
             worker = self._connected()
-            match await self._exchange(worker, message):
+            match await ask(worker, message, _KEEPING_SECONDS):
                 case Pickled(groups=groups, unkept=unkept, pending=pending):
                     return Preserved(groups=groups, unkept=unkept, pending=pending)
                 case other:
-                    raise await self._failed(worker, what, other)
+                    raise await self._failed(worker, "keeping of values", other)
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         """Replaces the namespace by one in which the plan's steps have run again, touching nothing outside.
@@ -279,7 +282,7 @@ class ConnectedEnvironment:
         return StatementRun(worker, request, self._spec.limits, effects, output)
 
     async def _exchange(
-        self, worker: Connection, message: Tick | Project | Preserve | Collect, sent: SentContents | None = None
+        self, worker: Connection, message: Tick | Project, sent: SentContents | None = None
     ) -> Received | None:
         """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step.
 

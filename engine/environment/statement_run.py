@@ -43,15 +43,13 @@ from ..ports import (
     ignore_touched,
 )
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
-from ..worker.protocol import Answer, Ask, CleanedUp, CleanUp, Content, Failed, Look, Ran, Run
+from ..worker.protocol import Answer, Ask, Content, Failed, Look, Ran, Run
+from .bounded_request import REPEAT_SECONDS, forget_interrupts
 from .capture import Capture
 from .connection import Connection, Received
 from .death import Death
 from .sent_contents import SentContents
 
-_CLEAN_UP_SECONDS: Final = 5.0
-_REPEAT_SECONDS: Final = 0.1
-"""Between two interrupts of one statement: one that comes just before a system call does not end that call."""
 _SENDING_SECONDS: Final = 10.0
 """What an ended statement's nodes saw may take so long to arrive."""
 _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
@@ -134,7 +132,7 @@ class StatementRun:
 
     def _send_interrupt(self) -> None:
         self._worker.interrupt()
-        self._left = max(0.0, min(_REPEAT_SECONDS, self._kill_at - anyio.current_time()))
+        self._left = max(0.0, min(REPEAT_SECONDS, self._kill_at - anyio.current_time()))
 
     def _message(self) -> Run:
         recording = self._recording
@@ -287,15 +285,8 @@ class StatementRun:
 
     async def _clean_up(self) -> None:
         """Ends what a stopped statement started, and makes sure that its interrupt does not hit the next statement."""
-        if self._stop is None or self._worker.dead:
-            return
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP_SECONDS) as limit:
-            await self._worker.acknowledged()
-            self._worker.send(CleanUp())
-            while not isinstance(await self._worker.receive(anyio.CancelScope()), (CleanedUp, Death)):
-                pass
-        if limit.cancelled_caught:
-            await self._worker.kill()
+        if self._stop is not None:
+            await forget_interrupts(self._worker)
 
 
 def _answer(ordinal: int, answer: EffectAnswer) -> Answer:

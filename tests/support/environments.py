@@ -29,6 +29,8 @@ from engine.ports import (
     PastExecution,
     PastQuestion,
     PastStep,
+    PastValues,
+    Preserved,
     Restored,
     RestorePlan,
     RunOutcome,
@@ -193,3 +195,27 @@ async def until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(PATIENCE):
         while not condition():  # noqa: ASYNC110 -- there is no event of theirs to wait for
             await anyio.sleep(0.005)
+
+
+async def preserved(b: Bench[E], *, large: bool = False) -> Preserved:
+    """What is kept after the latest statement, with what takes longer."""
+    with anyio.fail_after(PATIENCE):
+        found = latest = await b.environment.preserve(large)
+        while latest.pending:
+            await anyio.sleep(0.005)
+            latest = await b.environment.collect()
+            found = Preserved(groups=found.groups + latest.groups, unkept=found.unkept | latest.unkept)
+    return found
+
+
+def lost_step(found: Preserved, label: str = "<statement 1>", *bound: str) -> PastExecution:
+    """A stopped statement that bound what was kept, and `bound`."""
+    names = {name for group in found.groups for name in group.names}
+    return PastExecution(
+        request=request("1 / 0", label=label),
+        status="cancelled",
+        again=False,
+        bound=(*sorted(names | found.unkept.keys()), *bound),
+        kept=tuple(PastValues(names=group.names, content=kept(group.data)) for group in found.groups),
+        unkept=found.unkept,
+    )

@@ -215,4 +215,7 @@ def _in_process_of_its_own(work: Callable[[], object]) -> str:
     if children_of("self"):
         # C code may start a process unseen by the guard.
         end_below(os.getpid())
+        with suppress(ChildProcessError):
+            while True:
+                os.waitpid(-1, 0)
     return took_longer(CODE_SECONDS) if late else ""

@@ -107,7 +107,7 @@ class Keeper:
         Loading calls code of the user's: it is guarded as the statements of a replay, and stays so until `Settle`.
         """
         loader = Loader(self._namespace, self._injected, self._handles, self._classes)
-        self._guard.arm("loading kept values", replaying)
+        self._guard.arm("loading of kept values", replaying, replay=True)
         with suppress(KeyboardInterrupt), self._interrupts.armed():
             for name in delete:
                 self._namespace.pop(name, None)

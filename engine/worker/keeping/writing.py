@@ -86,17 +86,17 @@ class GroupWriter:
 
     def _guarded(self, work: Callable[[], T]) -> T:
         before = _bindings(self._known.namespace)
-        self._guard.arm(_LABEL, _refusal)
+        self._guard.arm(_LABEL, _refusal, replay=False)
         try:
-            result = work()
+            return work()
         finally:
             phrases, _ = self._guard.ended()
             self._guard.disarm()
-        if phrases:
-            raise NotKeptError(kept_from("; ".join(phrases)))
-        if before != _bindings(self._known.namespace):
-            raise NotKeptError(CHANGED)
-        return result
+            # Ahead of what was raised, which may have come of it.
+            if phrases:
+                raise NotKeptError(kept_from("; ".join(phrases)))
+            if before != _bindings(self._known.namespace):
+                raise NotKeptError(CHANGED)
 
 
 def _bindings(namespace: Mapping[str, object]) -> list[tuple[str, int]]:

@@ -1,0 +1,181 @@
+"""Values that are kept after a statement and loaded in a rebuild, in any environment."""
+
+from __future__ import annotations
+
+import builtins
+
+import pytest
+
+from engine.ports import Environment, Preserved, Restored
+from tests.support.environments import Bench, lost_step, past, preserved, restore
+
+pytestmark = pytest.mark.anyio
+AnyBench = Bench[Environment]
+
+EVERYTHING = """
+import json
+from dataclasses import dataclass
+from enum import Enum
+
+base = 1
+numbers = [1, {"a": (2.5, b"x")}]
+
+@dataclass
+class Point:
+    x: int
+
+class Colour(Enum):
+    RED = 1
+
+def f(n):
+    return base if n == 0 else f(n - 1)
+
+def counter():
+    n = 0
+    def up():
+        nonlocal n
+        n += 1
+        return n
+    return up
+
+up = counter()
+up()
+point, red, table = Point(3), Colour.RED, {"f": f}
+"""
+LOOK = """
+base = 7
+same = type(point) is Point, red is Colour.RED, table["f"] is f, f.__globals__ is globals()
+numbers, point, f(2), up(), json.dumps(1), same
+"""
+
+
+async def names_kept(b: AnyBench, source: str, large: bool = False) -> tuple[list[str], dict[str, str]]:
+    await b.run(source)
+    found = await preserved(b, large=large)
+    return sorted(name for group in found.groups for name in group.names), found.unkept
+
+
+async def test_what_a_stopped_statement_left_is_there_again(b: AnyBench) -> None:
+    await b.run(EVERYTHING)
+    found = await preserved(b)
+    assert found.unkept == {}
+    assert await restore(b, lost_step(found)) == Restored(executions=0)
+    assert await b.value(LOOK) == "([1, {'a': (2.5, b'x')}], Point(x=3), 7, 2, '1', (True, True, True, True))"
+
+
+async def test_only_what_changed_since_is_kept(b: AnyBench) -> None:
+    assert await names_kept(b, "a = 1; b = [2]; c = 3") == (["a", "b", "c"], {})
+    assert await names_kept(b, "b.append(1); c = 4; a") == (["b", "c"], {})
+    assert await names_kept(b, "a + 1") == ([], {})
+
+
+async def test_what_a_rebuild_has_run_again_is_kept_already(b: AnyBench) -> None:
+    await restore(b, past("a = 1"), past("b = 2"))
+    assert await names_kept(b, "c = 3") == (["c"], {})
+
+
+async def test_what_was_loaded_is_no_change_of_the_next_statement(b: AnyBench) -> None:
+    await b.run("a = [1]; b = 2")
+    found = await preserved(b)
+    await restore(b, lost_step(found))
+    outcome = await b.run("c = 3")
+    assert (list(outcome.diff.added), list(outcome.diff.changed)) == (["c"], [])
+    assert await names_kept(b, "a.append(2)") == (["a", "c"], {})
+
+
+async def test_names_that_cannot_be_kept_say_why_and_the_others_are_kept(b: AnyBench) -> None:
+    names, unkept = await names_kept(b, "import threading\nok = 1\nlock = threading.Lock()\ngen = (i for i in ())")
+    assert names == ["ok", "threading"]
+    assert unkept == {
+        "lock": "it holds a lock, which cannot be copied",
+        "gen": "it holds a generator, which cannot be copied",
+    }
+
+
+async def test_what_is_large_is_kept_only_where_that_is_asked_for(b: AnyBench) -> None:
+    assert await names_kept(b, "big = list(range(300_000))") == ([], {"big": "larger than 64 KiB"})
+    assert await names_kept(b, "big.append(1)", large=True) == (["big"], {})
+    found = await names_kept(b, "huge = [bytes(70 << 20)]", large=True)
+    assert found == ([], {"huge": "larger than 64 MiB"})
+
+
+HOSTILE = {
+    "raise ValueError('no')": "copying it raised ValueError: no",
+    "raise SystemExit(3)": "copying it raised SystemExit: 3",
+    "open('made.txt', 'w')": "copying it was kept from open made.txt",
+    "import os; os.system('touch made.txt')": "copying it was kept from os.system",
+    "globals()['changed'] = 1": "copying it changed the namespace",
+    "return 5": "copying it raised PicklingError: __reduce__ must return a string or tuple",
+}
+CLASS = """
+class Bad:
+    def __reduce__(self):
+        {}
+        return (Bad, ())
+"""
+
+
+@pytest.mark.parametrize("code", HOSTILE)
+async def test_code_that_pickling_calls_costs_its_own_name_the_copy(b: AnyBench, code: str) -> None:
+    await b.run(CLASS.format(code))
+    await preserved(b)
+    # In a list, so that the diff of the statement itself has no reason to look.
+    await b.run("good, bad = 1, Bad()")
+    found = await preserved(b)
+    assert [group.names for group in found.groups] == [("good",)]
+    assert found.unkept == {"bad": HOSTILE[code]}
+    assert not (b.cwd / "made.txt").exists()
+    assert await b.value("good") == "1"
+
+
+async def test_what_it_prints_is_nobodys_output(b: AnyBench) -> None:
+    await b.run(CLASS.format("print('pickling', flush=True)"))
+    await preserved(b)
+    await b.run("bad = Bad()")
+    b.output.clear()
+    assert await names_kept(b, "bad = [Bad()]") == (["bad"], {})
+    outcome = await b.run("print('mine')")
+    assert outcome.stdout.text == "mine\n"
+
+
+async def test_loading_touches_nothing_outside_and_tells_each_name_that_failed(b: AnyBench) -> None:
+    await b.run(
+        "class Opens:\n    def __setstate__(self, state): open('made.txt', 'w')\n"
+        "class Raises:\n    def __setstate__(self, state): raise ValueError('no')\n"
+        "opens, raises, fine = Opens(), Raises(), [1]\nopens.a = raises.a = 1"
+    )
+    restored = await restore(b, lost_step(await preserved(b)))
+    said, stop = restored.divergences
+    assert stop == "loading of kept values was kept from open made.txt"
+    assert said.startswith("<statement 1> was stopped (cancelled), and is not run again; ")
+    assert "no copy of opens (loading it raised ReplayEffect: a replay touches nothing outside;" in said
+    assert "raises (loading it raised ValueError: no)" in said
+    assert await b.value("fine, 'opens' in globals(), 'raises' in globals()") == "([1], False, False)"
+    assert not (b.cwd / "made.txt").exists()
+
+
+async def test_a_value_finds_the_class_that_ran_again(b: AnyBench) -> None:
+    source = "class Point:\n    def double(self): return self.x * 2"
+    await b.run(source)
+    await preserved(b)
+    await b.run("point = Point(); point.x = 4")
+    found = await preserved(b)
+    await restore(b, past(source), past("old = Point()"), lost_step(found))
+    assert await b.value("point.double(), type(point) is type(old) is Point") == "(8, True)"
+
+
+async def test_a_class_that_is_loaded_in_place_of_its_own_keeps_its_instances(b: AnyBench) -> None:
+    source = "class Point:\n    made = 0\n    def double(self): return self.x * 2\nold = Point()"
+    await b.run(source.replace("made = 0", "made = 5"))
+    found = await preserved(b)
+    found = Preserved(groups=tuple(group for group in found.groups if group.names == ("Point",)))
+    await restore(b, past(source), lost_step(found))
+    assert await b.value("isinstance(old, Point), Point.made") == "(True, 5)"
+
+
+async def test_the_builtins_of_the_namespace_stay_its_own(b: AnyBench) -> None:
+    await b.run("before = __builtins__ is not None\ndef f(): return len([1])")
+    found = await preserved(b)
+    await restore(b, past("mark = id(__builtins__)"), lost_step(found))
+    assert await b.value("f(), mark == id(__builtins__)") == "(1, True)"
+    assert builtins.len([1]) == 1
