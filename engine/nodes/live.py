@@ -10,7 +10,7 @@ it only while the file still holds it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -45,7 +45,7 @@ class LiveLooks:
         """A step begins. Looks that a thread made since the last one count as made in it, ahead of all others."""
         self._adopted = [replace(adopted, look=0) for adopted in self._adopted]
 
-    def host_has(self, digests: Mapping[str, bytes]) -> None:
+    def host_has(self, digests: Iterable[str]) -> None:
         """The contents of these digests need not be sent: they came from the host."""
         self._sent.update(digests)
 

@@ -74,6 +74,6 @@ class Looks:
 
     def settle(self) -> None:
         """The history has run again: looks are live from now on, and the record is let go."""
-        self._live.host_has(self._recorded.contents)
+        self._live.host_has(self._recorded.digests)
         self._recorded = RecordedLooks(self._disk)
         self._source = self._live

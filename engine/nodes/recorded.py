@@ -11,7 +11,7 @@ the file still holds exactly that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -24,6 +24,8 @@ from .revision import Revision, decoded, without_content
 _KEPT_PHRASES: Final = 5
 """Of the looks of one step so many are told in words, and the rest as a number."""
 _NOTHING: Final = "is not recorded"
+_HELD_BYTES: Final = 256 << 20
+"""Contents that are held ready, at most: several times what one step needs."""
 
 
 class SeenRevision(Protocol):
@@ -51,25 +53,33 @@ class RecordedLook(SeenRevision, Protocol):
 
 
 class RecordedLooks:
-    """Answers looks from a record. `contents` are by digest."""
+    """Answers looks from a record. `digests` are of the contents that the host has sent."""
 
-    __slots__ = ("_contents", "_disk", "_newest", "_phrases", "_step", "_told")
+    __slots__ = ("_contents", "_disk", "_newest", "_phrases", "_size", "_step", "_told", "digests")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._contents: dict[str, bytes] = {}
+        self._size = 0
+        self.digests: set[str] = set()
         self._newest: dict[str, RecordedLook] = {}
         self._step: dict[tuple[str, int], RecordedLook] | None = {}
         self._phrases: list[str] = []
         self._told: set[str] = set()
 
-    @property
-    def contents(self) -> Mapping[str, bytes]:
-        return self._contents
-
     def take_content(self, digest: str, data: bytes) -> None:
-        """The content of a digest, before the first look that needs it."""
+        """The content of a digest, before the first look that needs it.
+
+        A long history has seen more than fits into memory, and its documents hold what they show by themselves. So the
+        contents that came first are let go; a look that needs one of them again is as one whose content is lost.
+        """
+        if digest in self.digests:
+            return
+        self.digests.add(digest)
         self._contents[digest] = data
+        self._size += len(data)
+        while self._size > _HELD_BYTES:
+            self._size -= len(self._contents.pop(next(iter(self._contents))))
 
     def know(self, looks: Iterable[RecordedLook]) -> None:
         """What was seen in steps that do not run again, in order."""
@@ -111,7 +121,7 @@ class RecordedLooks:
             data = self._disk.content(path, seen.digest)
         if data is not None:
             return decoded(data)
-        lost = seen.lost or "is not kept"
+        lost = seen.lost or ("was too long ago to be held" if seen.digest in self.digests else "is not kept")
         self._say(f"looked at {title}, whose content of then {lost}")
         return _unknown(title, lost)
 

@@ -152,6 +152,48 @@ def test_a_step_that_looks_less_often_when_it_runs_again_leaves_the_newest_revis
     assert _handle(again, "b").rendered.text == "1\ttwo\n"
 
 
+def test_of_a_long_record_the_latest_contents_are_held(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.nodes.recorded._HELD_BYTES", 30)
+    desk.run("a = view('a.py', freq='Sync'); first = None")
+    for number in range(8):
+        desk.write("a.py", f"content {number}\n")
+        desk.tick()
+    desk.run("b = view('a.py')")
+    desk.write("a.py", "content 0\n")
+    desk.run("c = view('a.py')")
+    desk.write("a.py", "later\n")
+    again = Desk(desk.root)
+    sent: set[str] = set()
+    for step in desk.steps:
+        for look in step.looks:
+            if look.digest and look.digest not in sent:
+                sent.add(look.digest)
+                again.board.looks.take_content(look.digest, desk.contents[look.digest])
+        again.repeat(step, step.looks)
+    assert again.steps[-2].report.displays == desk.steps[-2].report.displays
+    assert again.board.looks.take_phrases() == ("looked at a.py, whose content of then was too long ago to be held",)
+    again.board.looks.settle()
+    again.write("d.py", "content 0\n")
+    again.run("d = view('d.py')")
+    assert again.contents == {}
+
+
+def test_a_file_that_changes_while_it_is_looked_at_is_recorded_as_it_was_read(desk: Desk) -> None:
+    desk.write("a.py", "one\n")
+    reading = desk.files.read
+
+    def changing(path: str, limit: int) -> bytes:
+        del desk.files.read
+        desk.write("a.py", "two\n")
+        return reading(path, limit)
+
+    desk.files.read = changing
+    desk.run("a = view('a.py', freq='Sync')")
+    assert list(desk.contents.values()) == [b"two\n"]
+    assert desk.tick() == ()
+    assert _handle(desk.rebuilt(), "a").rendered.text == "1\ttwo\n"
+
+
 def test_a_replay_never_looks_at_the_disk(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py', freq='Sync'); a.Refresh()")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine import Environment, Model, Session, Store
 from engine.environment.in_process import InProcessEnvironment
+from engine.events import Event
+from engine.events.execution import ExecutionStarted, ValuesKept
 from engine.events.nodes import FileChanged, NodesTicked, RevisionAdopted, TickApplied
 from engine.events.session import EnvironmentRestored
-from engine.ids import SessionId
-from engine.ports import HandleRow
+from engine.ids import EventId, Seq, SessionId
+from engine.ports import HandleRow, SessionRow
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel, runs, says
@@ -267,3 +270,67 @@ async def test_a_rebuild_of_a_rebuild_sees_the_same(tmp_path: Path, store: Store
             for earlier in range(number):
                 assert await text(session, f"b{earlier}") == f"1\tnow {earlier}\n"
             assert restored(session).divergences == ()
+
+
+async def test_what_a_tool_looked_at_for_a_statement_is_seen_again(tmp_path: Path, store: Store) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one\n")
+    stale = "try: edit('a.txt', 'two', 'four')\nexcept OSError as error: said = str(error)"
+    async with begun(tmp_path, store) as session:
+        await session.cell("a = view('a.txt')")
+        file.write_text("two\n")
+        # With views on two revisions the one counts that the file is at: somebody has to look.
+        await session.cell("b = view('a.txt'); edit('a.txt', 'two', 'three'); c = view('a.txt')")
+        file.write_text("two, from elsewhere\n")
+        await session.cell(stale)
+        said = (await session.cell("said")).value
+        session_id = session.session_id
+    assert said is not None
+    assert "-three" in said
+    file.write_text("later\n")
+    async with loaded(tmp_path, store, session_id) as session:
+        assert [await text(session, name) for name in "abc"] == ["1\tone\n", "1\ttwo\n", "1\tthree\n"]
+        assert (await session.cell("said")).value == said
+        assert restored(session).divergences == ()
+
+
+async def test_a_session_of_an_earlier_version_looks_at_the_disk_and_names_each_path_once(
+    tmp_path: Path, store: Store
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("one\n")
+    async with begun(tmp_path, store) as session:
+        await session.cell("a = view('a.txt', freq='Sync'); b = view('b.txt')")
+        await session.tick()
+        await session.cell("c = view('a.txt')")
+        older = without_a_past(session.events)
+    (tmp_path / "a.txt").write_text("two\n")
+    row = SessionRow(session_id=SessionId("older"), cwd=str(tmp_path), events=len(older))
+    store.add(row, older)
+    about = "and what it saw then is not recorded: it sees what is there now"
+    async with loaded(tmp_path, store, row.session_id) as session:
+        assert [await text(session, name) for name in "abc"] == ["1\ttwo\n", "1\tone\n", "1\ttwo\n"]
+        looks = [line for line in restored(session).divergences if "looked at" in line]
+        assert [line[: line.index(about)] for line in looks] == [
+            f"<statement 1> looked at {name}, " for name in ("a.txt", "b.txt")
+        ]
+        assert (await session.tick())[0].kind == "nodes_ticked"
+        await session.cell("d = view('b.txt')")
+    # From the first look of this version on it is recorded.
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("three\n")
+    async with loaded(tmp_path, store, row.session_id) as session:
+        assert await text(session, "d") == "1\tone\n"
+        looks = [line for line in restored(session).divergences if "looked at" in line]
+        assert [line[: line.index(",")] for line in looks] == [
+            f"<statement 1> looked at {name}" for name in ("a.txt", "b.txt")
+        ]
+
+
+def without_a_past(events: Sequence[Event]) -> list[Event]:
+    """The events as a version wrote them that recorded neither looks nor ticks, nor the Rounds of executions."""
+    left = [event for event in events if not isinstance(event, RevisionAdopted | NodesTicked | ValuesKept)]
+    older = [
+        replace(event, round_id=None, plan=None) if isinstance(event, ExecutionStarted) else event for event in left
+    ]
+    return [replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}")) for seq, event in enumerate(older)]
