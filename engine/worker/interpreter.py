@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from ..events import Event
@@ -18,7 +17,6 @@ from ..events.execution import NamesRebound
 from ..events.nodes import RevisionAdopted
 from ..execution import ExceptionInfo
 from ..ids import ExecutionId
-from ..ports import ValueGroup
 from .board import Board
 from .effects import Effects, Transport
 from .executor import Executor, Result
@@ -52,10 +50,10 @@ from .protocol import (
     Started,
     Tick,
     Ticked,
-    ValuesSet,
 )
 from .shown import BoardReport
 from .touching import Noticed, WriteNotices
+from .values import Values
 
 if TYPE_CHECKING:
     from .keeping.keeper import Keeper
@@ -105,9 +103,8 @@ class Interpreter:
         self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace)
         self._watch = NamespaceWatch(namespace, self._names.originals)
         self._executor = Executor(namespace, self._watch, interrupts, flush, python, opening.settle)
-        self._python = python
         self._forks = forks
-        self._made_keeper: Keeper | None = None
+        self._values = Values(self._keeper, self._watch, interrupts, python)
 
     def answer(self, request: Request) -> FromWorker | None:
         """The reply to send, None where none is due.
@@ -124,13 +121,8 @@ class Interpreter:
             case CleanUp():
                 self._interrupts.forget()
                 return CleanedUp()
-            case Preserve(large=large):
-                self._interrupts.install()
-                return self._keeper.preserve(large)
-            case Collect():
-                return self._keeper.collect()
-            case SetValues(groups=groups, delete=delete):
-                return self._set_values(groups, delete)
+            case Preserve() | Collect() | SetValues():
+                return self._values.answer(request)
             case Content(digest=digest, data=data):
                 self._board.looks.take_content(digest, data)
                 return None
@@ -213,28 +205,19 @@ class Interpreter:
             more=noticed.more,
         )
 
-    @property
     def _keeper(self) -> Keeper:
-        if self._made_keeper is None:
-            # Late, because the zygote waits for nothing that no statement needs yet; it loads this when it is ready.
-            from .keeping.keeper import Keeper
+        # Late, because the zygote waits for nothing that no statement needs yet; it loads this when it is ready.
+        from .keeping.keeper import Keeper
 
-            names = self._names.originals
-            self._made_keeper = Keeper(
-                self._namespace, self._watch, self._board, names, self._guard, self._interrupts, forks=self._forks
-            )
-        return self._made_keeper
-
-    def _set_values(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> ValuesSet:
-        self._interrupts.install()
-        try:
-            failures = self._keeper.put(groups, delete)
-            # The next statement is not to be told of it.
-            with suppress(BaseException), self._interrupts.armed():
-                self._watch.after()
-        finally:
-            self._python.take_over()
-        return ValuesSet(failures)
+        return Keeper(
+            self._namespace,
+            self._watch,
+            self._board,
+            self._names.originals,
+            self._guard,
+            self._interrupts,
+            forks=self._forks,
+        )
 
     def _rebound(self, execution_id: str) -> tuple[Event, ...]:
         names = self._names.newly_rebound()
@@ -261,8 +244,7 @@ class Interpreter:
         sentences = (*self._said, *self._guard.settle())
         self._board.looks.settle()
         self._said.clear()
-        # What the history has changed is kept already.
-        self._watch.changed()
+        self._values.forget()
         return Settled(sentences)
 
     def _project(self, request: Project) -> Projected:

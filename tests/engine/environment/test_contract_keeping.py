@@ -95,7 +95,7 @@ async def test_names_that_cannot_be_kept_say_why_and_the_others_are_kept(b: AnyB
 async def test_what_is_large_is_kept_only_where_that_is_asked_for(b: AnyBench) -> None:
     assert await names_kept(b, "big = list(range(300_000))") == ([], {"big": "larger than 64 KiB"})
     assert await names_kept(b, "big.append(1)", large=True) == (["big"], {})
-    found = await names_kept(b, "huge = [bytes(70 << 20)]", large=True)
+    found = await names_kept(b, "del big; huge = [bytes(70 << 20)]", large=True)
     assert found == ([], {"huge": "larger than 64 MiB"})
 
 

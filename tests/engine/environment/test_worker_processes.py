@@ -412,6 +412,7 @@ LOADED = [
     "worker.touched",
     "worker.touching",
     "worker.unaudited",
+    "worker.values",
     "worker.zygote",
 ]
 """What zygote and worker have loaded of ours: one more module is one that every worker of every session pays for."""

@@ -1,0 +1,60 @@
+"""The requests about kept values: what they need of an interpreter beyond `keeping`, which is loaded with the first.
+
+Loading runs code of the statements', so it is over when Python is the worker's own again, and what it bound is no
+change of the next statement's. Must not know pickles. Used by `interpreter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..ports import ValueGroup
+from .interrupts import Interrupts
+from .namespace import NamespaceWatch
+from .own_python import OwnPython
+from .protocol import Collect, Pickled, Preserve, SetValues, ValuesSet
+
+if TYPE_CHECKING:
+    from .keeping.keeper import Keeper
+
+
+class Values:
+    """The values of one namespace. `keeper` makes what keeps them, when it is first needed."""
+
+    def __init__(
+        self, keeper: Callable[[], Keeper], watch: NamespaceWatch, interrupts: Interrupts, python: OwnPython
+    ) -> None:
+        self._make = keeper
+        self._made: Keeper | None = None
+        self._watch = watch
+        self._interrupts = interrupts
+        self._python = python
+
+    def answer(self, request: Preserve | Collect | SetValues) -> Pickled | ValuesSet:
+        """The reply to send."""
+        if self._made is None:
+            self._made = self._make()
+        match request:
+            case Preserve(large=large):
+                self._interrupts.install()
+                return self._made.preserve(large)
+            case Collect():
+                return self._made.collect()
+            case SetValues(groups=groups, delete=delete):
+                self._interrupts.install()
+                return ValuesSet(self._set(self._made, groups, delete))
+
+    def forget(self) -> None:
+        """What has changed by now is kept already."""
+        self._watch.changed()
+
+    def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        try:
+            failures = keeper.put(groups, delete)
+            with suppress(BaseException), self._interrupts.armed():
+                self._watch.after()
+        finally:
+            self._python.take_over()
+        return failures
