@@ -519,9 +519,9 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     """A step of a history: an execution with what it then saw.
 
     `again`: it ended by itself, so it runs again; otherwise its names come from kept values alone. `bound` are the
-    names that it added or changed, `unbound` those it deleted. `kept` are values as they were after it, `unkept` says
-    of which names there is no copy, and why. `revisions` are those that nodes adopted; None where a log of an earlier
-    version does not say. `after_reading`: a model had read the handles since the step before.
+    names that it added or changed, or may have, `unbound` those it deleted. `kept` are values as they were after it,
+    `unkept` says of which names there is no copy, and why. `revisions` are those that nodes adopted; None where a log
+    of an earlier version does not say. `after_reading`: a model had read the handles since the step before.
     """
 
     request: RunRequest

@@ -123,7 +123,7 @@ class Attempt:
         fault = self._left_out.statements.get(position)
         if fault is not None or not past.again:
             await self._know(past.revisions or ())
-            wanted = self._kept.wanted(past.bound)
+            wanted = self._kept.wanted((*past.bound, *past.unbound))
             return await self._bring_back(position, past, _skipped(past, fault), wanted)
         self._last = position
         self.executions += 1
@@ -252,7 +252,7 @@ def _told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
 
 
 def _names(diff: NamespaceDiff) -> Iterable[str]:
-    return (*diff.added, *diff.changed, *diff.deleted)
+    return (*diff.added, *diff.changed, *diff.unknown, *diff.deleted)
 
 
 def _outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[str]:

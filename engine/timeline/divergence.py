@@ -65,8 +65,8 @@ def differences(before: ExecutionFinished, after: ExecutionFinished, uncertain: 
 
 
 def bound_names(diff: NamespaceDiff) -> Collection[str]:
-    """The names that a statement added or changed."""
-    return (*diff.added, *diff.changed)
+    """The names that a statement added or changed, or may have."""
+    return (*diff.added, *diff.changed, *diff.unknown)
 
 
 def _exception(finished: ExecutionFinished) -> tuple[str, str] | None:

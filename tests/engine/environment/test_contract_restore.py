@@ -35,6 +35,14 @@ async def test_the_namespace_is_rebuilt_and_what_was_stopped_is_left_out(b: AnyB
     assert b.output == []
 
 
+async def test_what_a_stopped_statement_deleted_is_gone(b: AnyBench) -> None:
+    restored = await restore(
+        b, past("x, y = 1, 2"), replace(past("del x; time.sleep(99)", "cancelled"), unbound=("x",))
+    )
+    assert restored == Restored(executions=1)
+    assert await b.value("'x' in globals(), y") == "(False, 2)"
+
+
 async def test_recorded_answers_are_given_again_without_asking(b: AnyBench) -> None:
     answers = [EffectAnswer(value="a"), EffectAnswer(error=ExceptionInfo(type="FileNotFoundError", message="b"))]
     source = "r = read('1')\ntry: read('2')\nexcept FileNotFoundError as e: s = str(e)"

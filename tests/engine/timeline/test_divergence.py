@@ -87,7 +87,7 @@ def test_a_content_that_no_text_shows_is_named_as_that() -> None:
 def test_digests_of_an_earlier_version_are_not_compared_with_those_of_now() -> None:
     info = TypeInfo(type_name="list", short_repr="[1, …]")
     diffs = [NamespaceDiff(added={"x": info}, digests={"x": "a" * length}) for length in (16, 32)]
-    assert not differences(*(finished(diff=diff) for diff in diffs))
+    assert not differences(*(finished(diff=diff) for diff in diffs)).phrases
 
 
 def test_a_long_message_of_an_exception_is_shown_where_it_differs() -> None:
