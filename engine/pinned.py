@@ -57,12 +57,16 @@ class Pinned(NamedTuple):
         if self.descriptor >= 0:
             _close(self.descriptor)
 
-    def pieces(self) -> Iterator[bytes]:
-        """The content of the file, `PIECE` bytes at most at a time. Raises OSError where it may not be read."""
+    def pieces(self, limit: int = LARGEST + 1) -> Iterator[bytes]:
+        """The content of the file, `PIECE` bytes at most at a time, until there are `limit` bytes or more.
+
+        Raises OSError where it may not be read.
+        """
         descriptor = _open(_link(self.descriptor), O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         try:
-            while piece := _read(descriptor, PIECE):
+            while limit > 0 and (piece := _read(descriptor, PIECE)):
                 yield piece
+                limit -= len(piece)
         finally:
             _close(descriptor)
 

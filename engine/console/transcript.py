@@ -219,7 +219,7 @@ class Transcript:
 
     def _written(self, event: FileWritten) -> list[Fragment]:
         """The change that was made; one that was decided about stands above."""
-        if event.tool_call_id in self._decided:
+        if event.tool_call_id in self._decided or event.unshown:
             return []
         # A log from elsewhere may hold an empty path, of which there is none that is relative.
         name = os.path.relpath(event.path, self._cwd) if event.path else ""

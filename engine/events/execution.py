@@ -114,12 +114,34 @@ class EffectAnswered(Event, frozen=True, kw_only=True):
     digest: Exact = ""
 
 
+class FileTouched(Event, frozen=True, kw_only=True):
+    """A statement's own code is about to write a file. `path` is where it really is; `before` is what it holds, a blob.
+
+    `before_digest` is the xxh3 hex of that, empty where there is no file. Where the content was not read, `note` says
+    why, and `before_digest` stands for the state of the file (`unread-...`); where it holds a secret, `withheld` stands
+    for it. Whether the file is otherwise afterwards, a FileWritten says, or none.
+    """
+
+    kind: ClassVar[str] = "file_touched"
+
+    execution_id: ExecutionId
+    path: str
+    before: BlobDigest | None = None
+    before_digest: Exact = ""
+    note: str = ""
+    withheld: Exact = ""
+
+
 class FileWritten(Event, frozen=True, kw_only=True):
     """The host wrote a file for a statement. `path` is where it really is; digests are xxh3 hex, empty for no file.
 
     `before` and `after` are the digests of the contents as blobs: None where there was no file, where the content is
     too large to be kept, and where it holds a secret, which `withheld` then stands for. `changes` are what a person is
     shown; for contents that are no text they are empty and `note` says so.
+
+    `noticed`: not the host but the statement's own code wrote it, or removed it. `note` says then, too, which content
+    was not read; a digest that begins with `unread-` stands for its state. `unshown`: one of so many that a person is
+    told their number alone.
     """
 
     kind: ClassVar[str] = "file_written"
@@ -134,6 +156,8 @@ class FileWritten(Event, frozen=True, kw_only=True):
     changes: tuple[TextChange, ...] = ()
     note: str = ""
     withheld: Exact = ""
+    noticed: bool = False
+    unshown: bool = False
 
 
 class CommandEnded(Event, frozen=True, kw_only=True):
@@ -217,6 +241,7 @@ ExecutionEvent = (
     | ExecutionFinished
     | EffectRequested
     | EffectAnswered
+    | FileTouched
     | FileWritten
     | CommandEnded
     | ValuesKept

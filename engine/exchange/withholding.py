@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..events import Event
-from ..events.execution import EffectAnswered, FileWritten, ValuesKept
+from ..events.execution import EffectAnswered, FileTouched, FileWritten, ValuesKept
 from ..events.nodes import RevisionAdopted
 from ..execution import KeptGroup
 from ..ids import BlobDigest
@@ -38,6 +38,8 @@ def _without(event: Event, left_out: dict[BlobDigest, str]) -> Event:
     match event:
         case EffectAnswered(result=result) if result is not None and result in left_out:
             return replace(event, result=None, withheld=left_out[result])
+        case FileTouched(before=before) if before is not None and before in left_out:
+            return replace(event, before=None, withheld=left_out[before])
         case FileWritten(before=before, after=after) if lost := [each for each in (before, after) if each in left_out]:
             kept = {name: each for name, each in (("before", before), ("after", after)) if each not in left_out}
             marks = " ".join(left_out[each] for each in lost if each is not None)

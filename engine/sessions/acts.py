@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from ..errors import EnvironmentUnavailableError
 from ..events.conversation import ToolResult
 from ..events.execution import EffectAnswered, FileWritten
-from ..execution import Artifact, Location
+from ..execution import Location
 from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
@@ -93,14 +93,8 @@ class Acts:
         self._execution = execution_id
         self._approved = approved
         self._rejected: dict[str, str] = {}
-        self._written: dict[str, Artifact] = {}
         self._readings: dict[int, Reading] = {}
         self.parent = parent
-
-    @property
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """The files that are otherwise than the execution found them."""
-        return tuple(each for each in self._written.values() if each.before_digest != each.after_digest)
 
     async def perform(self, request: EffectRequest, environment: Environment) -> EffectAnswer:
         """Does what is asked and records it; what goes wrong is the answer's error."""
@@ -187,18 +181,14 @@ class Acts:
             )
 
     def _record(self, call: ToolCallId, change: Change, lost: Sequence[str]) -> FileWritten:
-        before, after = digest_of(change.before), digest_of(change.after)
-        place = name_text(change.path)
-        first = self._written.get(place, Artifact(path=place, before_digest=before))
-        self._written[place] = replace(first, after_digest=after)
         return FileWritten(
             execution_id=self._execution,
             tool_call_id=call,
-            path=place,
+            path=name_text(change.path),
             before=None if lost[0] else self._kept(change.before),
             after=None if lost[1] else self._kept(change.after),
-            before_digest=before,
-            after_digest=after,
+            before_digest=digest_of(change.before),
+            after_digest=digest_of(change.after),
             withheld=" ".join(filter(None, lost)),
         )
 

@@ -14,10 +14,12 @@ import anyio.to_thread
 
 from ..config.project import ProjectEnvironment, find_project_environment
 from ..errors import StoreError
+from ..events import Event
 from ..events.session import SessionMoved
 from ..ids import SessionId
 from ..ports import SessionRow
 from ..text import printable
+from ..timeline.touches import open_touches
 from .assembly import Surroundings, assemble
 from .directories import additional, check_working_directory, missing, spelled
 from .journal import Journal
@@ -56,12 +58,26 @@ async def reopen(
     parts = assemble(surroundings, session_id, place.cwd, place.directories, project, journal, history, notes)
     if journal.failure is not None:  # it can only be looked at
         return Session(parts)
-    appended = [*repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
+    settled = await _settle(parts)
+    appended = [*settled, *repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
     if appended:
         await journal.durable(appended[-1].seq)
     if place != _Place(row.cwd, row.directories):
         await _move(parts, project)
     return Session(parts)
+
+
+async def _settle(parts: SessionParts) -> Sequence[Event]:
+    """Records what a statement that was under way had written by itself; returns what it appended."""
+    start = len(parts.log)
+    touched = open_touches(parts.log.events)
+    cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
+    if touched and cell is not None:
+        from .touches import Touches, records_of  # because few loads have anything to look at
+
+        execution = touched[0].execution_id
+        await Touches(records_of(parts), execution, cell.statement.tool_call_id, touched[0].seq).settle()
+    return parts.log.since(start)
 
 
 def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None) -> _Place:

@@ -17,6 +17,7 @@ from ..execution import INTERRUPTED, ExceptionInfo
 from ..ids import ExecutionId, MessageId
 from ..log import EventLog
 from ..timeline.index import Timeline
+from ..timeline.touches import artifacts_of
 from ..view import EnforcementWarning
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
             # No model's call would say that this statement ended.
             log.append(_never_begun(cell.statement))
         if cell.started is not None and cell.finished is None:
-            log.append(_interrupted(cell.started))
+            log.append(_interrupted(cell.started, log.events))
     for call in log.open_calls:
         log.append(
             ToolResult(tool_call_id=call.tool_call_id, status="error", text="[interrupted]", parent_id=call.parent_id)
@@ -85,13 +86,14 @@ def _never_begun(statement: StatementRecorded) -> ExecutionStarted:
     )
 
 
-def _interrupted(started: ExecutionStarted) -> ExecutionFinished:
+def _interrupted(started: ExecutionStarted, events: Sequence[Event]) -> ExecutionFinished:
     return ExecutionFinished(
         execution_id=started.execution_id,
         statement_id=started.statement_id,
         status="cancelled",
         started_at=started.at,
         ended_at=started.at,
+        artifacts=artifacts_of(events, started.execution_id),
         exception=ExceptionInfo(type=INTERRUPTED, message="the process ended while this statement was running"),
     )
 

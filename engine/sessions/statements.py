@@ -16,6 +16,7 @@ from ..minter import Minter
 from ..ports import Clock, Environment, RunOutcome, RunRequest
 from ..projection.results import result_text
 from ..timeline.index import Timeline
+from ..timeline.touches import artifacts_of
 from .acts import Acts, Desk
 from .cancellation import Cancellation, WorkCancelledError
 from .journal import Journal
@@ -23,6 +24,7 @@ from .live_environment import LiveEnvironment
 from .policy import Policy
 from .revisions import Revisions
 from .signals import OutputStreamed
+from .touches import Records, Touches
 
 _NOT_RUN = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
 _RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cancelled"}
@@ -41,6 +43,7 @@ class StatementRunner:
         environment: LiveEnvironment,
         revisions: Revisions,
         desk: Desk,
+        records: Records,
         minter: Minter,
         clock: Clock,
         seconds: float,
@@ -56,6 +59,9 @@ class StatementRunner:
         self._clock = clock
         self._seconds = seconds
         self._announced: StatementRecorded | None = None
+        self._records = records
+        self._writing: tuple[bytes, ...] = ()
+        """The files that the namespace's process has open for writing."""
 
     def announce(self, source: str, call: ToolCallId) -> StatementRecorded:
         """Records a statement that may run later: the next `run` of the same call takes it up.
@@ -122,6 +128,7 @@ class StatementRunner:
         self, statement: StatementRecorded, round_id: int, seconds: float, cancellation: Cancellation, approved: bool
     ) -> ExecutionFinished:
         execution_id = self._minter.execution()
+        start = len(self._log)
         is_planning = self._policy.mode == "plan"
         self._log.append(
             ExecutionStarted(
@@ -137,9 +144,11 @@ class StatementRunner:
         # it left, or of what it put in the place of `view`.
         is_opening = statement.statement_kind == "meta" and self._desk.policy.asks_about == "acts"
         acts = Acts(self._desk, execution_id, statement.tool_call_id, approved and not is_opening)
+        touches = Touches(self._records, execution_id, statement.tool_call_id, start)
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
             environment = await cancellation.guard(self._environment.ready)
+            await touches.hold(self._writing)
             request = RunRequest(
                 execution_id=execution_id,
                 label=statement.label,
@@ -150,21 +159,25 @@ class StatementRunner:
                 plan=is_planning,
             )
             outcome = await cancellation.stoppable(
-                lambda: self._run_in(environment, request, acts), environment.interrupt
+                lambda: self._run_in(environment, request, acts, touches), environment.interrupt
             )
         except WorkCancelledError:
             outcome = RunOutcome(status="cancelled")
         finally:
             with anyio.CancelScope(shield=True):
                 await self._revisions.take(outcome.contents)
-            finished = self._record(statement, execution_id, started_at, outcome, acts.artifacts)
+                await touches.settle(outcome.more)
+            self._writing = outcome.writing
+            artifacts = artifacts_of(self._log.since(start), execution_id)
+            finished = self._record(statement, execution_id, started_at, outcome, artifacts)
         return finished
 
-    async def _run_in(self, environment: Environment, request: RunRequest, acts: Acts) -> RunOutcome:
+    async def _run_in(self, environment: Environment, request: RunRequest, acts: Acts, touches: Touches) -> RunOutcome:
         return await environment.run(
             request,
             lambda effect: acts.perform(effect, environment),
             lambda stream, text: self._journal.signal(OutputStreamed(acts.parent, stream, text)),
+            touches.take,
         )
 
     def _record(

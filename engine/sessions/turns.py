@@ -40,6 +40,7 @@ from .revisions import Revisions
 from .signals import TextStreamed
 from .statements import StatementRunner
 from .tickets import Ticket, TurnEnd, end_at
+from .touches import records_of
 
 
 class Turns:
@@ -106,6 +107,7 @@ class Turns:
             environment=self._environment,
             revisions=revisions,
             desk=desk,
+            records=records_of(parts),
             minter=parts.minter,
             clock=parts.clock,
             seconds=parts.settings.statement_seconds,

@@ -44,7 +44,8 @@ class Seen:
     def apply(self, event: Event) -> None:
         """Takes an event of the log."""
         match event:
-            case FileWritten(path=path):
+            # What a statement's own code wrote, a library may have made of it: nobody has seen that.
+            case FileWritten(path=path, noticed=False):
                 self._files[path] = _Known(event.after_digest, event.after, "written")
             case EffectAnswered(path=path) if path:
                 self._files[path] = _Known(event.digest, event.result, "read")

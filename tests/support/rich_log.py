@@ -30,6 +30,7 @@ from engine.events.execution import (
     EffectRequested,
     ExecutionFinished,
     ExecutionStarted,
+    FileTouched,
     FileWritten,
     NamesRebound,
     StatementOmitted,
@@ -188,6 +189,16 @@ _TOOLS_USED: tuple[Item, ...] = (
     _result(120, "ok", "ended by SIGKILL"),
 )
 
+_WRITTEN_BY_THE_CODE: tuple[Item, ...] = (
+    FileTouched(execution_id=ExecutionId("execution-1"), path="/work/b.py", before_digest="a"),
+    _helper(121, "write", path="/work/b.py"),
+    replace(_written(121, "/work/b.py", TextChange(line=1, old="t\n", new="")), after_digest="", noticed=True),
+    _result(121, "ok", "removed by the statement's own code"),
+    _helper(122, "write"),
+    replace(_written(122, "/work/c.py"), noticed=True, unshown=True),
+    _result(122, "ok", "1 more file changed by the statement's own code"),
+)
+
 _FIRST_RUN: tuple[Item, ...] = (
     SessionOpened(cwd=CWD, directories=("/else",), python="/usr/bin/python3"),
     ModeChanged(mode="auto"),
@@ -227,6 +238,7 @@ _FIRST_RUN: tuple[Item, ...] = (
     ToolCall(tool_call_id=_call(103), tool="nothing_known", arguments={"n": 1}, parent_id=_call(1)),
     ToolResult(tool_call_id=_call(103), status="error", text="", parent_id=_call(1)),
     *_TOOLS_USED,
+    *_WRITTEN_BY_THE_CODE,
     OutputStreamed(_call(1), "stderr", "careful\n"),
     OutputStreamed(_call(1), "stdout", "x" * 5_000),
     MethodCalled(obj_id=ObjId("view-1"), obj_type="view", method="Run"),

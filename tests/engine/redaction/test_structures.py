@@ -44,6 +44,7 @@ WORDS = {
     ],
     "effect_requested": ["operation", "argument_digest"],
     "effect_answered": ["operation", "error.type", "digest"],
+    "file_touched": ["before_digest", "withheld"],
     "file_written": ["before_digest", "after_digest", "withheld"],
     "command_ended": ["output.digest", "errors.digest"],
     "values_kept": ["groups.names", "groups.withheld"],

@@ -25,6 +25,7 @@ from engine.sessions.acts import Acts, Desk
 from engine.sessions.policy import Policy
 from engine.sessions.questions import Questions
 from engine.store.memory import MemoryStore
+from engine.timeline.touches import artifacts_of
 from engine.tools import Seen, Workspace
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.permissions import FixedPermissions
@@ -69,7 +70,7 @@ class Office:
 
     @property
     def artifacts(self) -> list[str]:
-        return [Path(each.path).name for each in self._acts.artifacts]
+        return [Path(each.path).name for each in artifacts_of(self.log.events, ExecutionId("ex"))]
 
     def logged(self, kind: type[E]) -> list[E]:
         return [event for event in self.log.events if isinstance(event, kind)]

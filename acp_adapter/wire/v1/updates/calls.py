@@ -52,7 +52,9 @@ def permitted(event: PermissionAnswered, shown: Shown) -> Step:
 
 
 def written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
-    """What was made of a file."""
+    """What was made of a file; of one that is one of very many nothing is said but their number, by their call."""
+    if event.unshown:
+        return shown, []
     event = replace(event, path=facts.spelled(event.path))
     update = ToolCallUpdate(
         tool_call_id=event.tool_call_id,

@@ -30,6 +30,7 @@ from engine.events.execution import (
     EffectRequested,
     ExecutionFinished,
     ExecutionStarted,
+    FileTouched,
     FileWritten,
     NamesRebound,
     StatementOmitted,
@@ -56,9 +57,9 @@ def step(event: ExecutionEvent, shown: Shown, facts: Facts, is_live: bool) -> St
             return calls.written(event, shown, facts)
         case CommandEnded():
             return calls.command_ended(event, shown, is_live)
-        case (
-            EffectRequested() | EffectAnswered() | ValuesKept() | ValuesDropped() | StatementOmitted() | NamesRebound()
-        ):
+        case EffectRequested() | EffectAnswered() | FileTouched():
+            return shown, []
+        case ValuesKept() | ValuesDropped() | StatementOmitted() | NamesRebound():
             return shown, []
         case _:
             assert_never(event)
