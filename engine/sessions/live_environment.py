@@ -26,6 +26,7 @@ from ..timeline.divergence import differences
 from ..timeline.replay import History
 from .cancellation import Cancellation
 from .directories import gone
+from .kept_values import ValueKeeping
 
 T = TypeVar("T")
 _KEPT_SENTENCES: Final = 100
@@ -41,6 +42,7 @@ class LiveEnvironment:
         log: takes EnvironmentRestored.
         history: what a rebuilt namespace has to go through.
         store: has the contents that it names.
+        values: keeps those that a rebuild may not bring back.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class LiveEnvironment:
         log: EventLog,
         history: History,
         store: Store,
+        values: ValueKeeping,
     ) -> None:
         self._make = make
         self._environment: Environment | None = None
@@ -57,6 +60,7 @@ class LiveEnvironment:
         self._log = log
         self._history = history
         self._store = store
+        self._values = values
         self._meta = msgspec.json.encode((spec.cwd, spec.import_paths))
 
     async def ready(self) -> Environment:
@@ -68,7 +72,10 @@ class LiveEnvironment:
         if self._environment is None:
             self._environment = self._make()
         environment = self._environment
+        if environment.alive:
+            await self._values.catch_up(environment)
         if not environment.alive:
+            self._values.forget()
             try:
                 await environment.start(self._spec)
             except EnvironmentUnavailableError as error:
@@ -98,15 +105,28 @@ class LiveEnvironment:
                 raise
         return await act(await cancellation.guard(self.ready))
 
+    async def look_after(self) -> float | None:
+        """Does what has waited for the session to be idle; after how many seconds again, None for not at all."""
+        if self._environment is None or not self._environment.alive:
+            return None
+        return await self._values.look_after(self._environment)
+
     async def rest(self) -> None:
         """Ends the worker; whoever uses it next gets a rebuilt one."""
-        environment, self._environment = self._environment, None
-        if environment is not None:
-            await environment.close()
+        environment = self._environment
+        await self.close()
+        if self._environment is environment:
+            self._environment = None
 
     async def close(self) -> None:
-        if self._environment is not None:
-            await self._environment.close()
+        """Ends the worker when its values are kept, as far as that takes no long time."""
+        environment = self._environment
+        if environment is not None:
+            try:
+                if environment.alive:
+                    await self._values.finish(environment)
+            finally:
+                await environment.close()
 
     def fingerprint(self, source: str) -> str:
         """xxh3 hex over a statement's source and the facts of its environment."""

@@ -46,6 +46,7 @@ class RequestQueue:
         self._idle = anyio.Event()
         self._idle.set()
         self._closing = False
+        self._has_served = False
 
     @property
     def is_busy(self) -> bool:
@@ -100,11 +101,32 @@ class RequestQueue:
             self._idle.set()
             self._wake = anyio.Event()
             if not self._closing:
-                await self._wake.wait()
+                await self._rest()
         self._idle.set()
+
+    async def _rest(self) -> None:
+        """Waits for the next request; what has waited for nobody to wait is done meanwhile."""
+        seconds = 0.0 if self._has_served else None
+        while seconds is not None:
+            with anyio.move_on_after(seconds):
+                await self._wake.wait()
+                return
+            seconds = await self._look_after()
+        await self._wake.wait()
+
+    async def _look_after(self) -> float | None:
+        try:
+            return await self._turns().look_after()
+        except EngineError:
+            # The log takes nothing any more, which whoever asks next is told.
+            return None
+        except Exception:
+            logger.exception("what was left to do in session %s failed", self._parts.session_id)
+            return None
 
     async def _serve_one(self, ticket: Ticket) -> None:
         self._running = ticket
+        self._has_served = True
         try:
             end = await self._turns().carry_out(ticket)
         except EngineError as error:

@@ -9,7 +9,7 @@ import anyio
 
 from ..events.conversation import ResultStatus, ToolResult
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from ..execution import NOT_RUN, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
+from ..execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
 from ..ids import ExecutionId, Seq, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
@@ -20,6 +20,7 @@ from ..timeline.touches import artifacts_of
 from .acts import Acts, Desk
 from .cancellation import Cancellation, WorkCancelledError
 from .journal import Journal
+from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
 from .policy import Policy
 from .revisions import Revisions
@@ -42,6 +43,7 @@ class StatementRunner:
         policy: Policy,
         environment: LiveEnvironment,
         revisions: Revisions,
+        values: ValueKeeping,
         desk: Desk,
         records: Records,
         minter: Minter,
@@ -54,6 +56,7 @@ class StatementRunner:
         self._policy = policy
         self._environment = environment
         self._revisions = revisions
+        self._values = values
         self._desk = desk
         self._minter = minter
         self._clock = clock
@@ -208,4 +211,10 @@ class StatementRunner:
         )
         taken = self._log.at(self._log.append(finished))
         assert isinstance(taken, ExecutionFinished)
+        if outcome.exception is None or outcome.exception.type not in (NOT_RUN, WORKER_DIED):
+            self._values.note(execution_id, large=outcome.acted or not self._runs_again(outcome))
         return taken
+
+    def _runs_again(self, outcome: RunOutcome) -> bool:
+        """Whether a rebuild will run the statement that has ended so; otherwise kept values are all that is left."""
+        return outcome.status in ("ok", "error") and not self._timeline.cells[-1].statement.withheld

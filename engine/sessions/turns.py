@@ -31,9 +31,11 @@ from .agent_loop import AgentLoop
 from .cancellation import Cancellation, WorkCancelledError
 from .commands import CommandContext, command_in
 from .condenser import Condenser
+from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
 from .openings import not_opened, openings
 from .parts import SessionParts
+from .past_bound import PastBound
 from .projector import Projection, Projector
 from .questions import Questions
 from .revisions import Revisions
@@ -74,7 +76,9 @@ class Turns:
         log.follow(history.apply)
         revisions = Revisions(parts.store, parts.redactor)
         log.follow(revisions.apply)
-        self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store)
+        bound = PastBound(parts.store, parts.session_id, log, journal, parts.settings.past_bytes)
+        values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
+        self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store, values)
         feed = Feed()
         log.follow(feed.apply)
         calls_tools = parts.settings.calls_tools
@@ -106,6 +110,7 @@ class Turns:
             policy=parts.policy,
             environment=self._environment,
             revisions=revisions,
+            values=values,
             desk=desk,
             records=records_of(parts),
             minter=parts.minter,
@@ -265,6 +270,10 @@ class Turns:
         """Leaves a statement out of the namespace, which is rebuilt when it is needed next, or takes it in again."""
         self._parts.log.append(StatementOmitted(statement_id=statement_id, omitted=omitted))
         await self._environment.rest()
+
+    async def look_after(self) -> float | None:
+        """Does what has waited for the session to be idle; after how many seconds again, None for not at all."""
+        return await self._environment.look_after()
 
     async def close(self) -> None:
         """Frees the worker and closes the model's connections. May be repeated, also after a failure."""

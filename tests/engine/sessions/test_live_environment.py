@@ -11,7 +11,9 @@ from engine.events.session import EnvironmentRestored
 from engine.ids import ExecutionId, StatementId, ToolCallId
 from engine.log import EventLog
 from engine.ports import Environment, EnvironmentSpec
+from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
+from engine.sessions.kept_values import ValueKeeping
 from engine.sessions.live_environment import LiveEnvironment
 from engine.store.memory import MemoryStore
 from engine.timeline.replay import History
@@ -34,7 +36,9 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
             execution_id=execution, statement_id=statement, status="ok", started_at=1.0, ended_at=2.0
         )
         log.append(finished)
-    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, history, MemoryStore(FixedClock())), log
+    store = MemoryStore(FixedClock())
+    values = ValueKeeping(log, store, Redactor(()), anyio.lowlevel.checkpoint)
+    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, history, store, values), log
 
 
 class Act:

@@ -1,0 +1,136 @@
+"""Records the values that a rebuild may not bring back: what the environment pickles after each statement.
+
+Nobody waits for it. A statement is only noted when its record is on the log; `catch_up` does the rest before anything
+else happens to the namespace, which is when the reply is on its way and nothing waits, or else when the next tick,
+projection or statement wants the environment. What the environment pickles beside the next statements is collected
+while the session is idle, and before each statement as far as it is there.
+
+A group that holds a secret is not stored but named. A worker that is lost takes with it what was not recorded by then:
+those names have no copy, which whoever rebuilds finds out. Must not know what a pickle holds. Owned by
+`live_environment`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from ..errors import EngineError, EnvironmentUnavailableError
+from ..events.execution import ValuesKept
+from ..execution import KeptGroup
+from ..ids import ExecutionId
+from ..log import EventLog
+from ..ports import Environment, Preserved, Store, ValueGroup
+from ..redaction import Redactor, withheld
+
+CLOSE_SECONDS: Final = 2.0
+"""How long the end of a session or of its worker waits for what is being pickled."""
+_FIRST_LOOK: Final = 0.01
+_LONGEST_LOOK: Final = 0.5
+"""Seconds between two looks at what is being pickled: the first, and where they end up."""
+_AT_ONCE: Final = 1 << 20
+"""Bytes that are looked through and kept without a thread of their own."""
+
+
+class _Noted(NamedTuple):
+    execution_id: ExecutionId
+    large: bool
+
+
+class ValueKeeping:
+    """The values of one session. `hold` keeps what they take within bounds, after some were kept."""
+
+    def __init__(self, log: EventLog, store: Store, redactor: Redactor, hold: Callable[[], Awaitable[None]]) -> None:
+        self._log = log
+        self._store = store
+        self._redactor = redactor
+        self._hold = hold
+        self._noted: _Noted | None = None
+        self._pending: deque[ExecutionId] = deque()
+        self._wait = _FIRST_LOOK
+        self._is_held = True
+        self._turn = anyio.Lock(fast_acquire=True)
+
+    def note(self, execution_id: ExecutionId, *, large: bool) -> None:
+        """Has the values of an execution kept, of which everything else is on the log; `large` ones, too."""
+        self._noted = _Noted(execution_id, large)
+
+    def forget(self) -> None:
+        """The namespace is gone, and with it what was not recorded."""
+        self._noted = None
+        self._pending.clear()
+
+    async def catch_up(self, environment: Environment) -> None:
+        """Keeps the values of what was noted last; without that, takes what was pickled beside the statements."""
+        # Whoever is cancelled while an answer is on its way would end the worker. It takes a moment, and is bounded.
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                noted, self._noted = self._noted, None
+                if noted is not None:
+                    self._wait = _FIRST_LOOK
+                    await self._take(
+                        noted.execution_id, lambda: environment.preserve(noted.large), self._pending.append
+                    )
+                elif self._pending:
+                    await self._take(self._pending.popleft(), environment.collect, self._pending.appendleft)
+
+    async def look_after(self, environment: Environment) -> float | None:
+        """What is to be done while the session is idle; after how many seconds again, None for not at all."""
+        if self._noted is None and not self._pending and not self._is_held:
+            self._is_held = True
+            await self._hold()
+            return None
+        await self.catch_up(environment)
+        if self._pending:
+            wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_LOOK)
+            return wait
+        return None if self._is_held else _FIRST_LOOK
+
+    async def finish(self, environment: Environment) -> None:
+        """Waits for all that is being pickled, for CLOSE_SECONDS at most."""
+        await self.catch_up(environment)
+        wait = _FIRST_LOOK
+        with anyio.move_on_after(CLOSE_SECONDS):
+            while self._pending:
+                await anyio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_LOOK)
+                await self.catch_up(environment)
+
+    async def _take(
+        self,
+        execution_id: ExecutionId,
+        ask: Callable[[], Awaitable[Preserved]],
+        put_back: Callable[[ExecutionId], None],
+    ) -> None:
+        try:
+            preserved = await ask()
+        except EnvironmentUnavailableError:
+            self.forget()
+            return
+        if preserved.pending:
+            put_back(execution_id)
+        groups: list[KeptGroup] = []
+        unkept = dict(preserved.unkept)
+        for group in preserved.groups:
+            try:
+                groups.append(await self._kept(group))
+            except EngineError as error:
+                unkept |= dict.fromkeys(group.names, f"the store did not take it: {error}")
+        if groups or unkept:
+            self._is_held = False
+            self._log.append(ValuesKept(execution_id=execution_id, groups=tuple(groups), unkept=unkept))
+
+    async def _kept(self, group: ValueGroup) -> KeptGroup:
+        if len(group.data) <= _AT_ONCE:
+            return self._stored(group)
+        return await anyio.to_thread.run_sync(self._stored, group)
+
+    def _stored(self, group: ValueGroup) -> KeptGroup:
+        size = len(group.data)
+        if self._redactor and self._redactor.holds(group.data.decode("utf-8", "replace")):
+            return KeptGroup(names=group.names, content=None, size=size, withheld=withheld(group.data))
+        return KeptGroup(names=group.names, content=self._store.blob_put(group.data), size=size)
