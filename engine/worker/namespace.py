@@ -37,7 +37,6 @@ _UNSEEN: Final = object()
 _ALLOWANCE: Final = 200_000
 """Objects walked for one statement at most: about half a second."""
 _INTERRUPTED: Final = "its examination was interrupted"
-_TOO_MUCH: Final = "too much would have to be compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,18 @@ class _Known:
 class _Found:
     """The difference as far as it is known."""
 
-    __slots__ = ("added", "allowance", "changed", "deleted", "digests", "dirty", "examined", "spread", "unknown")
+    __slots__ = (
+        "added",
+        "allowance",
+        "changed",
+        "deleted",
+        "digests",
+        "dirty",
+        "examined",
+        "loose",
+        "spread",
+        "unknown",
+    )
 
     def __init__(self) -> None:
         self.allowance = Allowance(_ALLOWANCE)
@@ -73,6 +83,8 @@ class _Found:
         self.examined: set[str] = set()
         self.dirty: set[int] = set()
         """Parts that have changed, or may have, or are no longer where they were."""
+        self.loose: set[int] = set()
+        """Parts that cannot be told, and may have changed."""
         self.spread: set[str] = set()
         """Names of which that holds for some part."""
 
@@ -101,7 +113,8 @@ class NamespaceWatch:
         self._shares: dict[str, frozenset[int]] = {}
         self._named: frozenset[str] = frozenset()
         self._touched: set[str] = set()
-        self._uses = Uses(frozenset(), frozenset(), frozenset())
+        self._uses = Uses(frozenset(), frozenset(), frozenset(), frozenset())
+        self._handles: set[str] = set()
         self._unknowable: set[str] = set()
         self._bound_only: frozenset[str] = frozenset()
         self._neighbours = Neighbours()
@@ -143,12 +156,14 @@ class NamespaceWatch:
 
     def _look_at_handles(self) -> None:
         """A tick between the statements may have changed nodes: that is no change of the statement's."""
-        names = [name for name in self._touched if name in self._known]
-        parts = frozenset[int]().union(*(self._known[name].contents.parts for name in names))
-        for name in sharing_with(parts, self._shares):
+        if not self._handles:
+            return
+        parts = frozenset[int]().union(*(self._shares[name] for name in self._touched if name in self._shares))
+        allowance = Allowance(_ALLOWANCE)
+        for name in sharing_with(parts, {name: self._shares[name] for name in self._handles & self._shares.keys()}):
             known = self._known[name]
-            if known.contents.handles and known.reference is not _MISSING:
-                self._keep(name, _looked_again(known, Allowance(_ALLOWANCE)))
+            if known.reference is not _MISSING:
+                self._keep(name, _looked_again(known, allowance))
 
     def after(self) -> NamespaceDiff:
         """The difference to the end of the statement before. Runs code of the user's and of libraries: reprs, pickling.
@@ -173,6 +188,10 @@ class NamespaceWatch:
     def _compare(self, found: _Found) -> None:
         """Goes on with what is not in `found` yet."""
         fresh, rebound, deleted = self._scan()
+        # What was there before comes first, because only that can be found to have changed.
+        self._neighbours.begin(name for name in self._touched if name in self._shares)
+        for name in sorted(self._touched - found.examined.union(fresh, rebound, deleted)):
+            self._note_mutated(name, found, spreads=True)
         for name in fresh:
             self._note_fresh(name, found)
         for name in rebound:
@@ -217,13 +236,14 @@ class NamespaceWatch:
         after = self._learn(name, found)
         found.examined.add(name)
         self._note_spread(name, before, found)
+        self._note_loose(name, before, found)
         same = before.identity == after.identity and before.info.type_name == after.info.type_name
-        if before.contents.digest != after.contents.digest or not (same or type(after.reference) in ATOMS):
+        equal = before.contents.digest == after.contents.digest
+        told = bool(before.contents.digest and after.contents.digest)
+        if same and (equal or not told):
+            self._note_same(name, before, after, found, touched=True)
+        elif not (equal and type(after.reference) in ATOMS and not after.contents.gap):
             found.changed[name] = _change(before, after, mutated=same)
-        elif before.contents.gap and not same:
-            found.changed[name] = _change(before, after, mutated=False)
-        elif same:
-            self._note_same(name, before, after, found)
 
     def _note_mutated(self, name: str, found: _Found, *, spreads: bool) -> None:
         found.examined.add(name)
@@ -234,31 +254,31 @@ class NamespaceWatch:
             self._leave_unknown(name, before, found)
             return
         after = self._look_again(name, before, found)
-        if before.contents.digest and before.contents.digest != after.contents.digest:
+        if before.contents.digest and after.contents.digest and before.contents.digest != after.contents.digest:
             found.changed[name] = _change(before, after, mutated=True)
-        elif after.contents != before.contents:
-            self._note_same(name, before, after, found)
         else:
-            self._note_gap(name, after, found, spreads=spreads)
-            return
-        if spreads:
+            self._note_same(name, before, after, found, touched=spreads)
+        if spreads and after.contents != before.contents:
             self._note_spread(name, before, found)
             self._note_spread(name, after, found)
+        if spreads:
+            self._note_loose(name, after, found)
 
-    def _note_same(self, name: str, before: _Known, after: _Known, found: _Found) -> None:
-        """The content that can be told is the same. The parts may be others."""
+    def _note_same(self, name: str, before: _Known, after: _Known, found: _Found, *, touched: bool) -> None:
+        """The content that can be told is the same. The parts may be others, and what cannot be told may be another."""
         if before.contents.order != after.contents.order or before.contents.parts != after.contents.parts:
             self._moved.add(name)
-        self._note_gap(name, after, found, spreads=True)
+        gap = after.contents.gap or before.contents.gap
+        told = before.contents.digest and after.contents.digest
+        if gap and (self._may_change(name, after) if touched else not told or self._is_reached(name, before, found)):
+            found.unknown[name] = gap
 
-    def _note_gap(self, name: str, known: _Known, found: _Found, *, spreads: bool) -> None:
-        contents = known.contents
-        if not contents.gap:
-            return
-        if self._may_change(name, known) if spreads else self._is_reached(name, known, found):
-            found.unknown[name] = contents.gap
-            if spreads:
-                found.dirty |= contents.gaps
+    def _note_loose(self, name: str, known: _Known, found: _Found) -> None:
+        """What cannot be told of the name may have changed, and so may what other names share of that."""
+        if known.contents.gap and self._may_change(name, known):
+            found.loose |= known.contents.gaps
+            found.dirty |= known.contents.gaps
+            if known.contents.cut:
                 found.spread.add(name)
 
     def _leave_unknown(self, name: str, known: _Known, found: _Found) -> None:
@@ -271,7 +291,9 @@ class NamespaceWatch:
     def _may_change(self, name: str, known: _Known) -> bool:
         """Whether the statement may have changed what cannot be told of a name that it touched."""
         uses, contents = self._uses, known.contents
-        if name not in uses.read:
+        if name not in uses.read and name not in uses.stored:
+            return True
+        if name in uses.stored and (contents.large or known.identity in contents.gaps):
             return True
         if name in uses.consumed and not contents.large:
             return True
@@ -280,7 +302,7 @@ class NamespaceWatch:
 
     def _is_reached(self, name: str, known: _Known, found: _Found) -> bool:
         """Whether what cannot be told of a name that the statement did not touch belongs to one that it did."""
-        if not found.dirty.isdisjoint(known.contents.gaps):
+        if not found.loose.isdisjoint(known.contents.gaps):
             return True
         return known.contents.cut and not self._neighbours.of(name).isdisjoint(found.spread)
 
@@ -299,10 +321,12 @@ class NamespaceWatch:
         known = self._known.pop(name, None)
         if known is not None:
             self._note_spread(name, known, found)
+            self._note_loose(name, known, found)
         if self._shown(name):
             found.deleted.add(name)
         self._shares.pop(name, None)
         self._neighbours.forget(name)
+        self._handles.discard(name)
         self._unknowable.discard(name)
 
     # --- what is known -----------------------------------------------------------------------------------------------
@@ -346,6 +370,7 @@ class NamespaceWatch:
         if not known.contents.parts:
             self._shares.pop(name, None)
         self._neighbours.note(name, cut=known.contents.cut)
+        (self._handles.add if known.contents.handles else self._handles.discard)(name)
 
 
 def _looked_again(known: _Known, allowance: Allowance) -> _Known:
@@ -353,8 +378,8 @@ def _looked_again(known: _Known, allowance: Allowance) -> _Known:
     contents = contents_again(known.reference, known.contents, allowance)
     if contents == known.contents:
         return known
-    if contents.cut and allowance.nodes <= 0 and not known.contents.cut:
-        contents = replace(known.contents, digest="", gap=_TOO_MUCH)
+    if not contents.digest:
+        contents = replace(contents, parts=contents.parts | known.contents.parts)
     info = describe(known.reference) if contents.digest != known.contents.digest else known.info
     return replace(known, info=info, contents=contents)
 

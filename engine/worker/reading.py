@@ -31,9 +31,17 @@ _BY_NAME: Final = frozenset(("compile", "delattr", "eval", "exec", "globals", "l
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Names of which the statement may change a part, those from which it only reads, and those it goes through."""
+    """What the statement may do with names.
+
+    Attributes:
+        changed: it may change any part of the value.
+        stored: it changes the value itself, by setting an attribute or an item, and no part of it.
+        read: it does neither.
+        consumed: it goes through the value, whatever else.
+    """
 
     changed: frozenset[str]
+    stored: frozenset[str]
     read: frozenset[str]
     consumed: frozenset[str]
 
@@ -46,11 +54,12 @@ def uses_in(tree: ast.AST, namespace: Container[object]) -> Uses:
     """
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if names & _BY_NAME:
-        return Uses(frozenset(names), frozenset(), frozenset(names))
+        return Uses(frozenset(names), frozenset(), frozenset(), frozenset(names))
     reading = _Reading(namespace)
     reading.all(getattr(tree, "body", ()))
     changed, consumed = reading.closed(reading.used), reading.closed(reading.consumed)
-    return Uses(changed, frozenset(names) - changed, consumed)
+    stored = reading.closed(reading.stored) - changed
+    return Uses(changed, stored, frozenset(names) - changed - stored, consumed)
 
 
 class _Reading:
@@ -58,6 +67,7 @@ class _Reading:
         self._namespace = namespace
         self._aliases: dict[str, set[str]] = {}
         self.used: set[str] = set()
+        self.stored: set[str] = set()
         self.consumed: set[str] = set()
 
     def closed(self, names: set[str]) -> frozenset[str]:
@@ -81,7 +91,8 @@ class _Reading:
         self._bind([node.target], self.parts(node.value))
 
     def assign_in_place(self, node: ast.AugAssign) -> None:
-        self.used |= self.parts(node.target) | self.parts(node.value)
+        self._store(node.target)
+        self.used |= self.parts(node.value)
 
     def loop(self, node: ast.For) -> None:
         self._go_through(node.target, node.iter)
@@ -118,7 +129,15 @@ class _Reading:
                 case ast.Starred(value=value):
                     self._bind([value], parts)
                 case _:
-                    self.used |= parts | self.parts(target)
+                    self._store(target)
+                    self.used |= parts
+
+    def _store(self, target: ast.expr) -> None:
+        if isinstance(target, (ast.Attribute, ast.Subscript)) and isinstance(target.value, ast.Name):
+            self.stored.add(target.value.id)
+            self.parts(target)
+        else:
+            self.used |= self.parts(target)
 
     def parts(self, node: ast.expr | None) -> set[str]:
         """Names of which the expression's value may be, or hold, a part."""
@@ -151,8 +170,9 @@ class _Reading:
         return self._of([node.body, node.orelse])
 
     def compare(self, node: ast.Compare) -> set[str]:
-        self._consumed([node.left, *node.comparators])
-        return set()
+        searched = [right for right, operator in zip(node.comparators, node.ops, strict=True) if _searches(operator)]
+        self._consumed(searched)
+        return self.none(node)
 
     def unpack(self, node: ast.Starred) -> set[str]:
         return self._consumed([node.value])
@@ -187,6 +207,10 @@ class _Reading:
             self._go_through(each.target, each.iter)
             self._of(each.ifs)
         return self._of([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+
+
+def _searches(operator: ast.cmpop) -> bool:
+    return isinstance(operator, (ast.In, ast.NotIn))
 
 
 def _expressions(node: ast.expr) -> list[ast.expr]:

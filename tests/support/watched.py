@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from typing import Any
 
 from engine.execution import NamespaceDiff
@@ -21,4 +22,12 @@ class Space:
         tree = ast.parse(source)
         self.watch.before(tree)
         exec(compile(tree, "<statement>", "exec"), self.names)
+        return self.watch.after()
+
+    def run_to_its_end(self, source: str) -> NamespaceDiff:
+        """Runs one statement, which may end with an exception."""
+        tree = ast.parse(source)
+        self.watch.before(tree)
+        with suppress(Exception):
+            exec(compile(tree, "<statement>", "exec"), self.names)
         return self.watch.after()

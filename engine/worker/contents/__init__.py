@@ -6,6 +6,7 @@ numpy and pandas. Must not know about names. Used by `namespace` and `sharing`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from .forms import form_of
@@ -14,6 +15,8 @@ from .walk import Contents as Contents
 
 _BRIEF: Final = 10_000
 """Objects walked in a value that was found to be too large before."""
+_TOO_MUCH: Final = "too much would have to be compared"
+"""Why a value is not known at all: the statement's allowance was used up. Its digest is empty, and equals none."""
 
 
 class Allowance:
@@ -34,7 +37,7 @@ def contents_of(value: object, allowance: Allowance | None = None) -> Contents:
         allowance: what all values of one statement together may take; what is walked is taken from it.
     """
     found = _walked(value, NODES, allowance)
-    return _walked(value, _BRIEF, allowance) if found.cut else found
+    return _walked(value, _BRIEF, allowance) if found.cut and found.digest else found
 
 
 def contents_again(value: object, before: Contents, allowance: Allowance | None = None) -> Contents:
@@ -47,10 +50,11 @@ def contents_again(value: object, before: Contents, allowance: Allowance | None 
 
 
 def _walked(value: object, nodes: int, allowance: Allowance | None) -> Contents:
-    limit = nodes if allowance is None else max(0, min(nodes, allowance.nodes))
+    limit = nodes if allowance is None else min(nodes, allowance.nodes)
     walk = Walk(form_of, limit, ROOM, whole=nodes == NODES)
-    try:
-        return walk.over(value)
-    finally:
-        if allowance is not None:
-            allowance.nodes -= walk.walked
+    found = walk.over(value)
+    if allowance is not None:
+        allowance.nodes -= min(walk.walked, limit)
+    if found.cut and limit < nodes:
+        return replace(found, digest="", gap=_TOO_MUCH)
+    return found
