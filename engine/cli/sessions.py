@@ -23,9 +23,12 @@ from ..text import visible
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
 """`past` is what of the size is kept for rebuilds beside the log, and `values` what of that are copies of values."""
+_FOR_ROOM: Final = slice(4, 6)
+"""Those two are left out in a terminal of less than _WIDE cells, where nothing would be left of the titles."""
+_WIDE: Final = 110
 _CELL_CHARS: Final = 200
 """What a cell shows at most, because each is as wide as the longest of its column."""
-_YIELDING: Final = (7, 6)
+_YIELDING: Final = (-1, -2)
 """The columns that become narrower where a terminal has no room: first the title, then the directory."""
 
 
@@ -57,15 +60,19 @@ def sessions(
 
 def _table(rows: Iterable[SessionRow]) -> list[str]:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return aligned([_COLUMNS, *map(_cells, rows)], width, _YIELDING)
+    table = [list(_COLUMNS), *map(_cells, rows)]
+    if width is not None and width < _WIDE:
+        for row in table:
+            del row[_FOR_ROOM]
+    return aligned(table, width, _YIELDING)
 
 
-def _cells(row: SessionRow) -> tuple[str, ...]:
+def _cells(row: SessionRow) -> list[str]:
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated_at))
     texts = (cut_line(shown(text), _CELL_CHARS) for text in (row.session_id, row.cwd, row.title or ""))
     session, directory, title = texts
     sizes = (size(count) for count in (row.size, row.contents_size, row.droppable_size))
-    return (session, used, f"{row.events:,}", *sizes, directory, title)
+    return [session, used, f"{row.events:,}", *sizes, directory, title]
 
 
 def _json(row: SessionRow) -> bytes:

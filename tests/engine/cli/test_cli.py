@@ -60,6 +60,8 @@ def test_sessions_are_listed_with_what_their_past_takes(home: Home) -> None:
         noise = [os.urandom(length) for length in (2000, 3000)]
         answer, value = map(digest_of, noise)
         store.add(row("ses_past"), [message(0), noise[0], answered(1, answer), noise[1], values_kept(2, value)])
+    columns = [home.run_on_a_terminal("sessions", COLUMNS=cells)[1].decode().split()[:9] for cells in ("109", "110")]
+    assert [("past" in column, "title" in column) for column in columns] == [(False, True), (True, True)]
     (line,) = (each for each in home.run("sessions").stdout.splitlines() if each.startswith("ses_past"))
     assert line.split()[6:10] == ["5.0", "kB", "3.0", "kB"]
     rows = {each["session_id"]: each for each in map(json.loads, home.run("sessions", "--json").stdout.splitlines())}
