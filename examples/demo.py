@@ -1,8 +1,9 @@
 """Drives `rewindow-acp` as an editor would and prints what happens. Run it with `make demo`.
 
 Plain ACP over pipes with nothing but the standard library, so that it also shows how little a client needs. It opens a
-session on this source tree, runs statements, searches, changes a file, runs a command, edits a file behind a running
-view, cancels a statement that never ends, resumes the session in a new process, and says where the session was saved.
+session on this source tree, runs statements, searches, changes a file, runs a command, has a statement act outside,
+edits a file behind a running view, cancels a statement that never ends, resumes the session in a new process that brings
+all names back, and says where the session was saved.
 """
 
 from __future__ import annotations
@@ -162,6 +163,17 @@ def run(scratch: Path) -> str:
     editor.prompt(session, f'edit("{notes}", "a timeline", "a live timeline")')
     editor.prompt(session, 'bash("wc -l engine/*.py | tail -3").code')
 
+    say("What a statement's own code does outside is seen as well: here it writes a file, and runs a process")
+    luck = scratch / "luck.txt"
+    editor.prompt(
+        session,
+        "import pathlib, random, subprocess\n"
+        "luck = random.random()\n"
+        'clock = subprocess.run(["date", "+%N"], capture_output=True, text=True).stdout\n'
+        f'pathlib.Path("{luck}").write_text(f"{{luck}}\\n")\n'
+        "luck, clock",
+    )
+
     say("The editor saves notes.md; the change is reported before the next statement")
     with notes.open("a") as file:
         file.write("It can be rewound.\n")
@@ -179,13 +191,20 @@ def run(scratch: Path) -> str:
     editor.prompt(session, "/timeline")
     editor.prompt(session, "/context")
 
-    say("The agent is killed; a new process resumes the session and rebuilds its names")
+    say("The agent is killed; a new process rebuilds the names, and sets from copies what would come out differently")
     editor.agent.kill()
     editor.agent.wait(10)
     editor = Editor()
     editor.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     editor.call("session/resume", {"sessionId": session, **where})
     editor.prompt(session, "total")
+    say(
+        "What came out differently is said, and what could not come out the same is set from a copy; no file is written"
+    )
+    written = luck.stat().st_mtime_ns
+    editor.prompt(session, "luck, clock")
+    editor.prompt(session, "/timeline")
+    print(f"  {DIM}{luck.name} is {'untouched' if luck.stat().st_mtime_ns == written else 'written again'}{PLAIN}")
     editor.leave()
     return session
 
