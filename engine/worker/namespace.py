@@ -26,9 +26,11 @@ from typing import Final
 
 from ..cutting import ELLIPSIS
 from ..execution import ChangeInfo, NamespaceDiff, TypeInfo
+from ..nodes.base import NodeBase
 from .contents import Allowance, Contents, contents_again, contents_of
+from .keeping.identity import BoundNames
 from .reading import Uses, uses_in
-from .sharing import Neighbours, groups_of, sharing_with, with_classes
+from .sharing import Neighbours, groups_of, kept_parts, sharing_with
 from .summaries import ATOMS, FIXED, describe
 from .touched import bound_in, loaded_in, names_in, reachable
 
@@ -132,7 +134,16 @@ class NamespaceWatch:
 
     def groups(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
         """`names`, and all further ones that share mutable objects with them, in groups that share nothing; sorted."""
-        shares = with_classes({name: self._known[name].contents for name in self._shares})
+        bound = BoundNames(self._namespace)
+
+        def apart(value: object) -> bool:
+            return isinstance(value, NodeBase) or bound.path_of(value) is not None
+
+        shares = {
+            name: kept_parts(known.reference, known.contents, apart)
+            for name in self._shares
+            if (known := self._known.get(name)) is not None
+        }
         return groups_of((name for name in names if name in self._known), self._neighbours.joined(shares))
 
     def before(self, tree: ast.AST) -> None:

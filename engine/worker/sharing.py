@@ -1,16 +1,18 @@
 """Which names share mutable objects: found by comparing the ids of the parts of their values.
 
-The classes of the user's count as shared by their instances here, and so does what the classes hold: kept apart, an
-instance would come back with a class of its own. Must not know what is done with the groups. Used by `namespace`.
+What is kept under a name of its own, a node or a function or class that the namespace binds, joins nobody who holds it.
+A class that is bound nowhere any more is kept with each of its instances, and joins them. Must not know how values are
+kept. Used by `namespace`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import compress
 from operator import not_
 
-from .contents import Contents, contents_of
+from ..nodes.base import NodeBase
+from .contents import Contents, parts_of
 
 
 def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) -> list[str]:
@@ -48,14 +50,17 @@ def _group(name: str, rest: dict[str, frozenset[int]]) -> set[str]:
     return group
 
 
-def with_classes(known: Mapping[str, Contents]) -> dict[str, frozenset[int]]:
-    """The parts of each value, its classes of the user's, and what those hold."""
-    kinds = {kind for contents in known.values() for kind in contents.classes}
-    held = {kind: contents_of(kind).parts for kind in kinds}
-    return {
-        name: contents.parts.union(*(held[kind] for kind in contents.classes)) if contents.classes else contents.parts
-        for name, contents in known.items()
-    }
+def kept_parts(value: object, contents: Contents, apart: Callable[[object], bool]) -> frozenset[int]:
+    """The parts that the value would be kept with.
+
+    Args:
+        apart: whether a function, class or node is kept under a name of its own.
+    """
+    if isinstance(value, NodeBase):
+        return frozenset()
+    if contents.named or not all(map(apart, contents.classes)):
+        return parts_of(value, apart)
+    return contents.parts
 
 
 class Neighbours:

@@ -6,6 +6,7 @@ numpy and pandas. Must not know about names. Used by `namespace` and `sharing`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -58,3 +59,12 @@ def _walked(value: object, nodes: int, allowance: Allowance | None) -> Contents:
     if found.cut and limit < nodes:
         return replace(found, digest="", gap=_TOO_MUCH)
     return found
+
+
+def parts_of(value: object, apart: Callable[[object], bool]) -> frozenset[int]:
+    """The ids of the mutable objects in the value, without what is kept apart from it.
+
+    Args:
+        apart: whether a function, class or node counts as no part of what holds it.
+    """
+    return Walk(form_of, NODES, ROOM, apart=apart).over(value).parts

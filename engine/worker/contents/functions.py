@@ -37,7 +37,8 @@ def function(walk: Walk, value: FunctionType) -> None:
     if not users and value.__closure__ is None and not value.__dict__:
         walk.emit("n", value.__module__, value.__qualname__)
         return
-    walk.number(value)
+    if not walk.enter(value):
+        return
     walk.emit("f", value.__module__, value.__qualname__, code_digest(value.__code__))
     if users:
         walk.codes.add(value.__code__)
@@ -123,7 +124,8 @@ def class_(walk: Walk, value: type) -> None:
     if value.__module__ != USERS:
         walk.emit("n", name_of(value))
         return
-    walk.number(value)
+    if not walk.enter(value):
+        return
     # A copy, because a thread may change the class meanwhile.
     members = {name: member for name, member in vars(value).copy().items() if name not in _CLASS_NOISE}
     walk.emit("C", name_of(value), len(value.__bases__))

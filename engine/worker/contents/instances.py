@@ -30,9 +30,9 @@ def named(walk: Walk, value: Any) -> None:
 
 
 def node(walk: Walk, value: NodeBase) -> None:
-    walk.number(value)
     walk.handles = True
-    walk.emit("h", value.digest())
+    if walk.enter(value):
+        walk.emit("h", value.digest())
 
 
 def attributes(walk: Walk, value: object) -> None:

@@ -36,7 +36,7 @@ def note_class(walk: Walk, kind: type) -> None:
     walk.kinds.add(kind)
     for each in kind.__mro__:
         if each.__module__ == USERS and each not in walk.classes:
-            walk.classes[each] = None
+            walk.note_class(each)
             for member in vars(each).copy().values():
                 function = getattr(member, "__func__", getattr(member, "fget", member))
                 if isinstance(function, FunctionType):

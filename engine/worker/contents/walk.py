@@ -79,6 +79,7 @@ class Contents:
         uses: global names in the code of the user's functions and classes in the value.
         classes: the user's classes of which it holds instances.
         handles: whether it holds nodes, which change between statements too.
+        named: whether it holds functions, classes or nodes.
         cut: whether there is more of it than was walked, so that `parts` is not all.
     """
 
@@ -90,6 +91,7 @@ class Contents:
     uses: frozenset[str] = frozenset()
     classes: tuple[type, ...] = ()
     handles: bool = False
+    named: bool = False
     cut: bool = False
 
     @property
@@ -101,15 +103,26 @@ class Contents:
 class Walk:
     """The state of one walk, and what forms say to it: `emit`, `push` and the like.
 
-    Where only the `whole` of a value is wanted, the walk ends as soon as it is seen to be too large.
+    Where only the `whole` of a value is wanted, the walk ends as soon as it is seen to be too large. `apart` says of a
+    function, a class or a node that it counts as no part of what holds it; a class of the user's of which it does not
+    say so is a part of its instances then.
     """
 
-    def __init__(self, form_of: Callable[[type], Form], nodes: int, room: int, *, whole: bool = False) -> None:
+    def __init__(
+        self,
+        form_of: Callable[[type], Form],
+        nodes: int,
+        room: int,
+        *,
+        whole: bool = False,
+        apart: Callable[[object], bool] | None = None,
+    ) -> None:
         self._form_of = form_of
         self._nodes = nodes
         self._room = room
         self._limit = nodes
         self._whole = whole
+        self._apart = apart
         self._buffer = BUFFER
         self._state = xxhash.xxh3_128()
         self._stack: list[object] = []
@@ -120,10 +133,12 @@ class Walk:
         self._gaps: set[int] = set()
         self._cut = False
         self._shared: set[int] = set()
+        self._started = False
         self.codes: set[CodeType] = set()
         self.classes: dict[type, None] = {}
         self.kinds: set[type] = set()
         self.handles = False
+        self.named = False
 
     @property
     def walked(self) -> int:
@@ -146,6 +161,7 @@ class Walk:
             uses=frozenset[str]().union(*map(names_of_code, self.codes)),
             classes=tuple(self.classes),
             handles=self.handles,
+            named=self.named,
             cut=self._cut,
         )
 
@@ -159,10 +175,26 @@ class Walk:
             raise Full
         try:
             self._form_of(type(value))(self, value)
+            self._started = True
         except (KeyboardInterrupt, Full):
             raise
         except BaseException:
             self.leave_gap(value)
+
+    def enter(self, value: object) -> bool:
+        """A function, class or node is met. Whether its form is to go on: it is the value itself, or a part of it."""
+        self.named = True
+        if self._apart is not None and self._started and self._apart(value):
+            return False
+        self.number(value)
+        return True
+
+    def note_class(self, kind: type) -> None:
+        """The value holds an instance of this class of the user's."""
+        if kind not in self.classes:
+            self.classes[kind] = None
+            if self._apart is not None and not self._apart(kind):
+                self._stack.append(kind)
 
     # --- for forms ---------------------------------------------------------------------------------------------------
 
