@@ -46,7 +46,8 @@ class NamespaceDiff(Struct, frozen=True, kw_only=True):
 
     `digests` has xxh3 hex of the content of those added names whose content could be digested. `unknown` has the names
     whose value the statement may have changed in a way that could not be seen, with the reason, a clause like "a Socket
-    cannot be compared"; none of them is among the others.
+    cannot be compared"; none of them is among the others. `deep` is False in logs of earlier versions, which did not
+    follow a change into what values share, and took a set in another order for another one.
     """
 
     added: dict[str, TypeInfo] = field(default_factory=dict[str, TypeInfo])
@@ -54,6 +55,7 @@ class NamespaceDiff(Struct, frozen=True, kw_only=True):
     deleted: tuple[Exact, ...] = ()
     digests: dict[str, Exact] = field(default_factory=dict[str, Exact])
     unknown: dict[str, str] = field(default_factory=dict[str, str])
+    deep: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.deleted or self.unknown)

@@ -2,8 +2,8 @@
 
 Status, exception, displayed value, output, and the names it bound. Addresses and object ids are taken out first: they
 differ in every process and mean nothing. Of long texts the place is shown where they differ. What has no digest on one
-of the sides is compared by its short repr, and what handles show is not compared here. Pure; must not know how a
-statement is run. Called by `live_environment`.
+of the sides is compared by its short repr, a handle by its place and policy, a module by its name. Pure; must not know
+how a statement is run. Called by `live_environment`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _MESSAGE_CHARS: Final = 320
 """Of an exception's message."""
 _SHOWN_NAMES: Final = 8
 _HANDLE: Final = "ViewHandle"
+_SHOWN_REVISION: Final = re.compile(r" [0-9a-f]{8}>$")
 _HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")
 _NUMBER: Final = re.compile(r"(?<![\d.])\d{14,15}(?![\d.])")
 _SPANS: Final = ((0x550000000000, 0x57FFFFFFFFFF), (0x7E0000000000, 0x7FFFFFFFFFFF), (0xAAAA00000000, 0xFFFFFFFFFFFF))
@@ -149,8 +150,14 @@ def _bound(diff: NamespaceDiff) -> dict[str, _Bound]:
 
 def _names(before: NamespaceDiff, after: NamespaceDiff, uncertain: frozenset[str]) -> Iterable[str]:
     was, now = _bound(before), _bound(after)
-    missing = was.keys() - now.keys() - uncertain
-    fresh = now.keys() - was.keys() - uncertain
+    # Of a name that nobody can compare, nobody knows whether it changed.
+    untold = uncertain.union(before.unknown, after.unknown)
+    if not before.deep:
+        # An earlier version saw fewer changes in place, and some that were none.
+        changed = {**before.changed, **after.changed}
+        untold |= {name for name, change in changed.items() if change.mutated and not (name in was and name in now)}
+    missing = was.keys() - now.keys() - untold
+    fresh = now.keys() - was.keys() - untold
     other = [name for name in was.keys() & now.keys() if _differs(was[name], now[name])]
     deleted = set(before.deleted) ^ set(after.deleted)
     yield from _said("left another value in {}", other, lambda name: f" ({_change(was[name], now[name])})")
@@ -173,7 +180,9 @@ def _listed(names: list[str], detail: Callable[[str], str] = lambda _: "") -> st
 
 def _differs(was: _Bound, now: _Bound) -> bool:
     if was.info.type_name == now.info.type_name == _HANDLE:
-        return False
+        return _comparable(was, now) and _policy(was) != _policy(now)
+    if was.info.type_name == now.info.type_name == "module":
+        return _module(was) != _module(now)
     if was.digest is not None and was.digest == now.digest:
         return False
     texts = was.info.short_repr, now.info.short_repr
@@ -182,6 +191,16 @@ def _differs(was: _Bound, now: _Bound) -> bool:
         return not _same_members(was, plain)
     # The content differs, but only by what looks like an address; or nobody knows.
     return _comparable(was, now) and texts[0] == texts[1]
+
+
+def _policy(handle: _Bound) -> str:
+    """What the repr of a handle says but for the content shown: what a node saw is compared where it looked."""
+    return _SHOWN_REVISION.sub(">", handle.info.short_repr)
+
+
+def _module(module: _Bound) -> str:
+    """Its name: where it lies is another place under another Python, or in a project that was moved."""
+    return module.info.short_repr.partition(" from ")[0].rstrip(">")
 
 
 def _comparable(was: _Bound, now: _Bound) -> bool:

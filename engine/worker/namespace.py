@@ -97,6 +97,7 @@ class _Found:
             deleted=tuple(sorted(self.deleted)),
             digests=self.digests,
             unknown={name: why for name, why in self.unknown.items() if name not in self.changed},
+            deep=True,
         )
 
 

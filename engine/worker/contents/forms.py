@@ -7,6 +7,7 @@ the attributes tell more. A library is asked, because its classes leave out ther
 from __future__ import annotations
 
 import enum
+import threading
 from _thread import LockType, RLock
 from array import array
 from collections import OrderedDict
@@ -60,6 +61,8 @@ def _found(kind: type[Any]) -> Form:
         return functions.class_
     if NodeBase in mro:
         return instances.node
+    if threading.Thread in mro:
+        return instances.thread
     if kind.__module__.startswith(functions.OURS) or isinstance(kind, enum.EnumMeta):
         return instances.named
     return table_form(kind) or containers.subclass_form(kind) or _instance_form(kind)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import copyreg
 import enum
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from types import FunctionType
 from typing import Any, Final, cast
 
 from ...nodes.base import NodeBase
-from .kinds import name_of, note_class, slots_of
+from .kinds import is_users, name_of, note_class, slots_of
 from .walk import TOO_LARGE, Walk, behind
 
 _REDUCED: Final = 8 << 20
@@ -48,6 +50,19 @@ def attributes_and_gap(walk: Walk, value: object) -> None:
     """There is more to it, but only code of the user's would tell."""
     attributes(walk, value)
     walk.leave_gap(value)
+
+
+def thread(walk: Walk, value: threading.Thread) -> None:
+    """What somebody gave it. Where it stands is a matter of time, and it drops what it runs when it has run."""
+    note_class(walk, type(value))
+    walk.number(value)
+    walk.emit("T", name_of(type(value)), value.name, value.daemon)
+    state = state_of(value)
+    target = state.get("_target")
+    if isinstance(target, FunctionType) and is_users(target):
+        walk.codes.add(target.__code__)
+    state = {name: held for name, held in state.items() if not name.startswith("_")}
+    walk.mapping("o", state.items(), len(state))
 
 
 def state_of(value: object) -> dict[str, object]:

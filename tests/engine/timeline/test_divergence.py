@@ -90,6 +90,52 @@ def test_digests_of_an_earlier_version_are_not_compared_with_those_of_now() -> N
     assert not differences(*(finished(diff=diff) for diff in diffs)).phrases
 
 
+def test_a_module_in_another_place_is_the_same_and_another_module_is_not() -> None:
+    paths = ("/usr/lib/pathlib.py", "/home/a/.pyenv/pathlib.py")
+    reprs = [f"<module 'pathlib' from '{path}'>" for path in paths]
+    assert not differences(*(finished(diff=added("pathlib", text, "module")) for text in reprs)).phrases
+    others = (reprs[0], "<module 'posixpath' (frozen)>")
+    assert phrase(*(finished(diff=added("path", text, "module")) for text in others)).startswith("left another value")
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ("<view a.md:3 paused lod=0 tokens=9 0123abcd>", "<view a.md:3 paused lod=0 tokens=9 ffffffff>", False),
+        ("<view a.md:3 paused lod=0 tokens=9 0123abcd>", "<view a.md:4 paused lod=0 tokens=9 0123abcd>", True),
+        ("<view a.md:3 paused lod=0 tokens=9>", "<view a.md:3 paused lod=0 tokens=9 0123abcd>", False),
+    ],
+)
+def test_a_handle_is_compared_by_its_place_and_policy(was: str, now: str, said: bool) -> None:
+    diffs = [
+        NamespaceDiff(added={"v": TypeInfo(type_name="ViewHandle", short_repr=text)}, digests={"v": letter * 32})
+        for text, letter in ((was, "a"), (now, "b"))
+    ]
+    assert bool(differences(*(finished(diff=diff) for diff in diffs)).phrases) == said
+    older = NamespaceDiff(added={"v": TypeInfo(type_name="ViewHandle", short_repr="<view a.md paused tokens=9>")})
+    assert not differences(finished(diff=older), finished(diff=diffs[1])).phrases
+
+
+def test_of_a_name_that_could_not_be_compared_on_one_side_nothing_is_said() -> None:
+    info = TypeInfo(type_name="list", short_repr="[1]")
+    changed = NamespaceDiff(changed={"x": ChangeInfo(before=info, after=info, mutated=True)})
+    unknown = NamespaceDiff(unknown={"x": "it is too large to be compared"})
+    for pair in ((changed, unknown), (unknown, changed), (unknown, NamespaceDiff())):
+        assert not differences(*(finished(diff=diff) for diff in pair)).phrases
+    deep = NamespaceDiff(changed=changed.changed, deep=True)
+    assert phrase(finished(diff=deep), finished()) == "did not change x"
+
+
+def test_what_an_earlier_version_did_not_see_changing_in_place_is_no_difference() -> None:
+    info = TypeInfo(type_name="list", short_repr="[1]")
+    mutated = NamespaceDiff(changed={"x": ChangeInfo(before=info, after=info, mutated=True)})
+    rebound = NamespaceDiff(changed={"x": ChangeInfo(before=info, after=info)})
+    assert not differences(finished(), finished(diff=mutated)).phrases
+    assert not differences(finished(diff=mutated), finished()).phrases
+    assert phrase(finished(), finished(diff=rebound)) == "changed x too"
+    assert phrase(finished(diff=NamespaceDiff(deep=True)), finished(diff=mutated)) == "changed x too"
+
+
 def test_a_long_message_of_an_exception_is_shown_where_it_differs() -> None:
     errors = [ExceptionInfo(type="ValueError", message=f"{LONG * 3}{end}") for end in ("then", "now")]
     said = phrase(*(finished(status="error", exception=error) for error in errors))

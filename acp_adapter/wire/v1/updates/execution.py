@@ -144,5 +144,6 @@ def _record(event: ExecutionFinished) -> dict[str, Any]:
             "added": list(event.diff.added),
             "changed": list(event.diff.changed),
             "deleted": list(event.diff.deleted),
+            **({"unknown": event.diff.unknown} if event.diff.unknown else {}),
         },
     }
