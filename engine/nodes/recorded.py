@@ -24,6 +24,7 @@ from .revision import Revision, decoded, without_content
 _KEPT_PHRASES: Final = 5
 """Of the looks of one step so many are told in words, and the rest as a number."""
 _NOTHING: Final = "is not recorded"
+_FORGOTTEN: Final = "was too long ago to be held"
 _HELD_BYTES: Final = 256 << 20
 """Contents that are held ready, at most: several times what one step needs."""
 
@@ -55,11 +56,12 @@ class RecordedLook(SeenRevision, Protocol):
 class RecordedLooks:
     """Answers looks from a record. `digests` are of the contents that the host has sent."""
 
-    __slots__ = ("_contents", "_disk", "_newest", "_phrases", "_size", "_step", "_told", "digests")
+    __slots__ = ("_contents", "_disk", "_lost", "_newest", "_phrases", "_size", "_step", "_told", "digests")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._contents: dict[str, bytes] = {}
+        self._lost: dict[str, str] = {}
         self._size = 0
         self.digests: set[str] = set()
         self._newest: dict[str, RecordedLook] = {}
@@ -83,12 +85,21 @@ class RecordedLooks:
 
     def know(self, looks: Iterable[RecordedLook]) -> None:
         """What was seen in steps that do not run again, in order."""
-        self._newest.update((look.path, look) for look in looks)
+        for look in looks:
+            self._newest[look.path] = look
+            self._note_lost(look)
 
     def begin(self, looks: Sequence[RecordedLook] | None) -> None:
         """A step begins in which these looks brought a revision; None where the log does not say."""
         self.know((self._step or {}).values())
         self._step = None if looks is None else {(look.path, look.look): look for look in looks}
+        for look in looks or ():
+            self._note_lost(look)
+
+    def _note_lost(self, look: RecordedLook) -> None:
+        # What names the content by its digest alone, a state of a handle, does not know why it is lost.
+        if look.lost:
+            self._lost[look.digest] = look.lost
 
     def take_phrases(self) -> tuple[str, ...]:
         """A phrase on each look that was not answered since this was last called, at most a few and a number."""
@@ -121,9 +132,12 @@ class RecordedLooks:
             data = self._disk.content(path, seen.digest)
         if data is not None:
             return decoded(data)
-        lost = seen.lost or ("was too long ago to be held" if seen.digest in self.digests else "is not kept")
+        lost = seen.lost or self._why(seen.digest)
         self._say(f"looked at {title}, whose content of then {lost}")
         return _unknown(title, lost)
+
+    def _why(self, digest: str) -> str:
+        return _FORGOTTEN if digest in self.digests else self._lost.get(digest, "is not kept")
 
     def _unrecorded(self, path: str, title: str, last: Found | None) -> Found:
         self._say(f"looked at {title}, and what it saw then is not recorded: it sees what is there now")

@@ -165,7 +165,8 @@ async def test_what_steps_saw_that_are_not_in_the_plan_is_known(b: AnyBench) -> 
 async def test_what_is_not_to_be_had_is_said_of_the_step_that_saw_it(b: AnyBench) -> None:
     path = str(b.cwd / "a.txt")
     lost = PastRevision(path=path, look=0, state="text", digest=digest_of(b"one\n"), size=4, withheld=True)
-    run = replace(past("a = view('a.txt', freq='Sync')", label="<statement 1>"), revisions=(lost,))
+    source = "a = view('a.txt', freq='Sync')"
+    run = replace(past(source, label="<statement 1>"), revisions=(lost,), bound=("a",))
     tick = PastTick(round_id=3, now=1.0, revisions=(replace(lost, digest=digest_of(b"two\n")),))
     restored = await restore(b, run, tick)
     about = "looked at a.txt, whose content of then held a secret and was not kept"
