@@ -65,7 +65,8 @@ def seen(outcome: RunOutcome | TickOutcome) -> tuple[PastRevision, ...]:
 
 def step(source: str, outcome: RunOutcome, index: int = 1) -> PastExecution:
     done = past(source)
-    return replace(done, request=replace(done.request, index=index), revisions=seen(outcome))
+    bound = (*outcome.diff.added, *outcome.diff.changed)
+    return replace(done, request=replace(done.request, index=index), revisions=seen(outcome), bound=bound)
 
 
 async def test_contents_come_with_the_statement_that_saw_them_once(b: AnyBench) -> None:

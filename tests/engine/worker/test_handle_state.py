@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -105,6 +106,19 @@ def test_a_handle_whose_content_is_not_to_be_had_is_there_and_says_so(desk: Desk
     node = again.board.node_from("view-1.1", state)
     assert node.rendered.text == "(what a.py held then is not kept; Refresh() takes what is there now)\n"
     assert again.board.looks.take_phrases() == ("looked at a.py, whose content of then is not kept",)
+
+
+def test_a_handle_made_again_in_the_step_that_lost_its_content_says_why(desk: Desk) -> None:
+    desk.run("a = view('a.py')")
+    state = desk.board.state_of(_handle(desk))
+    (look,) = desk.steps[-1].looks
+    desk.write("a.py", "otherwise\n")
+    again = Desk(desk.root)
+    again.repeat(desk.steps[-1], [replace(look, lost="held a secret and was not kept")])
+    assert len(again.board.looks.take_phrases()) == 1
+    assert again.board.node_from("view-1.1", state) is _handle(again)
+    assert "(what a.py held then held a secret and was not kept; " in _handle(again).rendered.text
+    assert again.board.looks.take_phrases() == ()
 
 
 @pytest.mark.parametrize(
