@@ -61,7 +61,7 @@ class KeptValues:
         groups = {self._newest[name] for name in there if name not in found and name in self._newest}
         return Wanted(
             groups={group: tuple(name for name in group.names if self._newest.get(name) is group) for group in groups},
-            delete=tuple(sorted(chosen - self._present)),
+            delete=tuple(sorted(chosen.difference(self._present, found))),
             without={
                 name: self._unkept.get(name, NOT_KEPT)
                 for name in sorted(there)

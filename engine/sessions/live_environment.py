@@ -22,7 +22,7 @@ from ..events.session import EnvironmentRestored
 from ..ids import BlobDigest
 from ..log import EventLog
 from ..ports import Differences, Environment, EnvironmentSpec, PastExecution, RunOutcome, Store
-from ..timeline.divergence import differences
+from ..timeline.divergence import bound_names, differences
 from ..timeline.replay import History
 from .cancellation import Cancellation
 from .directories import gone
@@ -152,7 +152,11 @@ class LiveEnvironment:
         assert before is not None
         after = self._log.redacted(_recorded(outcome, before))
         assert isinstance(after, ExecutionFinished)
-        return differences(before, after, self._history.omitted_names)
+        found = differences(before, after, self._history.omitted_names)
+        if any(statement.index < past.request.index for statement in self._history.omitted):
+            # What comes of leaving a statement out is what the user wants to have.
+            return replace(found, same=found.same.union(bound_names(outcome.diff)))
+        return found
 
     def _left_out(self) -> Sequence[str]:
         """One sentence for each statement that the user left out."""

@@ -82,15 +82,18 @@ async def test_an_answer_with_a_secret_is_not_kept_and_stops_the_statement_that_
         assert values(session)[-1] == "(True, 8)"
         answers = [event for event in session.events if isinstance(event, EffectAnswered)]
         assert [(event.result is None, bool(event.withheld)) for event in answers] == [(True, True), (False, False)]
-        assert len(store.contents(session.session_id)) == 1
+        contents = [store.blob_get(digest) for digest in store.contents(session.session_id)]
+        assert not any(PIECE.encode() in content for content in contents)
         assert PIECE not in recorded(session)
     async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
         session = await sessions.load(session.session_id)
         await run(session, "before, 'text' in globals(), 'after' in globals()")
-        assert values(session)[-1] == "(1, False, False)"
+        assert values(session)[-1] == "(1, False, True)"
         (restored,) = found(session, EnvironmentRestored)
         assert isinstance(restored, EnvironmentRestored)
         assert "<statement 1> asked for read, whose answer held a secret and was not kept" in restored.divergences
+        lost = "no copy of text (its copy held a secret and was not kept)"
+        assert any(lost in sentence for sentence in restored.divergences)
 
 
 async def test_a_question_shows_no_secret_and_what_is_allowed_runs_as_it_was_asked(tmp_path: Path) -> None:
