@@ -20,10 +20,13 @@ import anyio.from_thread
 from serving import serve
 
 from engine.config.settings import Settings
+from engine.events import EVENTS
 from engine.host import Host
 from engine.ids import Seq
 
 LINES = "".join(f"line {number} of a file that somebody works on\n" for number in range(100))
+KEEPS_VALUES = "values_kept" in {each.kind for each in EVENTS}
+SETTLING_SECONDS = 10.0
 FIRST = {
     "plain": "import random",
     "views": 'seen = 0; handle = view("watched.txt"); handle.Run()',
@@ -140,9 +143,20 @@ class Engine:
 
 
 async def settled(session: Any) -> None:
-    """Waits until all that came of the statements so far is durable."""
+    """Waits until all that came of the statements so far is durable, with the values that are kept beside them."""
     await session.idle()
+    with anyio.move_on_after(SETTLING_SECONDS):
+        while KEEPS_VALUES and not values_kept(session):  # noqa: ASYNC110 -- nobody tells
+            await anyio.sleep(0.0002)
     await session.durable(Seq(len(session.events) - 1))
+
+
+def values_kept(session: Any) -> bool:
+    """Whether those of the last statement are on the log."""
+    last = session.cells[-1].finished
+    return any(
+        event.kind == "values_kept" and event.execution_id == last.execution_id for event in session.events[-10:]
+    )
 
 
 def main(directory: str) -> None:
