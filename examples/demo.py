@@ -2,8 +2,8 @@
 
 Plain ACP over pipes with nothing but the standard library, so that it also shows how little a client needs. It opens a
 session on this source tree, runs statements, searches, changes a file, runs a command, has a statement act outside,
-edits a file behind a running view, cancels a statement that never ends, resumes the session in a new process that brings
-all names back, and says where the session was saved.
+edits a file behind a running view, cancels a statement that never ends, resumes the session in a new process that
+brings all names back, and says where the session was saved.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ async def test_a_display_that_hangs_is_under_the_time_limit(b: AnyBench) -> None
 
 
 async def test_a_diff_that_hangs_is_under_the_time_limit(b: AnyBench) -> None:
-    source = "class H:\n    def __reduce__(self):\n        while True: pass\nh = H()"
+    source = "class H:\n    def __repr__(self):\n        while True: pass\nh = H()"
     outcome = await b.run(source, time_limit=0.1)
     assert outcome.status == "timeout"
     assert b.environment.alive
