@@ -17,6 +17,8 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_crashes.py::test_a_crash_at_any_instant_loses_nothing_that_was_shown",
     ),
     "A session can be loaded again.": (
+        "tests/engine/sessions/test_seen_again.py::"
+        "test_a_paused_view_shows_what_it_showed_and_a_running_one_tells_what_differs",
         "tests/e2e/test_sessions.py::test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_are_there",
         "tests/acp_adapter/test_updates_golden.py::"
         "test_a_load_at_any_moment_shows_the_log_and_then_what_is_being_streamed",
@@ -31,10 +33,16 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/environment/test_contract_rebuilt_work.py::test_the_error_names_what_to_make_anew",
         "tests/e2e/test_sessions.py::test_plan_mode_refuses_what_changes_files_and_runs_the_rest",
     ),
-    "A rebuild says what came out differently": (
+    "What a re-run cannot bring back is set from a copy": (
         "tests/engine/sessions/test_rebuilt_values.py::test_what_came_out_differently_is_said_of_each_statement",
         "tests/engine/sessions/test_rebuilt_values.py::"
         "test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothing",
+        "tests/engine/sessions/test_kept_values.py::"
+        "test_a_name_of_a_statement_that_cannot_run_again_is_there_after_a_load",
+        "tests/engine/environment/test_contract_keeping.py::test_what_a_stopped_statement_left_is_there_again",
+        "tests/engine/environment/test_contract_keeping.py::"
+        "test_names_that_cannot_be_kept_say_why_and_the_others_are_kept",
+        "tests/engine/environment/test_contract_keeping.py::test_what_is_large_is_kept_only_where_that_is_asked_for",
     ),
     "A statement cannot take the session down.": (
         "tests/e2e/test_hostile_statements.py::test_statements_that_end_their_worker_are_recorded_and_names_come_back",
@@ -64,7 +72,10 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/cli/test_secrets.py::test_no_command_shows_a_secret",
         "tests/engine/config/test_secrets.py::test_values_that_are_too_short_are_named_and_not_taken_out",
     ),
-    "What a rebuild needs and may not be kept is named.": (
+    "What a rebuild needs and may not be kept is named": (
+        "tests/engine/sessions/test_seen_again.py::"
+        "test_a_content_that_holds_a_secret_is_not_kept_and_seen_again_only_where_it_is_still_there",
+        "tests/engine/sessions/test_kept_values.py::test_a_group_that_holds_a_secret_is_not_stored_but_named",
         "tests/engine/sessions/test_secrets.py::"
         "test_an_answer_with_a_secret_is_not_kept_and_stops_the_statement_that_needs_it",
         "tests/engine/sessions/test_secrets.py::"
@@ -109,6 +120,22 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/tools/test_landing.py::test_a_replaced_file_keeps_its_mode_owner_and_attributes",
         "tests/engine/environment/test_contract_opening.py::"
         "test_a_write_lands_before_the_next_line_and_an_open_file_with_the_statement",
+    ),
+    "What a statement's own code writes is recorded and shown": (
+        "tests/engine/environment/test_contract_writes.py::"
+        "test_each_way_to_write_is_noticed_with_what_was_there_before",
+        "tests/engine/sessions/test_own_writes.py::"
+        "test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_contents",
+        "tests/engine/sessions/test_own_writes.py::test_what_was_there_outlives_a_worker_that_is_killed_at_once",
+        "tests/engine/sessions/test_own_writes.py::test_a_file_that_is_too_large_is_named_without_its_content",
+        "tests/engine/sessions/test_own_writes.py::"
+        "test_what_happens_between_statements_and_in_forked_processes_is_nobodys",
+    ),
+    "What the past takes on disk is shown and bounded": (
+        "tests/engine/cli/test_cli.py::test_sessions_are_listed_with_what_their_past_takes",
+        "tests/engine/cli/test_doctor.py::test_what_the_past_takes_is_counted_once_for_all_sessions",
+        "tests/engine/sessions/test_past_bound.py::test_the_oldest_values_go_and_the_log_says_so",
+        "tests/engine/sessions/test_past_bound.py::test_what_is_no_value_stays_however_much_it_is",
     ),
     "A command ends with all that it started": (
         "tests/engine/environment/test_worker_commands.py::test_what_left_a_program_ends_with_it_however_it_is_ended",
