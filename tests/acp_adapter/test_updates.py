@@ -138,8 +138,8 @@ def test_the_models_own_call_is_left_to_its_statement_and_a_helpers_call_is_show
 
 def test_a_changed_file_is_announced_once_and_gets_the_nodes_diff() -> None:
     changed = FileChanged(path="/w/a.py", change="modified", delta="1 line changed in a.py")
-    node = NodeChanged(obj_id=ObjId("view-1"), obj_type="view", delta="1 line changed in a.py\n+new")
-    other = NodeChanged(obj_id=ObjId("view-2"), obj_type="view", delta="moved")
+    node = NodeChanged(obj_id=ObjId("view-1.1"), obj_type="view", delta="1 line changed in a.py\n+new")
+    other = NodeChanged(obj_id=ObjId("view-1.2"), obj_type="view", delta="moved")
     (made,) = updates_of(changed, node, other)
     assert (made["sessionUpdate"], made["title"], made["status"]) == ("tool_call", "modified a.py", "completed")
     assert "+new" in made["content"][0]["content"]["text"]

@@ -102,7 +102,7 @@ _FINISHED = ExecutionFinished(
     stdout=Captured(text="one\n```\ntwo\n", total_bytes=12, digest="d"),
     stderr=Captured(text="careful\n", total_bytes=8, digest="e"),
     value="42",
-    displays=(Display(obj_id="view-1", title="a.py", text="x = 1", tokens=4),),
+    displays=(Display(obj_id="view-1.1", title="a.py", text="x = 1", tokens=4),),
     locations=(Location(path="/work/a.py", line=3), Location(path="/work/b.py")),
     diff=NamespaceDiff(
         added={"x": TypeInfo(type_name="int", short_repr="1")},
@@ -241,7 +241,7 @@ _FIRST_RUN: tuple[Item, ...] = (
     *_WRITTEN_BY_THE_CODE,
     OutputStreamed(_call(1), "stderr", "careful\n"),
     OutputStreamed(_call(1), "stdout", "x" * 5_000),
-    MethodCalled(obj_id=ObjId("view-1"), obj_type="view", method="Run"),
+    MethodCalled(obj_id=ObjId("view-1.1"), obj_type="view", method="Run"),
     NamesRebound(execution_id=ExecutionId("execution-1"), names=("view",)),
     StatementOmitted(statement_id=StatementId("statement-1")),
     StatementOmitted(statement_id=StatementId("statement-1"), omitted=False),
@@ -255,9 +255,9 @@ _FIRST_RUN: tuple[Item, ...] = (
     NodesTicked(round_id=1, now=1.0, nodes=1),
     RevisionAdopted(path="/work/sub/a.py", look=0, state="text", digest="00", size=4),
     FileChanged(path="/work/sub/a.py", change="modified", delta="1 line changed in a.py"),
-    NodeChanged(obj_id=ObjId("view-1"), obj_type="view", delta="1 line changed in a.py\n+new"),
-    NodeChanged(obj_id=ObjId("view-2"), obj_type="view", delta="moved"),
-    TickApplied(obj_id=ObjId("view-1"), tick_kind="async", turn_id=1, delta="1 line changed in a.py"),
+    NodeChanged(obj_id=ObjId("view-1.1"), obj_type="view", delta="1 line changed in a.py\n+new"),
+    NodeChanged(obj_id=ObjId("view-1.2"), obj_type="view", delta="moved"),
+    TickApplied(obj_id=ObjId("view-1.1"), tick_kind="async", turn_id=1, delta="1 line changed in a.py"),
     CondensationRequest(reason="budget"),
     CondensationRequest(reason="asked"),
     ViewEnforced(property_name="observation_uniqueness", count=1),
@@ -329,7 +329,7 @@ _BETWEEN: tuple[Item, ...] = (
     ConfigChanged(option="while_running", value="queue"),
     TitleChanged(title="Another title"),
     FileChanged(path="/elsewhere/c.txt", change="deleted", delta="c.txt was deleted"),
-    NodeChanged(obj_id=ObjId("view-3"), obj_type="view", delta="moved"),
+    NodeChanged(obj_id=ObjId("view-2.1"), obj_type="view", delta="moved"),
 )
 
 _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from engine.environment.in_process import InProcessEnvironment
 from engine.events import Event
 from engine.events.nodes import FileChanged, RevisionAdopted
-from engine.ids import ExecutionId
+from engine.ids import BlobDigest, ExecutionId
 from engine.nodes.revision import LARGEST, digest_of
 from engine.ports import (
     STEP_CONTENT_BYTES,
@@ -177,6 +177,20 @@ async def test_what_is_not_to_be_had_is_said_of_the_step_that_saw_it(b: AnyBench
     assert restored.divergences[1] == f"the tick of Round 3 {about}"
     restored = await restore(b, replace(run, revisions=None))
     assert restored.divergences[0].startswith("<statement 1> looked at a.txt, and what it saw then is not recorded")
+
+
+async def test_what_the_store_has_lost_is_the_file_s_where_that_holds_it_still(b: AnyBench) -> None:
+    file = b.cwd / "a.txt"
+    file.write_text("one\n")
+    source = "a = view('a.txt')"
+    done = step(source, await b.run(source))
+    assert done.revisions is not None
+    lost = [replace(each, content=BlobDigest(f"blake2b-{0:040}")) for each in done.revisions]
+    assert (await restore(b, replace(done, revisions=tuple(lost)))).divergences == ()
+    assert await b.value("a.rendered.text") == repr("1\tone\n")
+    file.write_text("two, longer\n")
+    (said,) = (await restore(b, replace(done, revisions=tuple(lost)))).divergences
+    assert "looked at a.txt, whose content of then is missing in the store" in said
 
 
 @pytest.mark.slow
