@@ -24,6 +24,7 @@ _SHOWN_CHARS: Final = 80
 _MESSAGE_CHARS: Final = 320
 """Of an exception's message."""
 _SHOWN_NAMES: Final = 8
+_MODULE: Final = "module"
 _HANDLE: Final = "ViewHandle"
 _SHOWN_REVISION: Final = re.compile(r" [0-9a-f]{8}>$")
 _HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")
@@ -185,6 +186,8 @@ def _differs(was: _Bound, now: _Bound) -> bool:
         return _module(was) != _module(now)
     if was.digest is not None and was.digest == now.digest:
         return False
+    if was.info.type_name == now.info.type_name == _MODULE:
+        return _module_name(was) != _module_name(now)
     texts = was.info.short_repr, now.info.short_repr
     plain = without_addresses(texts[0]), without_addresses(texts[1])
     if was.info.type_name != now.info.type_name or plain[0] != plain[1]:
@@ -212,7 +215,14 @@ def _is_same(was: _Bound, now: _Bound) -> bool:
     """Whether both are known to have the same content, or are the same module."""
     if was.info.type_name != now.info.type_name:
         return False
-    return was.info.type_name == "module" or (was.digest is not None and was.digest == now.digest)
+    if was.info.type_name == _MODULE:
+        return _module_name(was) == _module_name(now)
+    return was.digest is not None and was.digest == now.digest
+
+
+def _module_name(bound: _Bound) -> list[str]:
+    # Without where it was loaded from, which under another Python or in another folder is elsewhere.
+    return bound.info.short_repr.split("'", 2)[:2]
 
 
 def _same_members(was: _Bound, plain: tuple[str, str]) -> bool:

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from tests.support.agents import Agent
 from tests.support.scripts import last_value, load, logged
 from tests.support.stores import ROOT
 
-KEPT = ROOT / "tests" / "data" / "sessions" / "direct.db.gz"
+SESSIONS = ROOT / "tests" / "data" / "sessions"
+
+UNKNOWN = [
+    "<statement 2> looked at a.py, and what it saw then is not recorded: it sees what is there now; no copy of v NONE",
+    "<statement 3> looked at notes.txt, and what it saw then is not recorded: it sees what is there now;"
+    " no copy of still NONE",
+    "<statement 7> was kept from open q.txt; ended with error (ReplayEffect) instead of ok; did not bind _, n;"
+    " no copy of _ NONE, n NONE",
+    "<statement 8> left another value in drawn; no copy of drawn NONE",
+    "<statement 9> was stopped (cancelled), and is not run again; no copy of steps NONE",
+    "<statement 10> was stopped (timeout), and is not run again; no copy of late NONE",
+]
+"""What is said of a session that recorded neither what views saw nor copies of values."""
 
 
 def test_a_session_of_an_earlier_program_is_loaded_and_its_names_are_back(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    state.mkdir()
-    (state / "sessions.db").write_bytes(gzip.decompress(KEPT.read_bytes()))
-    _move(state / "sessions.db", tmp_path)
+    state = _state("direct", tmp_path)
     with Agent(state) as agent:
         agent.initialize()
         (listed,) = agent.call("session/list", {})["sessions"]
@@ -31,6 +43,42 @@ def test_a_session_of_an_earlier_program_is_loaded_and_its_names_are_back(tmp_pa
     kinds = [event["kind"] for event in logged(state, session)]
     assert kinds.count("session_opened") == 1
     assert kinds[-1] == "run_stop"
+
+
+@pytest.mark.slow
+def test_a_session_that_recorded_no_past_is_loaded_and_says_what_it_cannot_know(tmp_path: Path) -> None:
+    state = _state("before_past", tmp_path)
+    (tmp_path / "a.py").write_text("def first():\n    return 3\n")
+    (tmp_path / "notes.txt").write_text("today\n")
+    before = sorted(tmp_path.iterdir())
+    with Agent(state) as agent:
+        agent.initialize()
+        (listed,) = agent.call("session/list", {})["sessions"]
+        session = listed["sessionId"]
+        load(agent, session, tmp_path)
+        # What the tools answered is on its log, and what depends on nothing else comes out again.
+        assert agent.prompt(session, "xs, label, text, out.output, total, last, twice(4)") == "end_turn"
+        assert last_value(agent) == r"([1, 2, 3], 'kept', 'after\n', 'hello\n', 12, 24, 8)"
+        assert agent.prompt(session, "[name in globals() for name in ('n', 'steps', 'late', 'drawn')]") == "end_turn"
+        assert last_value(agent) == "[False, False, False, True]"
+    assert [path for path in sorted(tmp_path.iterdir()) if path not in before] == []
+    said = [event["divergences"] for event in logged(state, session) if event["kind"] == "environment_restored"]
+    sentences = [re.sub(r" \(0\.[^)]*\)", "", sentence) for sentence in said[-1]]
+    assert sentences == [
+        sentence.replace("NONE", "(its log is of an earlier version, which kept none)") for sentence in UNKNOWN
+    ]
+    # It goes on as any other: from now on its past is recorded.
+    kinds = {event["kind"] for event in logged(state, session)}
+    assert {"revision_adopted", "nodes_ticked"} <= kinds
+
+
+def _state(name: str, cwd: Path) -> Path:
+    """A state directory with the database of that name, whose session belongs to `cwd`."""
+    state = cwd / "state"
+    state.mkdir()
+    (state / "sessions.db").write_bytes(gzip.decompress((SESSIONS / f"{name}.db.gz").read_bytes()))
+    _move(state / "sessions.db", cwd)
+    return state
 
 
 def _move(database: Path, cwd: Path) -> None:

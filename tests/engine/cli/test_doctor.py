@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.checks import environment, worker
+from engine.cli.checks import environment, storage, worker
+from engine.cli.checks.finding import Finding
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
 from engine.store.inspection import contents_taken, faults
 from engine.terminal.printing import size
@@ -121,7 +122,7 @@ def test_damage_is_a_failure_and_the_rest_is_still_looked_at(home: Home) -> None
     assert found["worker"][0][0] == "ok"
 
 
-def test_what_the_past_takes_is_counted_once_for_all_sessions(home: Home) -> None:
+def test_what_the_past_takes_is_counted_once_for_all_sessions(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     before = contents_taken(home.state / "sessions.db", 20)
     assert before is not None
     with closing(home.store()) as store:
@@ -134,20 +135,19 @@ def test_what_the_past_takes_is_counted_once_for_all_sessions(home: Home) -> Non
     assert taken is not None
     assert 7000 <= taken[0] - before[0] <= 7200
     assert 2000 <= taken[1] - before[1] <= 2050
-    _, found = report(home, REWINDOW_PAST_BYTES="5000000")
+    for name, value in {**home.variables, "REWINDOW_PAST_BYTES": "5000000"}.items():
+        monkeypatch.setenv(name, value)
     kept_bytes, copies = map(size, taken)
     said = f"{kept_bytes} kept for rebuilds, {copies} of it copies of values; past_bytes is 5.0 MB a session"
-    assert found["past"] == [("ok", said)]
+    assert list(storage.past()) == [Finding("ok", said)]
     assert contents_taken(home.state, 20) is None
 
 
-def test_contents_that_are_missing_are_a_failure(home: Home) -> None:
+def test_contents_that_are_missing_are_a_fault(home: Home) -> None:
     with closing(sqlite3.connect(home.state / "sessions.db", isolation_level=None)) as connection:
         connection.execute("DELETE FROM blobs")
-    code, found = report(home)
-    assert code == 1
-    said = "damaged: session ses_a: 1 of the contents that a rebuild needs are missing; restore the store from a copy"
-    assert found["integrity"] == [("failed", said)]
+    said = "session ses_a: 1 of the contents that a rebuild needs are missing; restore the store from a copy"
+    assert faults(home.state / "sessions.db", 20) == [said]
 
 
 def test_what_searches_is_named_and_where_it_is_slow_what_to_install(home: Home) -> None:

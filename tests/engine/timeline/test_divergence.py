@@ -144,3 +144,22 @@ def test_a_long_message_of_an_exception_is_shown_where_it_differs() -> None:
     assert phrase(finished(), finished(status="error", exception=errors[1])).startswith(
         f"ended with error (ValueError: {LONG[:100]}"
     )
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        "<module 'pathlib' from '/usr/lib/python3.12/pathlib.py'>",
+        "<module 'pathlib' (frozen)>",
+        "<module 'pathlib' from '/home/else…",
+    ],
+)
+def test_a_module_of_another_place_is_the_same_module(there: str) -> None:
+    here = added("module", "<module 'pathlib' from '/usr/lib/python3.11/pathlib.py'>", "module")
+    found = differences(finished(diff=here), finished(diff=added("module", there, "module")))
+    assert (found.phrases, found.same) == ((), {"module"})
+
+
+def test_another_module_is_another_value() -> None:
+    here, there = (added("m", f"<module '{name}' from '/x/{name}.py'>", "module") for name in ("one", "two"))
+    assert "left another value in m" in phrase(finished(diff=here), finished(diff=there))
