@@ -334,3 +334,26 @@ def without_a_past(events: Sequence[Event]) -> list[Event]:
         replace(event, round_id=None, plan=None) if isinstance(event, ExecutionStarted) else event for event in left
     ]
     return [replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}")) for seq, event in enumerate(older)]
+
+
+async def test_what_a_stopped_statement_did_to_handles_is_brought_back(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    (tmp_path / "b.txt").write_text("b\n")
+    stopped = "a.SetPos('3').Run(); b = view('b.txt', freq='Sync'); c = [b]\nwhile True: pass"
+    look = "a.pos, a.mode, b.mode, c[0] is b, [(v.obj_id, v.rendered.text) for v in (a, b)]"
+    async with begun(tmp_path, store) as session:
+        await session.cell("a = view('a.txt'); d = a")
+        await session.cell(stopped, seconds=0.2)
+        before, table = (await session.cell(look)).value, await rows(session)
+        session_id = session.session_id
+    assert before is not None
+    assert "'3', 'running', 'running', True, [('view-1.1'" in before
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("later\n")
+    async with loaded(tmp_path, store, session_id) as session:
+        assert (await session.cell(look)).value == before
+        assert (await session.cell("d is a")).value == "True"
+        assert await rows(session) == table
+        assert restored(session).divergences == ()
+        changes = [event for event in await session.tick() if isinstance(event, FileChanged)]
+        assert [Path(each.path).name for each in changes] == ["a.txt", "b.txt"]
