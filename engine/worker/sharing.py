@@ -13,6 +13,7 @@ from operator import not_
 
 from ..nodes.base import NodeBase
 from .contents import Contents, parts_of
+from .keeping.identity import BoundNames
 
 
 def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) -> list[str]:
@@ -50,13 +51,23 @@ def _group(name: str, rest: dict[str, frozenset[int]]) -> set[str]:
     return group
 
 
+def kept_apart(namespace: Mapping[str, object]) -> Callable[[object], bool]:
+    """Whether a node, function or class is kept under a name of its own, and not with what holds it."""
+    bound = BoundNames(namespace)
+
+    def apart(value: object) -> bool:
+        return NodeBase in type(value).__mro__ or bound.path_of(value) is not None
+
+    return apart
+
+
 def kept_parts(value: object, contents: Contents, apart: Callable[[object], bool]) -> frozenset[int]:
     """The parts that the value would be kept with.
 
     Args:
         apart: whether a function, class or node is kept under a name of its own.
     """
-    if isinstance(value, NodeBase):
+    if NodeBase in type(value).__mro__:
         return frozenset()
     if contents.named or not all(map(apart, contents.classes)):
         return parts_of(value, apart)

@@ -61,8 +61,9 @@ def short_repr(value: object) -> str:
 
 def _bounded(value: object, depth: int) -> str:
     kind = type(value)
-    if isinstance(value, NodeBase):
-        return _node(value)
+    # Not by `isinstance`, which asks the object for its class.
+    if NodeBase in kind.__mro__:
+        return _node(cast(NodeBase, value))
     if kind is str or kind is bytes:
         text = cast(str, value)
         return repr(text[:REPR_LIMIT]) + (ELLIPSIS if len(text) > REPR_LIMIT else "")

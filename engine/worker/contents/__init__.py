@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from .forms import form_of
+from .found import Contents as Contents
 from .walk import NODES, ROOM, Walk
-from .walk import Contents as Contents
 
 _BRIEF: Final = 10_000
 """Objects walked in a value that was found to be too large before."""
@@ -55,7 +55,7 @@ def _walked(value: object, nodes: int, allowance: Allowance | None) -> Contents:
     walk = Walk(form_of, limit, ROOM, whole=nodes == NODES)
     found = walk.over(value)
     if allowance is not None:
-        allowance.nodes -= min(walk.walked, limit)
+        allowance.nodes -= limit - max(walk.nodes, 0)
     if found.cut and limit < nodes:
         return replace(found, digest="", gap=_TOO_MUCH)
     return found

@@ -90,7 +90,7 @@ def _with_attributes(content: Form, *, mutable: bool) -> Form:
     def form(walk: Walk, value: Any) -> None:
         kind = cast("type[object]", type(value))
         note_class(walk, kind)
-        state = state_of(value)
+        state = state_of(walk, value)
         if mutable or state:
             walk.number(value)
         walk.emit("o", name_of(kind))

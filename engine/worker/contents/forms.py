@@ -34,8 +34,9 @@ from weakref import WeakKeyDictionary, ref
 from ...nodes.base import NodeBase
 from . import containers, functions, instances
 from .kinds import is_plain, pickling_of
+from .referents import MARSHALLED
 from .tables import table_form
-from .walk import MARSHALLED, Form
+from .walk import Form
 
 _CONSTANT_MODULES: Final = frozenset((
     "datetime", "_datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "pathlib._local", "re", "zoneinfo",

@@ -61,7 +61,7 @@ def cell(walk: Walk, value: CellType) -> None:
 
 
 def method(walk: Walk, value: MethodType) -> None:
-    own = (value.__func__.__module__ or "").startswith(OURS) and not isinstance(value.__self__, NodeBase)
+    own = (value.__func__.__module__ or "").startswith(OURS) and NodeBase not in type(value.__self__).__mro__
     walk.emit("M", value.__func__.__qualname__ if own else None)
     if not own:
         walk.push(value.__func__, value.__self__)
@@ -71,7 +71,7 @@ def builtin_function(walk: Walk, value: BuiltinFunctionType) -> None:
     walk.emit("n", value.__module__, value.__qualname__)
     # A bound method of a builtin type, like `items.append`, has its object there.
     holder: object = value.__self__
-    if holder is not None and not isinstance(holder, ModuleType):
+    if holder is not None and ModuleType not in type(holder).__mro__:
         walk.push(holder)
 
 

@@ -15,8 +15,10 @@ from types import FunctionType
 from typing import Any, Final, cast
 
 from ...nodes.base import NodeBase
+from .found import TOO_LARGE
 from .kinds import is_users, name_of, note_class, slots_of
-from .walk import TOO_LARGE, Walk, behind
+from .referents import behind
+from .walk import Walk
 
 _REDUCED: Final = 8 << 20
 """Bytes that an object may say it has and still be asked to be pickled, which copies them."""
@@ -42,7 +44,7 @@ def attributes(walk: Walk, value: object) -> None:
     note_class(walk, kind)
     walk.number(value)
     walk.emit("o", name_of(kind))
-    state = state_of(value)
+    state = state_of(walk, value)
     walk.mapping("o", state.items(), len(state))
 
 
@@ -57,7 +59,7 @@ def thread(walk: Walk, value: threading.Thread) -> None:
     note_class(walk, type(value))
     walk.number(value)
     walk.emit("T", name_of(type(value)), value.name, value.daemon)
-    state = state_of(value)
+    state = state_of(walk, value)
     target = state.get("_target")
     if isinstance(target, FunctionType) and is_users(target):
         walk.codes.add(target.__code__)
@@ -65,10 +67,13 @@ def thread(walk: Walk, value: threading.Thread) -> None:
     walk.mapping("o", state.items(), len(state))
 
 
-def state_of(value: object) -> dict[str, object]:
+def state_of(walk: Walk, value: object) -> dict[str, object]:
     """Attributes of the instance, those in slots too."""
     kind = type(value)
-    state: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
+    state: dict[str, object] = {}
+    if kind.__dictoffset__:
+        state = object.__getattribute__(value, "__dict__")
+        walk.shares(state)
     slots = slots_of(kind)
     if not slots:
         return state

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copyreg
 from functools import lru_cache
 from types import FunctionType, MemberDescriptorType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from weakref import ref
 
 from .walk import Walk
@@ -38,9 +38,18 @@ def note_class(walk: Walk, kind: type) -> None:
         if each.__module__ == USERS and each not in walk.classes:
             walk.note_class(each)
             for member in vars(each).copy().values():
-                function = getattr(member, "__func__", getattr(member, "fget", member))
-                if isinstance(function, FunctionType):
+                function = _function_of(member)
+                if function is not None:
                     walk.codes.add(function.__code__)
+
+
+def _function_of(member: Any) -> FunctionType | None:
+    # By the exact types, because to ask the user's own objects for an attribute may run code of theirs.
+    if type(member) in (staticmethod, classmethod):
+        member = member.__func__
+    elif type(member) is property:
+        member = member.fget
+    return member if type(member) is FunctionType else None
 
 
 def slots_of(kind: type) -> tuple[MemberDescriptorType, ...]:

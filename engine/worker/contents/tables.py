@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
-from .walk import BUFFER, TOO_LARGE, Form, Walk
+from .found import TOO_LARGE
+from .walk import BUFFER, Form, Walk
 
 
 def table_form(kind: type) -> Form | None:

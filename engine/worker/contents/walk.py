@@ -17,16 +17,16 @@ Runs what code `forms` runs, and may be interrupted at any point. Must not know 
 
 from __future__ import annotations
 
-import gc
 import marshal
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType
 from typing import Any, Final, cast
 
 import xxhash
 
 from ..touched import names_of_code
+from .found import TOO_LARGE, Contents
+from .referents import MARSHALLED, behind
 
 NODES: Final = 100_000
 """Objects walked in one value at most; a value of more is known in part."""
@@ -40,14 +40,9 @@ _SHAPE_NODES: Final = 64
 _SHAPE_ROOM: Final = 1 << 16
 _SAMPLE: Final = 1_000
 """Items, or bytes, at each end of what is too long to be digested."""
-_BEHIND_A_GAP: Final = 256
-TOO_LARGE: Final = "it is too large to be compared"
 
-MARSHALLED: Final = frozenset((int, float, complex, bool, str, bytes, type(None), type(...)))
-"""Immutable types whose content `marshal` writes, each in one way only."""
 _TEXTS: Final = frozenset((str, bytes))
 
-_NO_PARTS: Final = frozenset((ModuleType, FunctionType, CodeType, FrameType))
 
 Form = Callable[["Walk", Any], None]
 """Emits what an object itself is, and pushes what it holds."""
@@ -64,40 +59,6 @@ class Allowance:
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a walk has found.
-
-    Attributes:
-        digest: xxh3 hex, 128 bits, of the content as far as it could be told.
-        gap: why not all of it could be told; empty where it could.
-        parts: ids of the mutable objects in the value.
-        order: tells apart values that hold the same parts in different places.
-        gaps: ids of the parts that could not be told, and of what they refer to.
-        uses: global names in the code of the user's functions and classes in the value.
-        classes: the user's classes of which it holds instances.
-        handles: whether it holds nodes, which change between statements too.
-        named: whether it holds functions, classes or nodes.
-        cut: whether there is more of it than was walked, so that `parts` is not all.
-    """
-
-    digest: str
-    gap: str = ""
-    parts: frozenset[int] = frozenset()
-    order: int = 0
-    gaps: frozenset[int] = frozenset()
-    uses: frozenset[str] = frozenset()
-    classes: tuple[type, ...] = ()
-    handles: bool = False
-    named: bool = False
-    cut: bool = False
-
-    @property
-    def large(self) -> bool:
-        """Whether what could not be told is only too large."""
-        return self.gap == TOO_LARGE
 
 
 class Walk:
@@ -118,9 +79,8 @@ class Walk:
         apart: Callable[[object], bool] | None = None,
     ) -> None:
         self._form_of = form_of
-        self._nodes = nodes
+        self.nodes = nodes
         self._room = room
-        self._limit = nodes
         self._whole = whole
         self._apart = apart
         self._buffer = BUFFER
@@ -139,10 +99,6 @@ class Walk:
         self.kinds: set[type] = set()
         self.handles = False
         self.named = False
-
-    @property
-    def walked(self) -> int:
-        return self._limit - self._nodes
 
     def over(self, value: object) -> Contents:
         self._stack.append(value)
@@ -170,8 +126,8 @@ class Walk:
         if number is not None:
             self._state.update(b"@%d" % number)
             return
-        self._nodes -= 1
-        if self._nodes < 0:
+        self.nodes -= 1
+        if self.nodes < 0:
             raise Full
         try:
             self._form_of(type(value))(self, value)
@@ -230,7 +186,7 @@ class Walk:
         self._stack += values[::-1]
 
     def keep(self, value: object) -> None:
-        """`value` was made for this walk, and its id must not be used again before the end."""
+        """`value` was made for this walk: its id must not be used again before the end."""
         self._kept.append(value)
 
     def keep_as_made(self, values: Iterable[object]) -> None:
@@ -262,11 +218,11 @@ class Walk:
         self._admit(plain, kinds)
         others = [value for value in values if type(value) not in MARSHALLED] if plain else values
         self.emit(tag, len(values), [type(value) in MARSHALLED for value in values] if plain else None, plain)
-        if len(others) > self._nodes:
+        if len(others) > self.nodes:
             # No need to find out how many there are, unless the beginning is to be known.
             if self._whole:
                 raise Full
-            others = others[: self._nodes + 1]
+            others = others[: self.nodes + 1]
         self._stack += others[::-1]
 
     def unordered(self, tag: str, values: Collection[object]) -> None:
@@ -319,7 +275,7 @@ class Walk:
         kind = type(value)
         if kind in MARSHALLED or (kind is tuple and set(map(type, cast("tuple[object, ...]", value))) <= MARSHALLED):
             return marshal.dumps(cast(Any, value), 2)
-        self._nodes -= 4
+        self.nodes -= 4
         return _ShapeWalk(self._form_of, _SHAPE_NODES, _SHAPE_ROOM).over(value).digest.encode()
 
 
@@ -335,24 +291,6 @@ class _ShapeWalk(Walk):
             listed = []
         self.emit(tag, count)
         super().mapping(tag, listed, len(listed), ordered=ordered)
-
-
-def behind(value: object) -> set[int]:
-    """Ids of what `value` refers to, and what that does, within bounds."""
-    found: set[int] = set()
-    waiting = [value]
-    while waiting and len(found) < _BEHIND_A_GAP:
-        near = [each for each in gc.get_referents(*waiting) if _is_part(each) and id(each) not in found]
-        found.update(map(id, near))
-        waiting = near
-    return found
-
-
-def _is_part(value: object) -> bool:
-    kind = type(value)
-    if kind in MARSHALLED or kind in _NO_PARTS or isinstance(value, type):
-        return False
-    return kind is not dict or "__builtins__" not in cast("dict[object, object]", value)
 
 
 def _first(pair: tuple[Any, object]) -> Any:

@@ -201,6 +201,7 @@ def test_a_walk_leaves_nothing_behind_that_looks_like_a_change() -> None:
         assert contents_of(value) == contents_of(value), source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [10, 100_000])
 def test_depth_is_no_limit(depth: int) -> None:
     nested: list[Any] = []
@@ -209,6 +210,7 @@ def test_depth_is_no_limit(depth: int) -> None:
     assert contents_of(nested).gap == ("" if depth < 99_999 else "it is too large to be compared")
 
 
+@pytest.mark.slow
 def test_tuples_in_tuples_without_an_end_are_too_large() -> None:
     nested: tuple[Any, ...] = (1,)
     for _ in range(60):

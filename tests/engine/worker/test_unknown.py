@@ -93,6 +93,7 @@ def test_a_value_too_large_to_be_compared_is_unknown_where_it_is_used_and_no_oth
     assert space.run("other = []\nother.append(1)").unknown == {}
 
 
+@pytest.mark.slow
 def test_what_shares_with_too_much_is_unknown_not_unchanged() -> None:
     space = Space()
     space.run("hub = [[n] for n in range(30_000)]")

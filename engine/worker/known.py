@@ -1,0 +1,117 @@
+"""What is known of a name from one statement to the next, and the difference as it is found. Used by `namespace`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..cutting import ELLIPSIS
+from ..execution import ChangeInfo, NamespaceDiff, TypeInfo
+from .contents import Allowance, Contents, contents_again
+from .reading import Uses
+from .summaries import describe
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was last seen under a name. `reference` is dropped before a statement that binds or deletes the name.
+
+    A digest that is empty is that of nothing: the value was not walked.
+    """
+
+    identity: int
+    reference: object
+    info: TypeInfo
+    contents: Contents
+
+    @property
+    def digest(self) -> str | None:
+        """What the log gets: None where it does not cover all."""
+        return None if self.contents.gap else self.contents.digest
+
+    def may_be_changed(self, name: str, uses: Uses) -> bool:
+        """Whether a statement that touched the name may have changed what cannot be told of it."""
+        contents = self.contents
+        if name not in uses.read and name not in uses.stored:
+            return True
+        if name in uses.stored and (contents.large or self.identity in contents.gaps):
+            return True
+        if name in uses.consumed and not contents.large:
+            return True
+        # To read from an object of the user's may run any code of its class.
+        return type(self.reference) in contents.classes
+
+
+INTERRUPTED: Final = "its examination was interrupted"
+ALLOWANCE: Final = 200_000
+"""Objects walked for one statement at most: about half a second."""
+
+
+class Found:
+    """The difference as far as it is known."""
+
+    __slots__ = (
+        "added",
+        "allowance",
+        "changed",
+        "deleted",
+        "digests",
+        "dirty",
+        "examined",
+        "loose",
+        "spread",
+        "unknown",
+    )
+
+    def __init__(self) -> None:
+        self.allowance = Allowance(ALLOWANCE)
+        self.added: dict[str, TypeInfo] = {}
+        self.changed: dict[str, ChangeInfo] = {}
+        self.unknown: dict[str, str] = {}
+        self.deleted: set[str] = set()
+        self.digests: dict[str, str] = {}
+        self.examined: set[str] = set()
+        self.dirty: set[int] = set()
+        """Parts that have changed, or may have, or are no longer where they were."""
+        self.loose: set[int] = set()
+        """Parts that cannot be told, and may have changed."""
+        self.spread: set[str] = set()
+        """Names of which that holds for some part."""
+
+    def diff(self) -> NamespaceDiff:
+        return NamespaceDiff(
+            added=self.added,
+            changed=self.changed,
+            deleted=tuple(sorted(self.deleted)),
+            digests=self.digests,
+            unknown={name: why for name, why in self.unknown.items() if name not in self.changed},
+            deep=True,
+        )
+
+
+def unexamined(value: object) -> Known:
+    """What is known of a value before, or without, looking at it."""
+    info = TypeInfo(type_name=type(value).__name__, short_repr=ELLIPSIS)
+    parts = frozenset((id(value),))
+    return Known(id(value), value, info, Contents(digest="", gap=INTERRUPTED, parts=parts, gaps=parts))
+
+
+def looked_again(known: Known, allowance: Allowance) -> Known:
+    """What is under the name now, described anew where it is not the same."""
+    contents = contents_again(known.reference, known.contents, allowance)
+    if contents == known.contents:
+        return known
+    if not contents.digest:
+        contents = replace(contents, parts=contents.parts | known.contents.parts)
+    info = describe(known.reference) if contents.digest != known.contents.digest else known.info
+    return replace(known, info=info, contents=contents)
+
+
+def change_of(before: Known, after: Known, mutated: bool) -> ChangeInfo:
+    return ChangeInfo(
+        before=before.info,
+        after=after.info,
+        before_digest=before.digest,
+        after_digest=after.digest,
+        mutated=mutated,
+    )
