@@ -46,6 +46,10 @@ _NAME_CHARS: Final = 80
 _SHOWN_NAMES: Final = 8
 _REQUEST_SECONDS: Final = 30.0
 """A tick that takes longer has lost its worker."""
+_TICKS_AT_ONCE: Final = 32
+"""So many are on their way at once, because a history has more of them than statements, and nothing waits for one."""
+_TICK_BYTES: Final = 1 << 20
+"""A tick that brings files of so many bytes is waited for, so that not all of them are in memory."""
 _LOADING_SECONDS: Final = 10.0
 """How long loading values may take before it is interrupted."""
 _BATCH_BYTES: Final = 64 << 20
@@ -98,6 +102,8 @@ class Attempt:
         self._sentences: list[str] = []
         self._last = -1
         """The position of the last statement that ran."""
+        self._ticks = 0
+        """Those that have not been answered yet."""
         self.executions = 0
 
     async def run(self) -> list[str] | Culprit:
@@ -109,9 +115,11 @@ class Attempt:
                 case PastTick():
                     culprit = await self._tick(step)
                 case PastExecution():
-                    culprit = await self._statement(position, step)
+                    culprit = await self._ticked() or await self._statement(position, step)
             if culprit is not None:
                 return culprit
+        if (culprit := await self._ticked()) is not None:
+            return culprit
         if not self._left_out.checks and not await self._is_sound():
             return Culprit(None)
         return await self._settle()
@@ -196,11 +204,20 @@ class Attempt:
     async def _tick(self, past: PastTick) -> Culprit | None:
         revisions = await self._past.looks(past.revisions)
         self._worker.send(Tick(past.round_id, past.now, True, revisions, past.after_reading))
-        match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
-            case Ticked():
-                return None
-            case _:
-                return Culprit(self._last)
+        self._ticks += 1
+        is_large = sum(revision.size for revision in past.revisions) >= _TICK_BYTES
+        return await self._ticked() if is_large or self._ticks == _TICKS_AT_ONCE else None
+
+    async def _ticked(self) -> Culprit | None:
+        """Waits for the ticks that are on their way; the statement before them is what ended a worker there."""
+        while self._ticks:
+            self._ticks -= 1
+            match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
+                case Ticked():
+                    pass
+                case _:
+                    return Culprit(self._last)
+        return None
 
     async def _know(self, revisions: Sequence[PastRevision]) -> None:
         """Has the nodes know what was seen in a step that does not run again."""

@@ -37,10 +37,11 @@ class Outbox:
         connection.setblocking(False)
         epoll.register(connection.fileno(), select.EPOLLIN)
 
-    def post(self, data: bytes) -> None:
-        """Sends what the socket takes; the rest waits for `flush`."""
+    def post(self, data: bytes, *, more: bool = False) -> None:
+        """Sends what the socket takes; the rest waits for `flush`. With `more` a little waits for the next call."""
         self._queue += data
-        self.flush()
+        if not more or len(self._queue) >= _PIECE:
+            self.flush()
 
     def flush(self) -> None:
         """Sends what waits, as far as the socket takes it."""

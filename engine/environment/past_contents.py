@@ -1,14 +1,14 @@
 """What the steps of a history need of the store, loaded and handed to one worker as each of them is due.
 
 Owns how a blob that is missing or damaged is told to the worker: as an answer, or a revision, that is not to be had.
-Each revision's content travels to a worker once. Answers are read ahead, because a step has few and small ones, and
-each visit of the store costs as much as a statement. Must not know what a step does. Used by `rebuild`.
+Each revision's content travels to a worker once. Answers and revisions are read ahead, because a step has few and small
+ones, and each visit of the store costs as much as a statement. Must not know what a step does. Used by `rebuild`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -19,8 +19,10 @@ from ..ports import Contents, PastAnswer, PastExecution, PastRevision, PastStep
 from ..worker.protocol import Answer, Content, Look
 from .connection import Connection
 
-_AHEAD: Final = 16
-"""So many answers are read at once, and kept in memory until they are due."""
+_AHEAD: Final = 32
+"""So many contents are read at once, and kept in memory until they are due."""
+_AHEAD_BYTES: Final = 1 << 20
+"""The revisions among them are of at most so many bytes together, but for the first."""
 WITHHELD: Final = "held a secret and was not kept"
 TOO_LARGE: Final = "was too large to be kept"
 MISSING: Final = "is missing in the store"
@@ -34,14 +36,8 @@ class PastContents:
         self._contents = contents
         self._worker = worker
         self._sent: set[str] = set()
-        self._due = deque(
-            answer.content
-            for step in steps
-            if isinstance(step, PastExecution)
-            for answer in step.answers
-            if answer.content is not None
-        )
-        """The answers that were not read yet, in the order of the steps."""
+        self._due = deque(_due(steps))
+        """What was not read yet, each with its size as far as that is known, in the order of the steps."""
         self._read: dict[BlobDigest, bytes | str] = {}
 
     async def answers(self, past: Iterable[PastAnswer]) -> tuple[Answer, ...]:
@@ -108,12 +104,26 @@ class PastContents:
         return self._read.pop(content)
 
     async def _read_ahead(self, content: BlobDigest) -> None:
-        """Reads the content, and where it is an answer that is due, some that are due after it."""
+        """Reads the content, and where it is one that is due, some that are due after it."""
         wanted = {content: None}
-        if content in self._due:
-            while self._due and len(wanted) <= _AHEAD:
-                wanted[self._due.popleft()] = None
+        if any(content == due for due, _ in self._due):
+            while self._due.popleft()[0] != content:
+                pass  # because whatever needed what is before it was left out
+            size = 0
+            while self._due and len(wanted) <= _AHEAD and (size := size + self._due[0][1]) <= _AHEAD_BYTES:
+                wanted[self._due.popleft()[0]] = None
         found = await self._contents(wanted)
         for each in wanted:
             data = found.get(each, MISSING)
             self._read[each] = DAMAGED if isinstance(data, StoreError) else data
+
+
+def _due(steps: Iterable[PastStep]) -> Iterator[tuple[BlobDigest, int]]:
+    seen: set[str] = set()
+    for step in steps:
+        if isinstance(step, PastExecution):
+            yield from ((answer.content, 0) for answer in step.answers if answer.content is not None)
+        for revision in step.revisions or ():
+            if revision.content is not None and revision.digest not in seen:
+                seen.add(revision.digest)
+                yield revision.content, revision.size

@@ -24,7 +24,7 @@ from ..errors import EnvironmentUnavailableError
 from ..ports import EnvironmentSpec
 from ..worker.framing import FrameBuffer, ProtocolError, frame
 from ..worker.memory import LOOK_SECONDS
-from ..worker.protocol import Fork, ToWorker
+from ..worker.protocol import Content, Fork, ToWorker
 from .capture import Capture
 from .connection import START_SECONDS, Connection, Received
 from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, pipe, socket_pair
@@ -108,7 +108,8 @@ class WorkerConnection(Connection):
         return None
 
     def send(self, message: ToWorker) -> None:
-        self._outbox.post(frame(message))
+        # A content comes before the message that needs it, and both in one piece wake the worker once.
+        self._outbox.post(frame(message), more=isinstance(message, Content))
 
     def interrupt(self) -> None:
         self._control.interrupt()
