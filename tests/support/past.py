@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from engine.ids import BlobDigest
-from engine.store.blobs import unpack
+from engine.store.blobs import digest_of, pack, unpack
 from tests.support.acp_schema import Coverage
 from tests.support.agents import Agent
 from tests.support.scripts import Gate, assert_gone, load, workers
@@ -163,6 +163,23 @@ def blob(state: Path, digest: str) -> bytes:
     with closing(sqlite3.connect(f"file:{state / 'sessions.db'}?mode=ro", uri=True)) as connection:
         ((packed,),) = connection.execute("SELECT data FROM blobs WHERE digest = ?", (digest,))
     return unpack(BlobDigest(digest), packed)
+
+
+def exchange(state: Path, session: str, kind: str, digest: str, data: bytes) -> None:
+    """Has the events of that kind name another content, while no process has the store open."""
+    other = digest_of(data)
+    assert other != digest
+    row = {"digest": other, "data": pack(data), "size": len(data)}
+    with closing(sqlite3.connect(state / "sessions.db")) as connection:
+        columns = [column[1] for column in connection.execute("PRAGMA table_info(blobs)")]
+        marks = ", ".join("?" for _ in columns)
+        values = [row.get(column, 0) for column in columns]
+        connection.execute(f"INSERT OR IGNORE INTO blobs ({', '.join(columns)}) VALUES ({marks})", values)
+        connection.execute(
+            "UPDATE events SET json = replace(json, ?, ?) WHERE session = ? AND kind = ?",
+            (digest, other, session, kind),
+        )
+        connection.commit()
 
 
 def _told(text: str) -> list[str]:
