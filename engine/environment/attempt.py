@@ -130,7 +130,7 @@ class Attempt:
         self._kept.take(past)
         fault = self._left_out.statements.get(position)
         if fault is not None or not past.again:
-            await self._know(past.revisions or ())
+            await self._know(past.revisions or (), past.after_reading)
             wanted = self._kept.wanted((*past.bound, *past.unbound))
             return await self._bring_back(position, past, _skipped(past, fault), wanted)
         self._last = position
@@ -219,10 +219,10 @@ class Attempt:
                     return Culprit(self._last)
         return None
 
-    async def _know(self, revisions: Sequence[PastRevision]) -> None:
-        """Has the nodes know what was seen in a step that does not run again."""
-        if revisions:
-            self._worker.send(Known(await self._past.looks(revisions)))
+    async def _know(self, revisions: Sequence[PastRevision], after_reading: bool = False) -> None:
+        """Has the nodes know what was seen in a step that does not run again, and what was read before it."""
+        if revisions or after_reading:
+            self._worker.send(Known(await self._past.looks(revisions), after_reading))
 
     async def _settle(self) -> list[str] | Culprit:
         self._worker.send(Settle(self._plan.after_reading))

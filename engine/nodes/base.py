@@ -190,14 +190,18 @@ class NodeBase(ABC):
     @mutating
     def SetTokens(self, tokens: Budget) -> None:
         """Sets the budget: a number of tokens, or All."""
-        self._tokens = checked_budget(tokens)
-        self._touch("policy")
+        checked = checked_budget(tokens)
+        if checked != self._tokens:
+            self._tokens = checked
+            self._touch("policy")
 
     @mutating
     def SetLod(self, lod: int) -> None:
         """Sets the level of detail."""
-        self._lod = checked_lod(lod)
-        self._touch("policy")
+        checked = checked_lod(lod)
+        if checked != self._lod:
+            self._lod = checked
+            self._touch("policy")
 
     @mutating
     def Run(self, freq: Frequency = "Sync") -> None:
@@ -209,8 +213,8 @@ class NodeBase(ABC):
     @mutating
     def Pause(self) -> None:
         """Keeps the present content until Refresh or Run."""
+        self._changed = self._changed or self._running
         self._running = False
-        self._changed = True
 
     @mutating
     def Refresh(self) -> None:

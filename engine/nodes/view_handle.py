@@ -138,8 +138,7 @@ class ViewHandle(NodeBase):
     @mutating
     def SetPos(self, pos: Pos) -> None:
         """Moves to "line:col", "line" or a character offset."""
-        self._pos = checked_pos(pos)
-        self._touch("pos")
+        self._move(checked_pos(pos))
 
     @mutating
     def Scroll(self, n: int | None = None, *, tokens: int | None = None) -> None:
@@ -154,8 +153,7 @@ class ViewHandle(NodeBase):
         line = self.place.line
         target = line + steps[0] if tokens is None else self._line_after(line, tokens)
         last = max(len(self._revision.lines) - 1, 0)
-        self._pos = f"{min(max(target, 0), last) + self._revision.first_line}:0"
-        self._touch("pos")
+        self._move(f"{min(max(target, 0), last) + self._revision.first_line}:0")
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
         self._last_tick_time = now
@@ -223,6 +221,11 @@ class ViewHandle(NodeBase):
         super()._touch(what)
         self._dirty[what] = True
         self._rendered = None
+
+    def _move(self, pos: Pos) -> None:
+        if pos != self._pos:
+            self._pos = pos
+            self._touch("pos")
 
     def _line_after(self, line: int, tokens: int) -> int:
         _, ruler = measured(self._revision, self._context.count)

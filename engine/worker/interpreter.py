@@ -126,8 +126,10 @@ class Interpreter:
             case Content(digest=digest, data=data):
                 self._board.looks.take_content(digest, data)
                 return None
-            case Known(revisions=revisions):
+            case Known(revisions=revisions, after_reading=after_reading):
                 self._board.looks.know(revisions)
+                if after_reading:
+                    self._board.read()
                 return None
             case Settle():
                 return self._settle(request)

@@ -137,9 +137,13 @@ class Content(msgspec.Struct, frozen=True, tag=True):
 
 
 class Known(msgspec.Struct, frozen=True, tag=True):
-    """In a replay: what was seen in a step that does not run again. Has no answer."""
+    """In a replay: what was seen in a step that does not run again, and whether a model had read the handles before it.
+
+    Has no answer.
+    """
 
     revisions: tuple[Look, ...]
+    after_reading: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -247,3 +247,14 @@ def test_rendering_changes_nothing_and_prints_as_its_text(desk: Desk) -> None:
     before = handle.GetDigest()
     assert repr(handle.Render(tokens=100)) == "1\tx\n2\ty\n"
     assert handle.GetDigest() == before
+
+
+@pytest.mark.parametrize("call", ["SetTokens(2000)", "SetLod(0)", "SetPos('0:0')", "Pause()", "Refresh()"])
+def test_a_call_that_changes_nothing_leaves_a_handle_as_it_was_read(desk: Desk, call: str) -> None:
+    desk.write("a.py", "one\n")
+    desk.run("a = view('a.py')")
+    desk.tail()
+    desk.run(f"a.{call}")
+    handle = desk.get("a")
+    assert isinstance(handle, ViewHandle)
+    assert (handle.changed, handle.dirty) == (False, False)

@@ -357,3 +357,17 @@ async def test_what_a_stopped_statement_did_to_handles_is_brought_back(tmp_path:
         assert restored(session).divergences == ()
         changes = [event for event in await session.tick() if isinstance(event, FileChanged)]
         assert [Path(each.path).name for each in changes] == ["a.txt", "b.txt"]
+
+
+async def test_what_was_read_before_a_statement_that_does_not_run_again_stays_read(
+    tmp_path: Path, store: Store
+) -> None:
+    async with begun(tmp_path, store, AnsweringModel(says("Well."))) as session:
+        await session.cell("a = view('a.txt')")
+        await session.accept("read it").end()
+        await session.cell("b = view('b.txt')\nwhile True: pass", seconds=0.2)
+        before = await rows(session)
+        session_id = session.session_id
+    assert [row.changed for row in before] == [False, True]
+    async with loaded(tmp_path, store, session_id) as session:
+        assert await rows(session) == before
