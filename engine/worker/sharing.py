@@ -7,7 +7,7 @@ kept. Used by `namespace`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import compress
 from operator import not_
 
@@ -110,10 +110,6 @@ class Neighbours:
         found = {large for large, near in self._of.items() if not near.isdisjoint(names)}
         return found.union(*(self._of[name] for name in names & self._of.keys()))
 
-    def joined(self, shares: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-        """`shares`, with what each large value may share with others."""
-        nearby = {
-            name: shares.get(name, frozenset[int]()).union(*(shares[each] for each in near if each in shares))
-            for name, near in self._of.items()
-        }
-        return {**shares, **nearby}
+    def around_any(self, names: Collection[str]) -> list[str]:
+        """Large values that are among `names`, or near to one of them."""
+        return [large for large, near in self._of.items() if large in names or not near.isdisjoint(names)]

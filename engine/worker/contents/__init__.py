@@ -12,6 +12,7 @@ from typing import Final
 
 from .forms import form_of
 from .found import Contents as Contents
+from .referents import behind as behind
 from .walk import NODES, ROOM, Walk
 
 _BRIEF: Final = 10_000

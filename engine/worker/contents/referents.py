@@ -15,11 +15,14 @@ _NO_PARTS: Final = frozenset((ModuleType, FunctionType, CodeType, FrameType))
 _BEHIND_A_GAP: Final = 256
 
 
-def behind(value: object) -> set[int]:
-    """Ids of what `value` refers to, and what that does, within bounds."""
+def behind(value: object, limit: int = _BEHIND_A_GAP) -> set[int]:
+    """Ids of what `value` refers to, and what that does: about `limit` of them at most.
+
+    Functions, classes and modules are not followed.
+    """
     found: set[int] = set()
     waiting = [value]
-    while waiting and len(found) < _BEHIND_A_GAP:
+    while waiting and len(found) < limit:
         near = [each for each in gc.get_referents(*waiting) if _is_part(each) and id(each) not in found]
         found.update(map(id, near))
         waiting = near

@@ -87,6 +87,15 @@ def test_a_value_too_large_to_be_walked_shares_with_what_it_was_touched_with() -
     assert groups(space, "own", "apart") == ["apart", "own"]
 
 
+@pytest.mark.slow
+def test_a_value_too_large_or_too_deep_takes_nobody_with_it_that_it_does_not_hold() -> None:
+    space = Space()
+    space.run("deep = []\nfor _ in range(120_000): deep = [deep]")
+    space.run("other = [1]; alias = deep; last = [other]; part = deep[0][0]")
+    assert groups(space, "other") == ["lastother"]
+    assert groups(space, "part") == ["aliasdeeppart"]
+
+
 def test_changed_names_are_those_since_the_last_call() -> None:
     space = Space()
     space.run("a = [1]; b = [a]; c = 3")
