@@ -182,8 +182,6 @@ def _listed(names: list[str], detail: Callable[[str], str] = lambda _: "") -> st
 def _differs(was: _Bound, now: _Bound) -> bool:
     if was.info.type_name == now.info.type_name == _HANDLE:
         return _comparable(was, now) and _policy(was) != _policy(now)
-    if was.info.type_name == now.info.type_name == "module":
-        return _module(was) != _module(now)
     if was.digest is not None and was.digest == now.digest:
         return False
     if was.info.type_name == now.info.type_name == _MODULE:
@@ -199,11 +197,6 @@ def _differs(was: _Bound, now: _Bound) -> bool:
 def _policy(handle: _Bound) -> str:
     """What the repr of a handle says but for the content shown: what a node saw is compared where it looked."""
     return _SHOWN_REVISION.sub(">", handle.info.short_repr)
-
-
-def _module(module: _Bound) -> str:
-    """Its name: where it lies is another place under another Python, or in a project that was moved."""
-    return module.info.short_repr.partition(" from ")[0].rstrip(">")
 
 
 def _comparable(was: _Bound, now: _Bound) -> bool:
