@@ -537,12 +537,16 @@ class PastExecution(Struct, frozen=True, kw_only=True):
 
 
 class PastTick(Struct, frozen=True, kw_only=True):
-    """A step of a history: a tick at `now`, seconds since the epoch, with the revisions that it brought."""
+    """A step of a history: a tick at `now`, seconds since the epoch, with the revisions that it brought.
+
+    `is_read`: a model has read since what it changed, so nobody needs to be told of that again.
+    """
 
     round_id: int
     now: float
     revisions: tuple[PastRevision, ...] = ()
     after_reading: bool = False
+    is_read: bool = False
 
 
 class PastLooks(Struct, frozen=True, kw_only=True):

@@ -34,11 +34,15 @@ _N = TypeVar("_N", bound="NodeBase")
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """What a node needs from its board: a new id for its type, where events go, how tokens are counted."""
+    """What a node needs from its board: a new id for its type, where events go, how tokens are counted.
+
+    `tells` says whether anybody is told of what a tick changes.
+    """
 
     mint: Callable[[str], ObjId]
     emit: Callable[[Event], None]
     count: Callable[[str], int]
+    tells: Callable[[], bool]
 
 
 def checked_freq(freq: object) -> Frequency:

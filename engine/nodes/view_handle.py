@@ -163,7 +163,7 @@ class ViewHandle(NodeBase):
         if revision is before or revision.same_as(before):
             return UNCHANGED
         self._take(revision)
-        return self._result(before, revision)
+        return self._result(before, revision) if self._context.tells() else UNCHANGED
 
     # --- as plain data -----------------------------------------------------------------------------------------------
 

@@ -133,7 +133,10 @@ class History:
         steps: list[PastStep] = []
         reads = 0
         for step in self._steps:
-            past = _past_tick(step, reads) if isinstance(step, _Tick) else _past_execution(step, reads, time_limit)
+            if isinstance(step, _Tick):
+                past = _past_tick(step, reads, is_read=step.reads < self._reads)
+            else:
+                past = _past_execution(step, reads, time_limit)
             if past is not None:
                 steps.append(past)
                 reads = step.reads
@@ -154,12 +157,13 @@ def _take(step: _Execution, event: EffectRequested | EffectAnswered | ExecutionF
             step.kept.append(event)
 
 
-def _past_tick(step: _Tick, reads: int) -> PastTick:
+def _past_tick(step: _Tick, reads: int, *, is_read: bool) -> PastTick:
     return PastTick(
         round_id=step.ticked.round_id,
         now=step.ticked.now,
         revisions=tuple(map(_past_revision, step.revisions)),
         after_reading=step.reads > reads,
+        is_read=is_read,
     )
 
 

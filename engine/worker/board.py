@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
-from ..cutting import more
 from ..events import Event
 from ..events.nodes import NodeChanged
 from ..ids import ObjId
@@ -30,32 +29,15 @@ from ..nodes.view_handle import ViewHandle
 from ..nodes.view_state import ViewState, plain, view_state
 from ..ports import Files, HandleRow
 from ..projection.deltas import Delta, DeltaFeed
-from ..projection.handles import line
 from ..projection.tail import assemble
 from ..text import printable
 from ..ticks import run
+from .listing import Listing, row
 from .shown import BoardReport, Shown, reported
 
-_LISTED: Final = 20
 _NAMESPACE: Final = "namespace"
 """What stands in the feed for the name of a node, of what is about none."""
 _LAST_LINE: Final = 10**12
-
-
-class Listing:
-    """What `ls()` returns: its repr is the listing."""
-
-    __slots__ = ("rows",)
-
-    def __init__(self, rows: tuple[HandleRow, ...]) -> None:
-        self.rows = rows
-
-    def __repr__(self) -> str:
-        if not self.rows:
-            return "no handles; view(path) makes one"
-        left = len(self.rows) - _LISTED
-        rest = more(left, "handle") if left > 0 else ""
-        return ("".join(map(line, self.rows[:_LISTED])) + rest).rstrip("\n")
 
 
 class Board:
@@ -84,12 +66,13 @@ class Board:
         self._documents = Documents(self.looks)
         self._index = 0
         self._minted = 0
+        self._tells = True
         self._nodes: WeakValueDictionary[str, ViewHandle] = WeakValueDictionary()
         self._events: list[Event] = []
         self._shown: dict[str, Shown] = {}
         self._feed = DeltaFeed()
         self._namespace: Mapping[str, object] = {}
-        self._context = NodeContext(mint=self._mint, emit=self._events.append, count=count)
+        self._context = NodeContext(mint=self._mint, emit=self._events.append, count=count, tells=lambda: self._tells)
 
     def _mint(self, obj_type: str) -> ObjId:
         self._minted += 1
@@ -197,7 +180,9 @@ class Board:
             )
             return document, document.current
         revision = self.looks.known(state.path, state.title, state)
-        return self._documents.held(state.path, state.title, revision, outside=state.outside), revision
+        document = self._documents.held(state.path, state.title, revision, outside=state.outside)
+        # Views of one file share its revisions; another object would count as another content when it is adopted.
+        return document, document.current if revision.same_as(document.current) else revision
 
     # --- one execution -----------------------------------------------------------------------------------------------
 
@@ -226,9 +211,13 @@ class Board:
 
     # --- between executions ------------------------------------------------------------------------------------------
 
-    def tick(self, round_id: int, now: float) -> tuple[Event, ...]:
-        """Ticks all nodes once, in the order of their creation, and feeds what changed to the next `tail`."""
+    def tick(self, round_id: int, now: float, *, tells: bool = True) -> tuple[Event, ...]:
+        """Ticks all nodes once, in the order of their creation, and feeds what changed to the next `tail`.
+
+        Where nobody `tells`, nodes change alike, and no event and no delta says so.
+        """
         self.looks.begin()
+        self._tells = tells
         events = run(self.handles(), round_id, now)
         for event in events:
             if isinstance(event, NodeChanged):
@@ -271,7 +260,7 @@ class Board:
         for name, value in tuple(namespace.items()):
             if id(value) in nodes and _is_name(name):
                 names.setdefault(id(value), name)
-        return tuple(_row(node, names.get(key, node.obj_id)) for key, node in nodes.items())
+        return tuple(row(node, names.get(key, node.obj_id)) for key, node in nodes.items())
 
 
 def _given(obj_id: ObjId, _: str) -> ObjId:
@@ -285,18 +274,3 @@ def _made_at(node: ViewHandle) -> tuple[int, ...]:
 
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isidentifier() and not name.startswith("_")
-
-
-def _row(node: ViewHandle, name: str) -> HandleRow:
-    return HandleRow(
-        name=name,
-        obj_id=node.obj_id,
-        obj_type=node.obj_type,
-        mode=node.mode,
-        freq=node.freq or "" if node.running else "",
-        lod=node.lod,
-        tokens=node.tokens if isinstance(node.tokens, int) else 0,
-        used_tokens=node.measure().tokens,
-        changed=node.changed,
-        title=node.title,
-    )

@@ -232,7 +232,7 @@ class Interpreter:
             self._board.read()
         started = time.perf_counter_ns()
         nodes = sum(node.running for node in self._board.handles())
-        events = self._board.tick(request.round_id, request.now)
+        events = self._board.tick(request.round_id, request.now, tells=not request.is_read)
         self._say(f"the tick of Round {request.round_id}")
         self._send_contents()
         time_ms = (time.perf_counter_ns() - started) / 1e6

@@ -167,13 +167,17 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):
-    """Lets running nodes catch up at `now`. With `replay` their looks are answered from `revisions`."""
+    """Lets running nodes catch up at `now`. With `replay` their looks are answered from `revisions`.
+
+    `is_read`: a model has read since what changed, so nobody needs to be told. `after_reading` as in `Run`.
+    """
 
     round_id: int
     now: float
     replay: bool = False
     revisions: tuple[Look, ...] = ()
     after_reading: bool = False
+    is_read: bool = False
 
 
 class Project(msgspec.Struct, frozen=True, tag=True):

@@ -140,6 +140,23 @@ async def test_what_a_tick_told_is_told_after_a_rebuild_unless_it_was_read(b: An
     assert "+two" not in (await b.environment.project((), 1000)).tail
 
 
+async def test_of_what_was_read_a_tick_tells_nobody_and_changes_the_same(b: AnyBench) -> None:
+    file = b.cwd / "a.txt"
+    file.write_text("one\n")
+    source = "a = view('a.txt', freq='Sync')"
+    first = step(source, await b.run(source))
+    file.write_text("two, longer\n")
+    ticked = PastTick(round_id=1, now=1.0, revisions=seen(await b.environment.tick(1, 1.0)))
+    shown: list[str | None] = []
+    for is_read in (False, True):
+        assert (await restore(b, first, replace(ticked, is_read=is_read))).divergences == ()
+        tail = (await b.environment.project((), 1000)).tail
+        assert ("+two" in tail) is not is_read
+        assert "a: view a.txt, running Sync" in tail
+        shown.append(await b.value("a.GetDigest(), a.rendered.text, a.last_tick_turn, a.last_tick_time"))
+    assert shown[0] == shown[1]
+
+
 async def test_whoever_looks_takes_nothing_from_who_reads(b: AnyBench) -> None:
     file = b.cwd / "a.txt"
     file.write_text("one\n")

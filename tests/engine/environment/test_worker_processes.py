@@ -391,6 +391,7 @@ LOADED = [
     "worker.known",
     "worker.last_shown",
     "worker.limits",
+    "worker.listing",
     "worker.main",
     "worker.memory",
     "worker.names",

@@ -72,6 +72,20 @@ def test_a_living_handle_takes_the_state_over(desk: Desk) -> None:
     assert desk.run("0").events == ()
 
 
+def test_a_handle_made_again_has_nothing_new_where_its_document_has_not(desk: Desk) -> None:
+    desk.run("a = view('none'); b = view('none'); a.rendered")
+    states = {name: desk.board.state_of(_handle(desk, name)) for name in ("a", "b")}
+    again = Desk(desk.root)
+    node = again.namespace["b"] = again.board.node_from("view-1.2", states["b"])
+    again.namespace["a"] = again.board.node_from("view-1.1", states["a"])
+    assert again.board.node_from("view-1.2", states["b"]) is node
+    again.board.read()
+    again.board.looks.know(desk.steps[0].looks)
+    again.board.looks.replay([])
+    again.run("a.Run(); b.Refresh()")
+    assert [handle.changed for handle in again.board.handles()] == [False, False]
+
+
 def test_handles_are_listed_in_the_order_of_their_statements_whenever_they_were_made_again(desk: Desk) -> None:
     desk.run("a = view('a.py'); b = view(text='b')")
     states = {name: desk.board.state_of(_handle(desk, name)) for name in ("a", "b")}

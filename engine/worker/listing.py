@@ -1,0 +1,47 @@
+"""Handles as they are listed: a row for each, and what `ls()` shows of the rows.
+
+Must not know which handles there are. Used by the Board, which has them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..cutting import more
+from ..nodes.view_handle import ViewHandle
+from ..ports import HandleRow
+from ..projection.handles import line
+
+_LISTED: Final = 20
+
+
+class Listing:
+    """What `ls()` returns: its repr is the listing."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: tuple[HandleRow, ...]) -> None:
+        self.rows = rows
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "no handles; view(path) makes one"
+        left = len(self.rows) - _LISTED
+        rest = more(left, "handle") if left > 0 else ""
+        return ("".join(map(line, self.rows[:_LISTED])) + rest).rstrip("\n")
+
+
+def row(node: ViewHandle, name: str) -> HandleRow:
+    """The row of a handle under that name; nothing about the handle changes."""
+    return HandleRow(
+        name=name,
+        obj_id=node.obj_id,
+        obj_type=node.obj_type,
+        mode=node.mode,
+        freq=node.freq or "" if node.running else "",
+        lod=node.lod,
+        tokens=node.tokens if isinstance(node.tokens, int) else 0,
+        used_tokens=node.measure().tokens,
+        changed=node.changed,
+        title=node.title,
+    )
