@@ -65,7 +65,7 @@ class ValueKeeping:
         self._pending.clear()
 
     async def catch_up(self, environment: Environment) -> None:
-        """Keeps the values of what was noted last; without that, takes what was pickled beside the statements."""
+        """Keeps the values of what was noted last, if that is not done yet."""
         # Whoever is cancelled while an answer is on its way would end the worker. It takes a moment, and is bounded.
         with anyio.CancelScope(shield=True):
             async with self._turn:
@@ -75,7 +75,12 @@ class ValueKeeping:
                     await self._take(
                         noted.execution_id, lambda: environment.preserve(noted.large), self._pending.append
                     )
-                elif self._pending:
+
+    async def collect(self, environment: Environment) -> None:
+        """Takes what was pickled beside the statements and is there now. Not while a statement runs."""
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                if self._pending:
                     await self._take(self._pending.popleft(), environment.collect, self._pending.appendleft)
 
     async def look_after(self, environment: Environment) -> float | None:
@@ -84,7 +89,10 @@ class ValueKeeping:
             self._is_held = True
             await self._hold()
             return None
-        await self.catch_up(environment)
+        if self._noted is not None:
+            await self.catch_up(environment)
+        else:
+            await self.collect(environment)
         if self._pending:
             wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_LOOK)
             return wait
@@ -98,7 +106,7 @@ class ValueKeeping:
             while self._pending:
                 await anyio.sleep(wait)
                 wait = min(2 * wait, _LONGEST_LOOK)
-                await self.catch_up(environment)
+                await self.collect(environment)
 
     async def _take(
         self,

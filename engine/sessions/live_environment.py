@@ -87,6 +87,12 @@ class LiveEnvironment:
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
         return environment
 
+    async def ready_to_run(self) -> Environment:
+        """The same for a statement, when what earlier ones left to be taken was taken. Not while another one runs."""
+        environment = await self.ready()
+        await self._values.collect(environment)
+        return environment if environment.alive else await self.ready()
+
     async def use(self, act: Callable[[Environment], Awaitable[T]], cancellation: Cancellation | None = None) -> T:
         """What `act` makes of the living environment; once more with a rebuilt one if it turns out to have died idle.
 

@@ -150,7 +150,7 @@ class StatementRunner:
         touches = Touches(self._records, execution_id, statement.tool_call_id, start)
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
-            environment = await cancellation.guard(self._environment.ready)
+            environment = await cancellation.guard(self._environment.ready_to_run)
             await touches.hold(self._writing)
             request = RunRequest(
                 execution_id=execution_id,

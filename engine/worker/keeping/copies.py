@@ -9,8 +9,7 @@ is over, and the groups after it find the namespace as it was.
 What keeps the child from being noticed: its standard streams are /dev/null, and all other descriptors but the memory
 file are closed at once. Otherwise a pipe that the next statement closes would stay open in the child, and a buffered
 file could be written by both. It handles no signal of the user's, dies with the worker, and never runs a finalizer,
-because it leaves by `os._exit` and without collecting garbage. It is a child of the worker's all the same: a statement
-that calls `os.wait()` meanwhile may be told of its end.
+because it leaves by `os._exit` and without collecting garbage. Of its end nobody is told (`quiet_fork`).
 
 A record is a state, which is written last, and the size of what follows: data or a reason. So whatever the child had
 finished when it was ended is there. Must not know what is pickled. Used by `keeper`.
@@ -32,7 +31,7 @@ from typing import Final, NoReturn
 from ..ending import end_below, end_tree
 from ..proc import children_of
 from ..processes import become_subreaper, die_with_parent
-from . import descriptors
+from . import descriptors, quiet_fork
 from .reasons import ENDED, NO_PROCESS, TOO_MANY, took_longer
 
 CODE_SECONDS: Final = 10.0
@@ -78,7 +77,7 @@ class Copies:
         self._memory = descriptors.keep_high(os.memfd_create("rewindow-values", os.MFD_CLOEXEC))
         worker = os.getpid()
         try:
-            self.pid = os.fork()
+            self.pid = quiet_fork.fork()
             if self.pid == 0:
                 _become_child(worker, self._memory, groups, write)
             self._process = descriptors.keep_high(os.pidfd_open(self.pid))
@@ -121,8 +120,7 @@ class Copies:
         return Finished(names, b"", took_longer(TOTAL_SECONDS) if self._late else ENDED)
 
     def _close(self) -> None:
-        with suppress(OSError):
-            os.waitpid(self.pid, os.WNOHANG)
+        quiet_fork.reap(self.pid)
         for descriptor in (self._memory, self._process):
             with suppress(OSError):
                 os.close(descriptor)

@@ -385,6 +385,7 @@ LOADED = [
     "worker.keeping.keeper",
     "worker.keeping.loader",
     "worker.keeping.pickler",
+    "worker.keeping.quiet_fork",
     "worker.keeping.reasons",
     "worker.keeping.sinks",
     "worker.keeping.writing",

@@ -174,6 +174,17 @@ async def test_what_takes_longer_is_collected_while_the_session_is_idle(tmp_path
     assert environment.asked == ["small", "collect", "collect", "collect", "collect"]
 
 
+async def test_what_is_there_is_collected_before_the_next_statement_and_lost_with_its_worker(tmp_path: Path) -> None:
+    environment = Pickling(Preserved(pending=True))
+    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
+        session = await sessions.create(str(tmp_path))
+        session.accept("x = 1")
+        environment.lost_at = "collect"
+        assert (await session.cell("y = 2")).status == "ok"
+        assert environment.asked[:2] == ["small", "collect"]
+        assert environment.requests.count("restore") == 1
+
+
 async def test_a_worker_that_is_lost_meanwhile_leaves_its_names_without_a_copy(tmp_path: Path) -> None:
     environment = Pickling(Preserved(pending=True))
     environment.lost_at = "collect"

@@ -1,0 +1,48 @@
+"""A fork whose end nobody hears of who does not ask for this child: no SIGCHLD, and `os.wait()` does not see it.
+
+A statement may have a handler for SIGCHLD, which would run, and raise, in the middle of the worker's own work; and one
+that waits for its own children would be told of ours. The kernel knows children that end without a signal, and a plain
+wait leaves them out; `fork` of the C library cannot make one. So the system call is made directly, between the two
+halves of what Python does around it. What is lost is what the C library does: it tells libraries of a fork, and takes
+care of its locks. That matters where another thread is inside it at that moment: then the child may hang, and whoever
+makes one bounds its time anyway.
+
+Where the number of the call is not known, `os.fork` has to do. Used by `copies`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from contextlib import suppress
+from typing import Final
+
+_CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+_WAIT_FOR_ALL: Final = 0x40000000
+"""Of waitpid: children without a signal, too."""
+# Of PyDLL, because these are to be called with the interpreter's lock.
+_C: Final = ctypes.PyDLL(None, use_errno=True)
+_C.syscall.restype = ctypes.c_long
+
+
+def fork() -> int:
+    """As `os.fork`. Raises OSError."""
+    if _CLONE is None:
+        return os.fork()
+    _C.PyOS_BeforeFork()
+    pid = _C.syscall(ctypes.c_long(_CLONE), *(ctypes.c_long(0),) * 5)
+    if pid == 0:
+        _C.PyOS_AfterFork_Child()
+        return 0
+    number = ctypes.get_errno()
+    _C.PyOS_AfterFork_Parent()
+    if pid < 0:
+        raise OSError(number, os.strerror(number))
+    return pid
+
+
+def reap(pid: int) -> None:
+    """Takes the exit status of a child that has ended, if nobody else did."""
+    with suppress(OSError):
+        os.waitpid(pid, os.WNOHANG | _WAIT_FOR_ALL)
