@@ -25,15 +25,13 @@ from operator import is_not
 from typing import Final
 
 from ..execution import NamespaceDiff
-from .contents import Allowance, behind, contents_of
+from .contents import Allowance, contents_of
 from .known import ALLOWANCE, INTERRUPTED, Found, Known, change_of, looked_again, unexamined
 from .reading import Uses, uses_in
-from .sharing import Neighbours, groups_of, kept_apart, kept_parts, sharing_with
+from .sharing import Neighbours, kept_groups, sharing_with
 from .summaries import ATOMS, FIXED, describe
 from .touched import bound_in, loaded_in, names_in, reachable
 
-_REACHED: Final = 1_000_000
-"""Objects looked at to find out what a large value shares."""
 _MISSING: Final = object()
 _UNSEEN: Final = object()
 
@@ -72,18 +70,9 @@ class NamespaceWatch:
 
     def groups(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
         """`names`, and all further ones that share mutable objects with them, in groups that share nothing; sorted."""
-        asked = [name for name in names if name in self._known]
-        apart = kept_apart(self._namespace)
-        shares = {
-            name: kept_parts(known.reference, known.contents, apart)
-            for name in self._shares
-            if (known := self._known.get(name)) is not None
-        }
-        for name in self._neighbours.around_any(asked):
-            # Quicker than a walk, but no more than ids. What is larger still is too large to be kept, with whatever.
-            if name in shares:
-                shares[name] |= behind(self._known[name].reference, _REACHED)
-        return groups_of(asked, shares)
+        return kept_groups(
+            [name for name in names if name in self._known], self._known, self._neighbours, self._namespace
+        )
 
     def before(self, tree: ast.AST) -> None:
         """Notes what the statement about to run may touch, and lets go of values it may rebind or delete."""

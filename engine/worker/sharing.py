@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import compress
 from operator import not_
+from typing import Final
 
 from ..nodes.base import NodeBase
-from .contents import Contents, parts_of
+from .contents import behind, parts_of
 from .keeping.identity import BoundNames
+from .known import Known
+
+_REACHED: Final = 1_000_000
+"""Objects looked at to find out what a large value shares."""
 
 
 def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) -> list[str]:
@@ -49,29 +54,6 @@ def _group(name: str, rest: dict[str, frozenset[int]]) -> set[str]:
         near = frozenset[int]().union(*(rest.pop(other) for other in joined))
         group |= set(joined)
     return group
-
-
-def kept_apart(namespace: Mapping[str, object]) -> Callable[[object], bool]:
-    """Whether a node, function or class is kept under a name of its own, and not with what holds it."""
-    bound = BoundNames(namespace)
-
-    def apart(value: object) -> bool:
-        return NodeBase in type(value).__mro__ or bound.path_of(value) is not None
-
-    return apart
-
-
-def kept_parts(value: object, contents: Contents, apart: Callable[[object], bool]) -> frozenset[int]:
-    """The parts that the value would be kept with.
-
-    Args:
-        apart: whether a function, class or node is kept under a name of its own.
-    """
-    if NodeBase in type(value).__mro__:
-        return frozenset()
-    if contents.named or not all(map(apart, contents.classes)):
-        return parts_of(value, apart)
-    return contents.parts
 
 
 class Neighbours:
@@ -113,3 +95,34 @@ class Neighbours:
     def around_any(self, names: Collection[str]) -> list[str]:
         """Large values that are among `names`, or near to one of them."""
         return [large for large, near in self._of.items() if large in names or not near.isdisjoint(names)]
+
+
+def kept_groups(
+    names: Collection[str], known: Mapping[str, Known], neighbours: Neighbours, namespace: Mapping[str, object]
+) -> tuple[tuple[str, ...], ...]:
+    """`names`, with all that must be kept together with them, in groups that share nothing."""
+    apart = _kept_apart(namespace)
+    shares = {name: _kept_parts(each, apart) for name, each in dict(known).items() if each.contents.parts}
+    for name in neighbours.around_any(names):
+        # Quicker than a walk, but no more than ids. What is larger still is too large to be kept, with whatever.
+        if name in shares:
+            shares[name] |= behind(known[name].reference, _REACHED)
+    return groups_of(names, shares)
+
+
+def _kept_apart(namespace: Mapping[str, object]) -> Callable[[object], bool]:
+    """Whether a node, function or class is kept under a name of its own, and not with what holds it."""
+    bound = BoundNames(namespace)
+
+    def apart(value: object) -> bool:
+        return NodeBase in type(value).__mro__ or bound.path_of(value) is not None
+
+    return apart
+
+
+def _kept_parts(known: Known, apart: Callable[[object], bool]) -> frozenset[int]:
+    if NodeBase in type(known.reference).__mro__:
+        return frozenset()
+    if known.contents.named or not all(map(apart, known.contents.classes)):
+        return parts_of(known.reference, apart)
+    return known.contents.parts

@@ -11,6 +11,7 @@ from typing import Final, cast
 
 MARSHALLED: Final = frozenset((int, float, complex, bool, str, bytes, type(None), type(...)))
 """Immutable types whose content `marshal` writes, each in one way only."""
+_LONG: Final = frozenset((list, tuple, dict, set, frozenset))
 _NO_PARTS: Final = frozenset((ModuleType, FunctionType, CodeType, FrameType))
 _BEHIND_A_GAP: Final = 256
 
@@ -23,6 +24,8 @@ def behind(value: object, limit: int = _BEHIND_A_GAP) -> set[int]:
     found: set[int] = set()
     waiting = [value]
     while waiting and len(found) < limit:
+        # The collector lists all of a container at once, however long it is.
+        waiting = [each for each in waiting if type(each) not in _LONG or len(cast("list[object]", each)) <= limit]
         near = [each for each in gc.get_referents(*waiting) if _is_part(each) and id(each) not in found]
         found.update(map(id, near))
         waiting = near

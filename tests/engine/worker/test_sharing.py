@@ -127,3 +127,10 @@ def test_an_id_that_is_used_again_groups_nothing_wrongly() -> None:
         wrong += [group for group in groups(space, "a", "b") if len(group) > 1]
         space.run("del b")
     assert wrong == []
+
+
+@pytest.mark.slow
+def test_a_long_list_and_a_long_text_stand_alone_without_being_looked_through() -> None:
+    space = Space()
+    space.run("long = [0] * 10**8; text = 'a' * 10**8; other = []")
+    assert groups(space, "long", "text") == ["long", "text"]
