@@ -64,19 +64,19 @@ _UNSPELLED: Final = ("\ufffd", HIDDEN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Where touches are recorded. Files below `state_dir` are ours, and nobody's to record."""
+    """Where touches are recorded. Files below `hidden`, a path with its slash, are ours, and nobody's to record."""
 
     log: EventLog
     store: Store
     minter: Minter
     redactor: Redactor
-    state_dir: str
+    hidden: str
 
 
 def records_of(parts: SessionParts) -> Records:
     """Those of a session."""
-    state_dir = str(parts.settings.state_dir)
-    return Records(log=parts.log, store=parts.store, minter=parts.minter, redactor=parts.redactor, state_dir=state_dir)
+    hidden = os.path.join(os.path.realpath(parts.settings.state_dir), "")
+    return Records(log=parts.log, store=parts.store, minter=parts.minter, redactor=parts.redactor, hidden=hidden)
 
 
 class _Look(Struct, frozen=True):
@@ -101,14 +101,13 @@ class Touches:
         self._taken: set[str] = set()
         self._keeping: set[asyncio.Future[FileTouched]] = set()
         self._held: set[str] = set()
-        self._hidden = os.path.realpath(records.state_dir).rstrip("/") + "/"
 
     # --- before -------------------------------------------------------------------------------------------------------
 
     def take(self, touched: Touched) -> None:
         """A `TouchSink`."""
         place = os.fsdecode(touched.path)
-        if place in self._taken or place.startswith(self._hidden):
+        if place in self._taken or place.startswith(self._records.hidden):
             return
         self._taken.add(place)
         if touched.data is None or len(touched.data) <= _AT_ONCE:

@@ -14,7 +14,8 @@ from ..cutting import cut_line
 
 Arguments = tuple[Any, ...]
 
-_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+"""Any of these flags says that a file is opened to be changed."""
 _HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
 _IN_MEMORY: Final = (":memory:", "")
 _PATH_CHARS: Final = 200
@@ -35,7 +36,7 @@ _MACHINE: Final = ("socket.sethostname", "time.clock_settime", "time.clock_setti
 def _opens_for_writing(args: Arguments) -> bool:
     path, mode, flags = args
     # First, because most files are opened to be read.
-    writes = flags & _WRITING if isinstance(flags, int) and flags else mode and set(mode) & set("wax+")
+    writes = flags & WRITING if isinstance(flags, int) and flags else mode and set(mode) & set("wax+")
     # A number is a descriptor that is open already: opening it for writing was let through or stopped before.
     return bool(writes) and not isinstance(path, int) and _text(path) not in _HARMLESS
 

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from .outside import WRITING
+
 Arguments = tuple[Any, ...]
 
 _BESIDE_A_DATABASE: Final = (b"", b"-journal", b"-wal")
@@ -26,8 +28,9 @@ class Target(NamedTuple):
 
 
 def _opened(args: Arguments) -> Iterator[Target]:
-    path, _, directory = args
-    yield Target(path, directory)
+    path, flags, directory = args
+    if flags & WRITING:
+        yield Target(path, directory)
 
 
 def _first(args: Arguments) -> Iterator[Target]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.ports import Environment
-from tests.support.environments import Bench
+from tests.support.environments import Bench, past, restore
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
@@ -157,9 +157,53 @@ async def test_what_writes_nothing_is_not_noticed(b: AnyBench, tmp_path: Path) -
         "with io.open(GIVEN) as f: _ = f.read()\n"
         "with io.open(GIVEN, 'rb') as f: mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ).close()\n"
         "io.open(os.devnull, 'w').close(); sqlite3.connect(':memory:').close(); sqlite3.connect('').close()\n"
+        "d = os.open(DIR, os.O_RDONLY); os.close(os.open('given', os.O_RDONLY, dir_fd=d)); os.close(d)\n"
         "n = os.memfd_create('x'); io.open(n, 'w').close()\nos.listdir(DIR), os.stat(GIVEN), id(1)",
     )
     outcome = await b.run(source)
     assert outcome.status == "ok", outcome.exception
     assert b.touched == []
     assert not outcome.acted
+
+
+async def test_bytecode_that_an_import_keeps_is_no_act(b: AnyBench, tmp_path: Path) -> None:
+    name = f"made_{os.getpid()}_{type(b.environment).__name__}"
+    (tmp_path / f"{name}.py").write_text("x = 1")
+    source = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.dont_write_bytecode = False; import {name}"
+    outcome = await b.run(f"kept = __import__('sys').dont_write_bytecode\n{source}; sys.dont_write_bytecode = kept")
+    assert outcome.status == "ok", outcome.exception
+    assert list((tmp_path / "__pycache__").iterdir())
+    assert b.touched == []
+    assert not outcome.acted
+    await b.run(f"del sys.path[0], sys.modules[{name!r}]")
+
+
+async def test_what_is_asked_of_the_host_is_not_noticed_and_is_an_act(b: AnyBench, tmp_path: Path) -> None:
+    outcome = await b.run(f"try: open({str(tmp_path / 'a')!r}, 'w').close()\nexcept PermissionError: pass")
+    assert outcome.status == "ok", outcome.exception
+    assert b.touched == []
+    assert outcome.acted
+
+
+async def test_a_replay_and_plan_mode_refuse_and_notice_nothing(b: AnyBench, tmp_path: Path) -> None:
+    source = f"import pathlib; n = pathlib.Path({str(tmp_path / 'a')!r}).write_text('x')"
+    restored = await restore(b, past(source))
+    assert "was kept from open" in restored.divergences[0]
+    outcome = await b.run(source, plan=True)
+    assert outcome.exception is not None
+    assert outcome.exception.type == "PermissionError"
+    assert b.touched == []
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_large_content_comes_whole_in_order(b: AnyBench, tmp_path: Path) -> None:
+    large, given = tmp_path / "large", tmp_path / "given"
+    content = os.urandom(1 << 20)
+    large.write_bytes(content)
+    given.write_bytes(GIVEN)
+    assert (await b.run(f"import io; io.open({str(large)!r}, 'r+b').close()")).status == "ok"
+    assert [touched.data for touched in b.touched] == [content]
+    b.touched.clear()
+    outcome = await b.run(f"import os; os.truncate({str(given)!r}, 0); os.truncate({str(large)!r}, 0)")
+    assert [touched.data for touched in b.touched] == [GIVEN, content]
+    assert outcome.more == 0
