@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import threading
@@ -8,8 +9,8 @@ import threading
 import pytest
 
 from engine.worker.channel import Channel
-from engine.worker.framing import frame
-from engine.worker.protocol import Answer, Started
+from engine.worker.framing import FrameBuffer, frame, from_worker
+from engine.worker.protocol import Answer, Ask, Started, Touching
 
 PATIENCE = 10.0
 
@@ -52,3 +53,71 @@ def test_a_frame_is_sent_whole() -> None:
     with host, worker:
         Channel(worker).send(Started())
         assert host.recv(100) == frame(Started())
+
+
+def test_frames_of_threads_and_of_handlers_do_not_mix() -> None:
+    host, worker = socket.socketpair()
+    channel = Channel(worker)
+    large = Ask(ordinal=0, operation="write", arguments={"text": "x" * (4 << 20)})
+    small = Touching(number=1, path=b"a")
+    handled: list[int] = []
+
+    def handle(*_: object) -> None:
+        handled.append(1)
+        channel.send(small)
+
+    received: list[object] = []
+
+    def receive() -> None:
+        buffer = FrameBuffer()
+        while data := host.recv(1 << 16):
+            buffer.feed(data)
+            while body := buffer.next():
+                received.append(from_worker(body))
+
+    previous = signal.signal(signal.SIGALRM, handle)
+    threads = [threading.Thread(target=lambda: [channel.send(small) for _ in range(200)]) for _ in range(3)]
+    reader = threading.Thread(target=receive)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        for thread in (reader, *threads):
+            thread.start()
+        for _ in range(20):
+            channel.send(large)
+        for thread in threads:
+            thread.join(PATIENCE)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+        channel.send(small)
+        worker.close()
+        reader.join(PATIENCE)
+        host.close()
+    assert received.count(large) == 20
+    assert received.count(small) == 601 + len(handled)
+    assert handled
+
+
+def fill(channel: Channel) -> None:
+    """Sends until there is no room in the socket, and waits there."""
+    while True:
+        channel.send(Started())
+
+
+def test_what_a_signal_handler_raises_while_a_frame_is_sent_is_the_statements() -> None:
+    host, worker = socket.socketpair()
+
+    def handle(*_: object) -> None:
+        raise TimeoutError("too slow")
+
+    previous = signal.signal(signal.SIGALRM, handle)
+    try:
+        with host, worker:
+            channel = Channel(worker)
+            worker.setblocking(True)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(TimeoutError, match="too slow"):
+                fill(channel)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
