@@ -509,10 +509,14 @@ class PastRevision(Struct, frozen=True, kw_only=True):
 
 
 class PastValues(Struct, frozen=True, kw_only=True):
-    """Names whose values were kept together, and their pickle as content; None where that is not kept."""
+    """Names whose values were kept together, and their pickle as content; None where that is not kept.
+
+    `dropped`: the session has dropped it since, unless something else of it names the same content.
+    """
 
     names: tuple[str, ...]
     content: BlobDigest | None
+    dropped: bool = False
 
 
 class PastExecution(Struct, frozen=True, kw_only=True):

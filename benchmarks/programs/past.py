@@ -56,11 +56,11 @@ class Engine:
         """So many closed sessions of so many statements; seconds for all."""
         start = perf_counter()
         made = self._sessions.setdefault(kind, [])
-        for _ in range(sessions):
+        for session_number in range(sessions):
             session = await self._host.sessions.create(str(self._project))
             await self._typed(session, FIRST[kind])
-            for number in range(1, statements):
-                await self._step(session, kind, number)
+            for number in range(1, statements):  # no two sessions keep the same
+                await self._step(session, kind, number + session_number * statements)
             made.append(session.session_id)
             await settled(session)
             await self._host.sessions.close(session.session_id)

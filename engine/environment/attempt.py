@@ -168,9 +168,8 @@ class Attempt:
     ) -> Culprit | None:
         """Sets what is kept of a step's names; says what it came to, unless a stopped one has all its names back."""
         without = dict(wanted.without)
-        found = [(await self._past.values(group.content), names) for group, names in wanted.groups.items()]
         groups: list[ValueGroup] = []
-        for data, names in found:
+        for data, names in zip(await self._past.values(wanted.groups), wanted.groups.values(), strict=True):
             if isinstance(data, str):
                 without |= dict.fromkeys(names, f"its copy {data}")
             elif position in self._left_out.values:

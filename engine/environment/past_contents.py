@@ -8,14 +8,14 @@ ones, and each visit of the store costs as much as a statement. Must not know wh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from ..ports import Contents, PastAnswer, PastExecution, PastRevision, PastStep
+from ..ports import Contents, PastAnswer, PastExecution, PastRevision, PastStep, PastValues
 from ..worker.protocol import Answer, Content, Look
 from .connection import Connection
 
@@ -26,6 +26,7 @@ _AHEAD_BYTES: Final = 1 << 20
 WITHHELD: Final = "held a secret and was not kept"
 TOO_LARGE: Final = "was too large to be kept"
 MISSING: Final = "is missing in the store"
+DROPPED: Final = "was dropped to stay within past_bytes"
 DAMAGED: Final = "is damaged in the store"
 
 
@@ -48,9 +49,11 @@ class PastContents:
         """The looks as the worker takes them, after whatever content it has not been sent yet."""
         return tuple([await self._look(revision) for revision in past])
 
-    async def values(self, content: BlobDigest | None) -> bytes | str:
-        """A pickle of values, or the reason why it is not to be had, a phrase."""
-        return WITHHELD if content is None else await self._load(content)
+    async def values(self, past: Collection[PastValues]) -> list[bytes | str]:
+        """Pickles of values, or the reason why one is not to be had, a phrase."""
+        wanted = {values.content: None for values in past if values.content is not None}
+        found = await self._contents(wanted) if wanted else {}
+        return [_value_in(found, values) for values in past]
 
     async def _answer(self, place: int, past: PastAnswer) -> Answer:
         asked = past.question
@@ -116,6 +119,13 @@ class PastContents:
         for each in wanted:
             data = found.get(each, MISSING)
             self._read[each] = DAMAGED if isinstance(data, StoreError) else data
+
+
+def _value_in(found: Mapping[BlobDigest, bytes | StoreError], values: PastValues) -> bytes | str:
+    if values.content is None:
+        return WITHHELD
+    data = found.get(values.content, DROPPED if values.dropped else MISSING)
+    return DAMAGED if isinstance(data, StoreError) else data
 
 
 def _due(steps: Iterable[PastStep]) -> Iterator[tuple[BlobDigest, int]]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ..events import Event
+from ..events import UNSTAMPED, Event
 from ..events.execution import (
     EffectAnswered,
     EffectRequested,
@@ -21,12 +21,13 @@ from ..events.execution import (
     ExecutionStarted,
     StatementOmitted,
     StatementRecorded,
+    ValuesDropped,
     ValuesKept,
 )
 from ..events.nodes import NodesTicked, RevisionAdopted
 from ..events.session import UsageReported
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
-from ..ids import ExecutionId, StatementId
+from ..ids import ExecutionId, Seq, StatementId
 from ..ports import (
     PastAnswer,
     PastExecution,
@@ -73,6 +74,7 @@ class History:
         self._by_execution: dict[ExecutionId, _Execution] = {}
         self._present: _Execution | _Tick | None = None
         self._reads = 0
+        self._dropped_before = UNSTAMPED
 
     def apply(self, event: Event) -> None:
         match event:
@@ -90,6 +92,8 @@ class History:
                     self._statements[statement_id].is_omitted = omitted
             case UsageReported():
                 self._reads += 1
+            case ValuesDropped(before=before):
+                self._dropped_before = before
             case _:
                 self._apply_to_nodes(event)
 
@@ -136,7 +140,7 @@ class History:
             if isinstance(step, _Tick):
                 past = _past_tick(step, reads, is_read=step.reads < self._reads)
             else:
-                past = _past_execution(step, reads, time_limit)
+                past = _past_execution(step, reads, time_limit, self._dropped_before)
             if past is not None:
                 steps.append(past)
                 reads = step.reads
@@ -167,7 +171,7 @@ def _past_tick(step: _Tick, reads: int, *, is_read: bool) -> PastTick:
     )
 
 
-def _past_execution(step: _Execution, reads: int, time_limit: float) -> PastExecution | None:
+def _past_execution(step: _Execution, reads: int, time_limit: float, dropped_before: Seq) -> PastExecution | None:
     started, finished = step.started, step.finished
     if started is None or finished is None or step.is_omitted or _left_nothing(finished):
         return None
@@ -187,7 +191,11 @@ def _past_execution(step: _Execution, reads: int, time_limit: float) -> PastExec
         revisions=None if started.round_id is None else tuple(map(_past_revision, step.revisions)),
         bound=tuple(bound_names(finished.diff)),
         unbound=finished.diff.deleted,
-        kept=tuple(PastValues(names=group.names, content=group.content) for kept in step.kept for group in kept.groups),
+        kept=tuple(
+            PastValues(names=group.names, content=group.content, dropped=kept.seq < dropped_before)
+            for kept in step.kept
+            for group in kept.groups
+        ),
         unkept={name: reason for kept in step.kept for name, reason in kept.unkept.items()},
         after_reading=step.reads > reads,
     )

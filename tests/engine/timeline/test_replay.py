@@ -14,12 +14,13 @@ from engine.events.execution import (
     ExecutionStarted,
     StatementOmitted,
     StatementRecorded,
+    ValuesDropped,
     ValuesKept,
 )
 from engine.events.nodes import NodesTicked, RevisionAdopted
 from engine.events.session import UsageReported
 from engine.execution import ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
-from engine.ids import BlobDigest, ExecutionId, StatementId, ToolCallId
+from engine.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
 from engine.ports import (
     PastAnswer,
     PastExecution,
@@ -61,6 +62,22 @@ def plan_of(*events: Event) -> RestorePlan:
     for event in events:
         history.apply(event)
     return history.plan(5.0)
+
+
+def test_copies_of_values_that_were_dropped_are_marked_as_that() -> None:
+    kept = [
+        ValuesKept(
+            seq=Seq(number),
+            execution_id=ExecutionId(f"e{number}"),
+            groups=(KeptGroup(names=("x",), content=BlobDigest(f"blake2b-{number}"), size=1),),
+        )
+        for number in (1, 2, 3)
+    ]
+    dropped = ValuesDropped(seq=Seq(4), before=Seq(3), executions=2, copies=2, size=2, limit=1)
+    steps = [event for number in (1, 2, 3) for event in (*began(number, round_id=0), ended(number), kept[number - 1])]
+    plan = plan_of(*steps, dropped)
+    found = [step.kept[0].dropped for step in plan.steps if isinstance(step, PastExecution)]
+    assert found == [True, True, False]
 
 
 def only(plan: RestorePlan) -> PastExecution:
