@@ -52,7 +52,7 @@ class PastContents:
     async def values(self, past: Collection[PastValues]) -> list[bytes | str]:
         """Pickles of values, or the reason why one is not to be had, a phrase."""
         wanted = {values.content: None for values in past if values.content is not None}
-        found = await self._contents(wanted) if wanted else {}
+        found: Mapping[BlobDigest, bytes | StoreError] = await self._contents(wanted) if wanted else {}
         return [_value_in(found, values) for values in past]
 
     async def _answer(self, place: int, past: PastAnswer) -> Answer:
