@@ -213,8 +213,8 @@ class ViewHandle(NodeBase):
         self._take(self._document.refresh())
 
     def _take(self, revision: Revision) -> None:
-        if revision is not self._revision:
-            self._revision = revision
+        before, self._revision = self._revision, revision
+        if revision is not before and not revision.same_as(before):
             self._touch("source")
 
     def _touch(self, what: Aspect) -> None:

@@ -249,6 +249,17 @@ def test_rendering_changes_nothing_and_prints_as_its_text(desk: Desk) -> None:
     assert handle.GetDigest() == before
 
 
+def test_a_file_that_is_again_as_it_was_changes_nothing_of_a_paused_handle(desk: Desk) -> None:
+    desk.write("a.py", "one\n")
+    desk.run("a = view('a.py')")
+    desk.tail()
+    for content in ("two\n", "one\n"):
+        desk.write("a.py", content)
+        desk.run("b = view('a.py')")
+    desk.run("a.Refresh()")
+    assert (_handle(desk, "a").changed, _handle(desk, "a").dirty) == (False, False)
+
+
 @pytest.mark.parametrize("call", ["SetTokens(2000)", "SetLod(0)", "SetPos('0:0')", "Pause()", "Refresh()"])
 def test_a_call_that_changes_nothing_leaves_a_handle_as_it_was_read(desk: Desk, call: str) -> None:
     desk.write("a.py", "one\n")
