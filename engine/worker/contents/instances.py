@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from ...nodes.base import NodeBase
 from .found import TOO_LARGE
-from .kinds import is_users, name_of, note_class, slots_of
+from .kinds import USERS, is_users, name_of, note_class, slots_of
 from .referents import behind
 from .walk import Walk
 
@@ -137,6 +137,9 @@ def _reduction(value: Any) -> str | tuple[Any, ...]:
 
 
 def _size(value: Any) -> int:
+    """What it says of itself. An object of a class of the user's is not asked: that may run code of theirs."""
+    if any(each.__module__ == USERS for each in type(value).__mro__):
+        return 0
     named = getattr(value, "nbytes", 0)
     return max(sys.getsizeof(value), named if isinstance(named, int) else 0)
 

@@ -191,14 +191,13 @@ class Walk:
 
     def keep_as_made(self, values: Iterable[object]) -> None:
         """Like `keep`, for each: none of them is a part of the value, but what they hold is."""
-        for value in values:
-            self._kept.append(value)
-            self._temporary.add(id(value))
+        made = list(values)
+        self._kept += made
+        self._temporary.update(map(id, made))
 
     def leave_gap(self, value: object, reason: str = "") -> None:
         """The content of `value` cannot be told. What it refers to counts as shared, whatever it may do with it."""
-        kind = type(value).__name__
-        self.emit("?", kind)
+        self.emit("?", kind := type(value).__name__)
         self._gap = self._gap or reason or f"{_article(kind)} {kind} cannot be compared"
         self.number(value)
         self._gaps.add(id(value))
@@ -256,12 +255,13 @@ class Walk:
         # The values are on the stack by now, and the keys come before them.
         self.items("k", keys)
 
-    def _admit(self, values: Iterable[object], kinds: set[type]) -> None:
+    def _admit(self, values: Collection[object], kinds: set[type]) -> None:
         """Before they are marshalled, because that makes a copy of all of them."""
         if kinds.isdisjoint(_TEXTS):
             return
         texts = values if kinds <= _TEXTS else (value for value in values if type(value) in _TEXTS)
         if sum(map(len, cast("Iterable[str]", texts))) > self._room:
+            self.emit(len(values))
             raise Full
 
     def _ends(self, tag: str, values: Sequence[object]) -> None:
@@ -272,8 +272,9 @@ class Walk:
 
     def _shape(self, value: object) -> bytes:
         """What members of a set are put in order by: their content as far as a short walk tells it."""
-        kind = type(value)
-        if kind in MARSHALLED or (kind is tuple and set(map(type, cast("tuple[object, ...]", value))) <= MARSHALLED):
+        if (kind := type(value)) in MARSHALLED or (
+            kind is tuple and set(map(type, cast("tuple[object, ...]", value))) <= MARSHALLED
+        ):
             return marshal.dumps(cast(Any, value), 2)
         self.nodes -= 4
         return _ShapeWalk(self._form_of, _SHAPE_NODES, _SHAPE_ROOM).over(value).digest.encode()

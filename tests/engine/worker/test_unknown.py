@@ -93,6 +93,13 @@ def test_a_value_too_large_to_be_compared_is_unknown_where_it_is_used_and_no_oth
     assert space.run("other = []\nother.append(1)").unknown == {}
 
 
+@pytest.mark.parametrize("made", ["['a' * 1000] * 10_000", "{n: 'a' * 1000 for n in range(10_000)}", "[0] * (1 << 21)"])
+def test_a_large_container_that_grew_is_changed(made: str) -> None:
+    space = Space()
+    space.run(f"x = {made}")
+    assert space.run("x.update(k=1) if isinstance(x, dict) else x.append(0)").changed.keys() == {"x"}
+
+
 @pytest.mark.slow
 def test_what_shares_with_too_much_is_unknown_not_unchanged() -> None:
     space = Space()
