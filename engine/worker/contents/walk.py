@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import itemgetter
 from types import CodeType
 from typing import Any, Final, cast
 
@@ -38,6 +39,7 @@ _LEAST: Final = 8
 """Bytes that an item of a container counts at least."""
 _SHAPE_NODES: Final = 64
 _SHAPE_ROOM: Final = 1 << 16
+_FIRST: Final = cast("Callable[[tuple[object, object]], Any]", itemgetter(0))
 _SAMPLE: Final = 1_000
 """Items, or bytes, at each end of what is too long to be digested."""
 
@@ -247,7 +249,7 @@ class Walk:
         kinds = set(map(type, keys))
         if not ordered:
             if kinds in ({str}, {int}):
-                listed.sort(key=_first)
+                listed.sort(key=_FIRST)
             else:
                 listed.sort(key=lambda pair: self._shape(pair[0]))
             keys = [key for key, _ in listed]
@@ -292,10 +294,6 @@ class _ShapeWalk(Walk):
             listed = []
         self.emit(tag, count)
         super().mapping(tag, listed, len(listed), ordered=ordered)
-
-
-def _first(pair: tuple[Any, object]) -> Any:
-    return pair[0]
 
 
 def _article(noun: str) -> str:
