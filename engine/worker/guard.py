@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from . import origins, unaudited
-from .outside import STAGED, STOPPED, described, is_bytecode
+from .outside import STOPPED, described, is_bytecode
 from .targets import TARGETS
 
 KEPT_STOPS: Final = 5
@@ -247,7 +247,7 @@ class _Hook:
 
     def _tell(self, name: str, args: tuple[Any, ...]) -> None:
         watch = self.watches.get(_ALL_THREADS) or self.watches.get(threading.get_ident())
-        if watch is None or name == STAGED:
+        if watch is None:
             return
         try:
             if (name not in STOPPED or STOPPED[name](args)) and not is_bytecode(name, args):

@@ -184,7 +184,8 @@ async def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     os.mkfifo(tmp_path / "later")
     (tmp_path / "swapped").write_text("x")
-    (tmp_path / "gone").write_text("x")
+    for name in ("gone", "linked", "same"):
+        (tmp_path / name).write_text("x")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     async with sessions_of(tmp_path / "state") as sessions:
         session = await sessions.create(str(tmp_path))
@@ -193,10 +194,11 @@ async def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
             "import io, os, socket\n"
             "os.close(os.open('pipe', os.O_RDWR)); s = socket.socket(socket.AF_UNIX); s.bind('socket'); s.close()\n"
             "io.open('swapped', 'a').close(); os.remove('swapped'); os.rename('later', 'swapped')\n"
+            "os.remove('linked'); os.symlink('same', 'linked')\n"
             "io.open('gone', 'a').close(); n = os.system('rm gone')\n"
             "try: io.open('circle', 'w')\nexcept OSError: pass",
         )
-        assert sorted(Path(event.path).name for event in written(session)) == ["gone", "swapped"]
+        assert sorted(Path(event.path).name for event in written(session)) == ["gone", "linked", "swapped"]
         assert {event.after_digest for event in written(session)} == {""}
 
 
