@@ -13,7 +13,7 @@ those names have no copy, which whoever rebuilds finds out. Must not know what a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 import anyio
@@ -34,6 +34,8 @@ _LONGEST_LOOK: Final = 0.5
 """Seconds between two looks at what is being pickled: the first, and where they end up."""
 _AT_ONCE: Final = 1 << 20
 """Bytes that are looked through and kept without a thread of their own."""
+_MANY: Final = 32
+"""Groups that take a thread, however small they are: the store needs a moment for each."""
 
 
 class _Noted(NamedTuple):
@@ -121,21 +123,25 @@ class ValueKeeping:
             return
         if preserved.pending:
             put_back(execution_id)
-        groups: list[KeptGroup] = []
-        unkept = dict(preserved.unkept)
-        for group in preserved.groups:
-            try:
-                groups.append(await self._kept(group))
-            except EngineError as error:
-                unkept |= dict.fromkeys(group.names, f"the store did not take it: {error}")
+        if len(preserved.groups) < _MANY and sum(len(group.data) for group in preserved.groups) <= _AT_ONCE:
+            groups, failed = self._kept(preserved.groups)
+        else:
+            groups, failed = await anyio.to_thread.run_sync(self._kept, preserved.groups)
+        unkept = {**preserved.unkept, **failed}
         if groups or unkept:
             self._is_held = False
             self._log.append(ValuesKept(execution_id=execution_id, groups=tuple(groups), unkept=unkept))
 
-    async def _kept(self, group: ValueGroup) -> KeptGroup:
-        if len(group.data) <= _AT_ONCE:
-            return self._stored(group)
-        return await anyio.to_thread.run_sync(self._stored, group)
+    def _kept(self, groups: Sequence[ValueGroup]) -> tuple[list[KeptGroup], dict[str, str]]:
+        """What the store took, and why not, by name, where it did not."""
+        kept: list[KeptGroup] = []
+        failed: dict[str, str] = {}
+        for group in groups:
+            try:
+                kept.append(self._stored(group))
+            except EngineError as error:
+                failed |= dict.fromkeys(group.names, f"the store did not take it: {error}")
+        return kept, failed
 
     def _stored(self, group: ValueGroup) -> KeptGroup:
         size = len(group.data)

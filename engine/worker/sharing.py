@@ -20,6 +20,9 @@ from .known import Known
 _REACHED: Final = 1_000_000
 """Objects looked at to find out what a large value shares."""
 
+_FEW: Final = 16
+"""Names whose groups are found by looking at all names for each; the table of their parts costs more than that."""
+
 
 def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) -> list[str]:
     """Names of which some part is one of `parts`. The loop over all names runs in C."""
@@ -33,27 +36,42 @@ def groups_of(names: Iterable[str], shares: Mapping[str, frozenset[int]]) -> tup
         names: where to begin; each must be in `shares`, or is a group of its own.
         shares: the parts of each name that has any.
     """
-    rest = dict(shares)
+    wanted = sorted(set(names))
+    near = _scanned(shares) if len(wanted) <= _FEW else _indexed(shares)
     groups: list[tuple[str, ...]] = []
     found: set[str] = set()
-    for name in sorted(set(names)):
-        if name in found:
-            continue
-        group = _group(name, rest)
-        found |= group
-        groups.append(tuple(sorted(group)))
+    for name in wanted:
+        if name not in found:
+            group = _group(name, shares, near)
+            found |= group
+            groups.append(tuple(sorted(group)))
     return tuple(groups)
 
 
-def _group(name: str, rest: dict[str, frozenset[int]]) -> set[str]:
-    """Takes the names of one group out of `rest`."""
+def _group(
+    name: str, shares: Mapping[str, frozenset[int]], near: Callable[[frozenset[int]], Iterable[str]]
+) -> set[str]:
     group = {name}
-    near = rest.pop(name, frozenset[int]())
-    while near:
-        joined = sharing_with(near, rest)
-        near = frozenset[int]().union(*(rest.pop(other) for other in joined))
-        group |= set(joined)
+    parts = shares.get(name, frozenset[int]())
+    while parts:
+        joined = set(near(parts)) - group
+        parts = frozenset[int]().union(*(shares[other] for other in joined))
+        group |= joined
     return group
+
+
+def _scanned(shares: Mapping[str, frozenset[int]]) -> Callable[[frozenset[int]], Iterable[str]]:
+    """Who has some of these parts, by looking at all names: quick for one group, and quadratic for all."""
+    return lambda parts: sharing_with(parts, shares)
+
+
+def _indexed(shares: Mapping[str, frozenset[int]]) -> Callable[[frozenset[int]], Iterable[str]]:
+    """The same by a table of all parts, in which each part is looked up once."""
+    holders: dict[int, list[str]] = {}
+    for name, parts in shares.items():
+        for part in parts:
+            holders.setdefault(part, []).append(name)
+    return lambda parts: (name for part in parts for name in holders.pop(part, ()))
 
 
 class Neighbours:

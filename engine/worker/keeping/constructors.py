@@ -43,3 +43,8 @@ def fill_cell(cell: object, content: object) -> NoReturn:
 def dynamic_class(path: object, fingerprint: str, make: object, arguments: object) -> NoReturn:
     """A class of a statement: the one that lives under `path`, where that is the same; otherwise `make` makes it."""
     raise NotImplementedError(path, fingerprint, make, arguments)
+
+
+def array_view(kind: object, layout: object, writeable: bool) -> NoReturn:
+    """An array of numpy's that lies in another object; `layout` are the arguments of its class."""
+    raise NotImplementedError(kind, layout, writeable)

@@ -13,6 +13,7 @@ from pickle import Unpickler
 from types import CellType, FunctionType
 from typing import Any, Final, Protocol, cast
 
+from ...text import valid_text
 from . import constructors
 from .cloud import mark_of, put_mark
 from .form import pickle_of
@@ -21,6 +22,7 @@ from .pickler import Handles
 from .reasons import NotThereError, why_not_loaded
 
 _OUR_ROOT: Final = __name__.partition(".")[0]
+_LACKING: Final = "its copy does not hold it"
 _WRITTEN_AS: Final = "_rewindow"
 """What this package is called in a worker, whose pickles another environment may read."""
 
@@ -67,6 +69,7 @@ class Loader:
             constructors.fill_function.__name__: _fill_function,
             constructors.fill_cell.__name__: _fill_cell,
             constructors.dynamic_class.__name__: self._dynamic_class,
+            constructors.array_view.__name__: _array_view,
         }
 
     def load(self, groups: Sequence[Kept]) -> None:
@@ -86,7 +89,10 @@ class Loader:
         except BaseException as error:
             self._give_up(group.names, error)
         else:
-            self._namespace.update((name, values[name]) for name in group.names)
+            # A name that is no Unicode travels as another text; in the pickle it is what it was.
+            found = {valid_text(name): (name, value) for name, value in values.items()}
+            self._namespace.update(found[name] for name in group.names if name in found)
+            self.failures.update({name: _LACKING for name in group.names if name not in found})
 
     def _give_up(self, names: Sequence[str], error: BaseException) -> None:
         self.failures.update(dict.fromkeys(names, why_not_loaded(error)))
@@ -144,6 +150,12 @@ def _fill_function(function: FunctionType, state: tuple[dict[str, object], dict[
 
 def _fill_cell(cell: CellType, content: tuple[object]) -> None:
     (cell.cell_contents,) = content
+
+
+def _array_view(kind: Callable[..., Any], layout: tuple[object, ...], writeable: bool) -> object:
+    made = kind(*layout)
+    made.flags.writeable = writeable
+    return made
 
 
 class _GroupUnpickler(Unpickler):

@@ -3,7 +3,8 @@
 What differs from `cloudpickle`, which does the rest: functions and classes that the namespace binds are kept by name in
 other names' values, and by value under their own; functions have the living namespace as their globals, and those of
 one closure keep sharing its variables; modules, injected names and nodes are kept by name; and what cloudpickle would
-turn into something else (an open file into its text, a view of a dict into a copy) is kept as it is or not at all.
+turn into something else (an open file into its text, a view of a dict or of an array into a copy) is kept as it is or
+not at all.
 
 Everything that Python's pickler does not write by itself passes `reducer_override`, and there it is decided whether
 code of the user's would run. A plain value never gets there and costs what Python's own pickler costs. Must not know
@@ -19,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from gc import get_referents
 from importlib import import_module
+from sys import getrefcount
 from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, ClassVar, Final, Protocol, cast
 
@@ -59,6 +61,8 @@ class Surroundings:
     handles: Handles
 
 
+_ONLY_ITS_OWN: Final = 2
+"""References to what an array lies in, if nobody else has it: the array's, and that of the call that counts."""
 _NOT_COPIED: Final = {
     ("builtins", "memoryview"): "a memoryview",
     ("numpy", "memmap"): "a memory map of a file",
@@ -101,6 +105,23 @@ _OWN_REDUCERS: Final[dict[type, Callable[[Any], Any]]] = {
     MappingProxyType: lambda proxy: (MappingProxyType, tuple(get_referents(proxy))),
     io.TextIOWrapper: _stream,
 }
+
+
+def _array(array: Any) -> Any:
+    """Reduces an array of numpy's that lies in something which somebody else has, too, so that it stays in that."""
+    # A loaded array lies in a `bytearray`, and so do all that share it.
+    if array.base is None or getrefcount(array.base) <= _ONLY_ITS_OWN or array.dtype.hasobject:
+        return NotImplemented
+    base, kind = array.base, type(array)
+    if type(base) is kind:
+        whole = base if base.flags.c_contiguous and not base.dtype.hasobject else None
+    else:
+        whole = kind(len(base), "u1", base) if type(base) in (bytes, bytearray) else None
+    if whole is None:
+        return NotImplemented
+    offset = array.ctypes.data - whole.ctypes.data
+    layout = (array.shape, array.dtype, base, offset, array.strides)
+    return constructors.array_view, (kind, layout, bool(array.flags.writeable))
 
 
 class GroupPickler(CloudPickler):
@@ -152,6 +173,8 @@ class GroupPickler(CloudPickler):
             self.has_code = True
         elif NodeBase in kind.__mro__:
             return constructors.handle, (obj.obj_id, self._known.handles.state_of(obj))
+        elif kind.__name__ == "ndarray" and kind.__module__ == "numpy":
+            return _array(obj)
         elif (kind.__module__, kind.__name__) in _NOT_COPIED:
             raise NotKeptError(f"it holds {_NOT_COPIED[kind.__module__, kind.__name__]}, which cannot be copied")
         return NotImplemented

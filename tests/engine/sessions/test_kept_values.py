@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from engine.errors import EnvironmentUnavailableError
 from engine.events.conversation import ToolResult
 from engine.events.execution import ExecutionFinished, ValuesKept
 from engine.events.session import EnvironmentRestored
+from engine.ids import BlobDigest
 from engine.ports import Preserved, ValueGroup
 from engine.store.memory import MemoryStore
 from tests.support.environments import until
@@ -183,6 +185,30 @@ async def test_what_is_there_is_collected_before_the_next_statement_and_lost_wit
         assert (await session.cell("y = 2")).status == "ok"
         assert environment.asked[:2] == ["small", "collect"]
         assert environment.requests.count("restore") == 1
+
+
+class Noting(MemoryStore):
+    """Notes on which threads contents are put."""
+
+    def __init__(self) -> None:
+        super().__init__(FixedClock())
+        self.threads: set[int] = set()
+
+    def blob_put(self, data: bytes) -> BlobDigest:
+        self.threads.add(get_ident())
+        return super().blob_put(data)
+
+
+async def test_other_sessions_go_on_while_the_values_of_very_many_names_are_stored(tmp_path: Path) -> None:
+    store = Noting()
+    many = Preserved(groups=tuple(ValueGroup((f"n{number}",), b"%d" % number) for number in range(1000)))
+    environment = Pickling(many)
+    async with sessions_of(tmp_path, store, environments=lambda: environment) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("x = 1")
+        await idle(session, "n0", "n999")
+    assert len(names_kept(session)) == len(many.groups)
+    assert get_ident() not in store.threads
 
 
 async def test_a_worker_that_is_lost_meanwhile_leaves_its_names_without_a_copy(tmp_path: Path) -> None:

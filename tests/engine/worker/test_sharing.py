@@ -134,3 +134,12 @@ def test_a_long_list_and_a_long_text_stand_alone_without_being_looked_through() 
     space = Space()
     space.run("long = [0] * 10**8; text = 'a' * 10**8; other = []")
     assert groups(space, "long", "text") == ["long", "text"]
+
+
+def test_the_groups_of_many_names_are_those_of_each() -> None:
+    space = Space()
+    space.run("for i in range(40): globals()[f'n{i:02}'] = [i]\na = [n01, n02]; b = {'x': n02, 'y': n39}; del i")
+    names = [f"n{number:02}" for number in range(40)]
+    together = space.watch.groups(names)
+    assert together == tuple(dict.fromkeys(group for name in names for group in space.watch.groups([name])))
+    assert together[1] == ("a", "b", "n01", "n02", "n39")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine.ports import ValueGroup
 from engine.tool_values.completed import Completed
 from engine.tool_values.written import Written
 from engine.worker.keeping.form import header
@@ -171,6 +172,38 @@ def test_what_tools_return_is_kept_as_itself() -> None:
 def test_arrays_are_kept_by_content() -> None:
     here = moved("import numpy\na = numpy.arange(6).reshape(2, 3)\nrow = a[0]", "a")
     assert here["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_arrays_that_lie_in_each_other_still_do() -> None:
+    source = """
+import numpy
+a = numpy.arange(10)
+part, turned, raw, fixed = a[2:5], a[::-2], a.view("u1"), a[:3]
+fixed.flags.writeable = False
+table = numpy.arange(12.0).reshape(3, 4)
+column = table.T[1]
+"""
+    groups = ("a part turned raw fixed", "table column")
+    there, here = moved(source, *groups), namespace()
+    assert load(here, *(keep(there, *group.split()) for group in groups)) == {}
+    here["a"][3], here["table"][2, 1] = 77, 0.5
+    assert here["part"].tolist() == [2, 77, 4]
+    assert here["turned"].tolist() == [9, 7, 5, 77, 1]
+    assert (here["raw"][24], here["column"].tolist()) == (77, [1.0, 5.0, 0.5])
+    assert not here["fixed"].flags.writeable
+    here["part"][0] = -1
+    assert here["a"][2] == here["fixed"][2] == -1
+
+
+def test_an_array_that_lies_in_one_nobody_else_has_is_kept_without_the_rest_of_it() -> None:
+    assert moved("import numpy\na = numpy.arange(1_000_000)[5:8]", "a")["a"].tolist() == [5, 6, 7]
+
+
+def test_a_name_that_is_no_unicode_is_what_it_was_though_it_travels_as_another() -> None:
+    there, here = namespace("globals()['\\ud800'] = 1"), namespace()
+    data = keep(there, "\ud800").data
+    assert load(here, ValueGroup(("\ufffd", "lost"), data)) == {"lost": "its copy does not hold it"}
+    assert here["\ud800"] == 1
 
 
 @pytest.mark.slow
