@@ -67,6 +67,8 @@ NOT_RUN: Final = "NotRun"
 """The exception type of an execution that no worker could run."""
 INTERRUPTED: Final = "Interrupted"
 """The exception type of an execution whose end nobody saw, because the whole program ended before it."""
+REPLAY_EFFECT: Final = "ReplayEffect"
+"""The exception type of an execution that ran again and was kept from an act outside."""
 
 
 class ExceptionInfo(Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from ..cutting import more
 from ..errors import EnvironmentUnavailableError, StoreError
 from ..events.execution import ExecutionFinished
 from ..events.session import EnvironmentRestored
+from ..execution import REPLAY_EFFECT
 from ..ids import BlobDigest
 from ..log import EventLog
 from ..ports import Differences, Environment, EnvironmentSpec, PastExecution, RunOutcome, Store
@@ -160,8 +161,9 @@ class LiveEnvironment:
         assert isinstance(after, ExecutionFinished)
         found = differences(before, after, self._history.omitted_names)
         if any(statement.index < past.request.index for statement in self._history.omitted):
-            # What comes of leaving a statement out is what the user wants to have.
-            return replace(found, same=found.same.union(bound_names(outcome.diff)))
+            # What comes of leaving a statement out is what the user wants to have, also where a name is missing for it.
+            missing = () if _is_stopped(outcome) else bound_names(before.diff)
+            return replace(found, same=found.same.union(bound_names(outcome.diff), missing))
         return found
 
     def _left_out(self) -> Sequence[str]:
@@ -169,6 +171,11 @@ class LiveEnvironment:
         said = [f"{statement.label} is left out, as the user asked" for statement in self._history.omitted]
         rest = len(said) - _KEPT_SENTENCES
         return [*said[:_KEPT_SENTENCES], more(rest, "sentence")] if rest > 0 else said
+
+
+def _is_stopped(outcome: RunOutcome) -> bool:
+    """Whether a statement that runs again ended by what it was kept from."""
+    return outcome.exception is not None and outcome.exception.type == REPLAY_EFFECT
 
 
 def _recorded(outcome: RunOutcome, before: ExecutionFinished) -> ExecutionFinished:

@@ -112,7 +112,8 @@ def _array(array: Any) -> Any:
     # A loaded array lies in a `bytearray`, and so do all that share it.
     if array.base is None or getrefcount(array.base) <= _ONLY_ITS_OWN or array.dtype.hasobject:
         return NotImplemented
-    base, kind = array.base, type(array)
+    base = array.base
+    kind = cast("type[Any]", type(array))
     if type(base) is kind:
         whole = base if base.flags.c_contiguous and not base.dtype.hasobject else None
     else:

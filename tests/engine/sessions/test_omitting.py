@@ -53,6 +53,17 @@ async def test_a_statement_is_left_out_and_taken_in_again(tmp_path: Path) -> Non
         assert await value(session, "x, y") == "(100, 100)"
 
 
+async def test_what_fails_without_a_statement_that_is_left_out_does_not_bring_its_names_back(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for source in ("import os", "a = [1]", "a.append(2); os.system('true')", "b = a", "os.system('true'); c = [3]"):
+            await session.cell(source)
+        await said(session, "/omit 2")
+        assert await value(session, "[name for name in 'abc' if name in globals()], c") == "(['c'], [3])"
+        await said(session, "/omit 2")
+        assert await value(session, "a, b is a, c") == "([1, 2], True, [3])"
+
+
 @pytest.mark.parametrize("number", ["0", "4", "-1", "x", "9" * 5000, "\u0662"])
 async def test_there_is_no_such_statement(tmp_path: Path, number: str) -> None:
     async with sessions_of(tmp_path) as sessions:
