@@ -119,6 +119,8 @@ def kept_groups(
     names: Collection[str], known: Mapping[str, Known], neighbours: Neighbours, namespace: Mapping[str, object]
 ) -> tuple[tuple[str, ...], ...]:
     """`names`, with all that must be kept together with them, in groups that share nothing."""
+    if not any(known[name].contents.parts for name in names):  # which is said without a look at all other names
+        return tuple((name,) for name in sorted(set(names)))
     apart = _kept_apart(namespace)
     shares = {name: _kept_parts(each, apart) for name, each in dict(known).items() if each.contents.parts}
     for name in neighbours.around_any(names):
