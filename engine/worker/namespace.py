@@ -28,9 +28,9 @@ from ..execution import NamespaceDiff
 from .contents import Allowance, contents_of
 from .known import ALLOWANCE, INTERRUPTED, Found, Known, change_of, looked_again, unexamined
 from .reading import Uses, uses_in
-from .sharing import Neighbours, kept_groups, sharing_with
+from .sharing import Neighbours, kept_groups, may_be_apart, sharing_with
 from .summaries import ATOMS, FIXED, describe
-from .touched import bound_in, loaded_in, names_in, reachable
+from .touched import names_in, reachable
 
 _MISSING: Final = object()
 _UNSEEN: Final = object()
@@ -53,6 +53,8 @@ class NamespaceWatch:
         self._touched: set[str] = set()
         self._uses = Uses(frozenset(), frozenset(), frozenset(), frozenset())
         self._handles: set[str] = set()
+        self._apart: set[str] = set()
+        """Names that may be kept with other parts than these."""
         self._unknowable: set[str] = set()
         self._bound_only: frozenset[str] = frozenset()
         self._neighbours = Neighbours()
@@ -70,20 +72,21 @@ class NamespaceWatch:
 
     def groups(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
         """`names`, and all further ones that share mutable objects with them, in groups that share nothing; sorted."""
-        return kept_groups(
-            [name for name in names if name in self._known], self._known, self._neighbours, self._namespace
-        )
+        known = [name for name in names if name in self._known]
+        apart = {name: self._known[name] for name in self._apart & self._shares.keys()}
+        return kept_groups(known, self._known, self._shares, apart, self._neighbours, self._namespace)
 
     def before(self, tree: ast.AST) -> None:
         """Notes what the statement about to run may touch, and lets go of values it may rebind or delete."""
         self.diff = NamespaceDiff()
-        self._named = names_in(tree)
+        names = names_in(tree)
+        self._named = names.used | names.quoted
         self._touched = reachable(self._named, self._used_by, self._namespace)
-        self._uses = uses_in(tree, self._namespace)
-        self._bound_only = bound_in(tree) - loaded_in(tree)
+        self._uses = uses_in(tree, names.used, self._namespace)
+        self._bound_only = names.bound - names.loaded
         self._look_at_handles()
         # A reference of ours would keep alive what `del x` is meant to free.
-        for name in bound_in(tree):
+        for name in names.bound:
             known = self._known.get(name)
             if known is not None and type(known.reference) not in FIXED:
                 self._known[name] = replace(known, reference=_MISSING)
@@ -256,6 +259,7 @@ class NamespaceWatch:
         self._shares.pop(name, None)
         self._neighbours.forget(name)
         self._handles.discard(name)
+        self._apart.discard(name)
         self._unknowable.discard(name)
 
     def _learn(self, name: str, found: Found) -> Known:
@@ -296,3 +300,4 @@ class NamespaceWatch:
             self._shares.pop(name, None)
         self._neighbours.note(name, cut=known.contents.cut)
         (self._handles.add if known.contents.handles else self._handles.discard)(name)
+        (self._apart.add if may_be_apart(known) else self._apart.discard)(name)

@@ -46,20 +46,20 @@ class Uses:
     consumed: frozenset[str]
 
 
-def uses_in(tree: ast.AST, namespace: Container[object]) -> Uses:
+def uses_in(tree: ast.AST, names: frozenset[str], namespace: Container[object]) -> Uses:
     """How the statement uses the names in it.
 
     Args:
+        names: all that it binds, deletes or takes the value of.
         namespace: where a builtin of the names above counts as replaced.
     """
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if names & _BY_NAME:
-        return Uses(frozenset(names), frozenset(), frozenset(), frozenset(names))
+        return Uses(names, frozenset(), frozenset(), names)
     reading = _Reading(namespace)
     reading.all(getattr(tree, "body", ()))
     changed, consumed = reading.closed(reading.used), reading.closed(reading.consumed)
     stored = reading.closed(reading.stored) - changed
-    return Uses(changed, stored, frozenset(names) - changed - stored, consumed)
+    return Uses(changed, stored, names - changed - stored, consumed)
 
 
 class _Reading:

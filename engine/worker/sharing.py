@@ -116,18 +116,34 @@ class Neighbours:
 
 
 def kept_groups(
-    names: Collection[str], known: Mapping[str, Known], neighbours: Neighbours, namespace: Mapping[str, object]
+    names: Collection[str],
+    known: Mapping[str, Known],
+    shares: Mapping[str, frozenset[int]],
+    apart: Mapping[str, Known],
+    neighbours: Neighbours,
+    namespace: Mapping[str, object],
 ) -> tuple[tuple[str, ...], ...]:
-    """`names`, with all that must be kept together with them, in groups that share nothing."""
-    if not any(known[name].contents.parts for name in names):  # which is said without a look at all other names
+    """`names`, with all that must be kept together with them, in groups that share nothing.
+
+    Args:
+        known: what is known of every name.
+        shares: the parts of each that has any.
+        apart: those of which `may_be_apart` is true.
+    """
+    if not any(name in shares for name in names):  # which is said without a look at all other names
         return tuple((name,) for name in sorted(set(names)))
-    apart = _kept_apart(namespace)
-    shares = {name: _kept_parts(each, apart) for name, each in dict(known).items() if each.contents.parts}
+    is_apart = _kept_apart(namespace)
+    kept = {**shares, **{name: _kept_parts(each, is_apart) for name, each in apart.items()}}
     for name in neighbours.around_any(names):
         # Quicker than a walk, but no more than ids. What is larger still is too large to be kept, with whatever.
-        if name in shares:
-            shares[name] |= behind(known[name].reference, _REACHED)
-    return groups_of(names, shares)
+        if name in kept:
+            kept[name] |= behind(known[name].reference, _REACHED)
+    return groups_of(names, kept)
+
+
+def may_be_apart(known: Known) -> bool:
+    """Whether the value is or holds something that may be kept under a name of its own."""
+    return bool(known.contents.named or known.contents.classes) or NodeBase in type(known.reference).__mro__
 
 
 def _kept_apart(namespace: Mapping[str, object]) -> Callable[[object], bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Final
@@ -18,35 +19,36 @@ _LONGEST_CODE: Final = 4096
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 
-def names_in(tree: ast.AST) -> frozenset[str]:
-    """Identifiers in the tree and in its shorter texts, which may be for `globals()`, `getattr` or `exec`."""
-    found: set[str] = set()
+@dataclass(frozen=True, slots=True)
+class TreeNames:
+    """Names in a tree: `used` are those that it binds, deletes or takes the value of somewhere.
+
+    `bound` are those that it assigns or deletes, `loaded` those whose value it takes, also to change it in place, as
+    `x += y` may. `quoted` are words in its shorter texts, which may be for `globals()`, `getattr` or `exec`.
+    """
+
+    used: frozenset[str]
+    bound: frozenset[str]
+    loaded: frozenset[str]
+    quoted: frozenset[str]
+
+
+def names_in(tree: ast.AST) -> TreeNames:
+    """The names in the tree, found on one way through it."""
+    bound: set[str] = set()
+    loaded: set[str] = set()
+    quoted: set[str] = set()
     for node in ast.walk(tree):
         match node:
             case ast.Name():
-                found.add(node.id)
+                (loaded if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                loaded.add(name)
             case ast.Constant(value=str(text)) if len(text) <= _LONGEST_CODE:
-                found.update(_IDENTIFIER.findall(text))
+                quoted.update(_IDENTIFIER.findall(text))
             case _:
                 pass
-    return frozenset(found)
-
-
-def bound_in(tree: ast.AST) -> frozenset[str]:
-    """Names that the tree assigns or deletes somewhere."""
-    return frozenset(
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    )
-
-
-def loaded_in(tree: ast.AST) -> frozenset[str]:
-    """Names whose value the tree takes somewhere, also to change it in place, as `x += y` may."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        taken = node.target if isinstance(node, ast.AugAssign) else node
-        if isinstance(taken, ast.Name) and (taken is not node or isinstance(taken.ctx, ast.Load)):
-            found.add(taken.id)
-    return frozenset(found)
+    return TreeNames(frozenset(bound | loaded), frozenset(bound), frozenset(loaded), frozenset(quoted))
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from engine.worker.reading import uses_in
+from engine.worker.touched import names_in
 from tests.support.watched import Space
 
 FILE = """
@@ -136,7 +137,8 @@ def test_what_shares_with_too_much_is_unknown_not_unchanged() -> None:
     ],
 )
 def test_use_and_reading_are_told_apart_by_the_source(statement: str, changed: str) -> None:
-    uses = uses_in(ast.parse(statement), {"view"})
+    tree = ast.parse(statement)
+    uses = uses_in(tree, names_in(tree).used, {"view"})
     found = uses.changed | uses.stored
     assert "".join(sorted(found)) == "".join(sorted(set() if not changed else _split(changed)))
 
