@@ -29,10 +29,13 @@ class Acts:
     def __init__(self, log: Iterable[Event], cwd: str) -> None:
         calls: dict[ToolCallId, ToolCall] = {}
         self._blocks: dict[ExecutionId, list[str]] = {}
+        unshown: dict[ExecutionId, int] = {}
         for event in log:
             match event:
                 case ToolCall():
                     calls[event.tool_call_id] = event
+                case FileWritten(unshown=True):
+                    unshown[event.execution_id] = unshown.get(event.execution_id, 0) + 1
                 case FileWritten():
                     self._blocks.setdefault(event.execution_id, []).append(_written(event, cwd))
                 case CommandEnded():
@@ -40,6 +43,8 @@ class Acts:
                     self._blocks.setdefault(event.execution_id, []).append(line)
                 case _:
                     pass
+        for execution, count in unshown.items():
+            self._blocks.setdefault(execution, []).append(more(count, "changed file"))
 
     def of(self, execution: ExecutionId) -> str:
         """What the execution did, in order; empty where it did nothing of the kind."""

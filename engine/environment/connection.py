@@ -11,10 +11,9 @@ from typing import Final
 
 import anyio
 
-from ..pinned import LARGEST
 from ..ports import Touched, TouchSink, ignore_touched
 from ..worker.framing import ProtocolError, from_worker
-from ..worker.protocol import TOUCHED_BYTES, FromWorker, Touching, TouchingPart, ToWorker
+from ..worker.protocol import TOUCHED_BYTES, TOUCHED_FILES, FromWorker, Touching, TouchingPart, ToWorker
 from .capture import Capture
 from .death import Death
 
@@ -24,27 +23,32 @@ Received = FromWorker | Death
 
 
 class ContentParts:
-    """Contents of which the ends are still to come, by their numbers. More than a worker may send is a violation."""
+    """What one statement tells of files: contents in parts, by their numbers. More than it may send is a violation.
+
+    Twice as much is let pass, because threads that tell at the same time may each be the last that may.
+    """
 
     def __init__(self) -> None:
         self._parts: dict[int, bytearray] = {}
-        self._size = 0
+        self._bytes = 0
+        self._files = 0
 
     def add(self, number: int, data: bytes) -> None:
-        """Raises ProtocolError where all that has no end is larger than what one statement may send."""
-        self._size += len(data)
-        if self._size > TOUCHED_BYTES + LARGEST:
-            raise ProtocolError("contents without an end")
+        """Raises ProtocolError."""
+        self._count(data)
         self._parts.setdefault(number, bytearray()).extend(data)
 
-    def take(self, number: int) -> bytes:
+    def end(self, number: int, data: bytes | None) -> bytes | None:
+        """The whole content. Raises ProtocolError."""
+        self._files += 1
+        self._count(data or b"")
         begun = self._parts.pop(number, b"")
-        self._size -= len(begun)
-        return bytes(begun)
+        return None if data is None else b"".join((begun, data))
 
-    def clear(self) -> None:
-        self._parts.clear()
-        self._size = 0
+    def _count(self, data: bytes) -> None:
+        self._bytes += len(data)
+        if self._bytes > 2 * TOUCHED_BYTES or self._files > 2 * TOUCHED_FILES:
+            raise ProtocolError("a statement told of more files than it may")
 
 
 class Connection(ABC):
@@ -76,7 +80,7 @@ class Connection(ABC):
     def begin_touches(self, touched: TouchSink) -> None:
         """Whatever the statements' own code is about to write is told to this from now on."""
         self._touched = touched
-        self._parts.clear()
+        self._parts = ContentParts()
 
     def watch_memory(self, on: bool) -> None:
         """A statement begins or ends; where there is a process, what it holds with all its own is bounded meanwhile."""
@@ -171,8 +175,7 @@ class Connection(ABC):
         if isinstance(message, TouchingPart):
             self._parts.add(message.number, message.data)
             return
-        begun = self._parts.take(message.number)
-        data = None if message.data is None else begun + message.data
+        data = self._parts.end(message.number, message.data)
         self._touched(Touched(path=message.path, digest=message.digest, data=data, note=message.note))
 
     def _cause(self, death: Death) -> Death:

@@ -236,6 +236,8 @@ class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 TOUCHED_BYTES: Final = 256 << 20
 """Of contents of files that one statement's own code is about to write; of further files the paths are told."""
+TOUCHED_FILES: Final = 5_000
+"""So many files one statement tells of; further acts are counted."""
 
 
 class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):

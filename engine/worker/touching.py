@@ -24,6 +24,7 @@ thread while another asks the host something, a process that the statement forke
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -36,14 +37,14 @@ import xxhash
 
 from ..pinned import LARGEST, Pinned, pinned
 from .interrupts import Interrupts
-from .protocol import TOUCHED_BYTES, Touching, TouchingPart
+from .protocol import TOUCHED_BYTES, TOUCHED_FILES, Touching, TouchingPart
 from .targets import TARGETS, Target
 
-MOST_FILES: Final = 5_000
-"""In one statement; further ones are counted."""
 TOO_LARGE: Final = f"it had more than {LARGEST >> 20} MiB"
 _PATIENCE: Final = 1.0
 """Seconds."""
+_OUR_OWN: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What keeps us from looking and need not keep the act from happening."""
 _SYSTEM: Final = (b"/dev/", b"/proc/", b"/sys/")
 _BYTECODE: Final = b"/__pycache__/"
 _OWN_DESCRIPTORS: Final = b"/proc/self/fd"
@@ -128,7 +129,7 @@ class WriteNotices:
                 coming = named.place + path.removeprefix(directory.place)
                 if not _is_left_out(coming):
                     self._tell_once(Pinned(coming, "nothing"))
-                if len(self._noticed) >= MOST_FILES:
+                if len(self._noticed) >= TOUCHED_FILES:
                     self._more += 1
                     break
             return True
@@ -136,7 +137,7 @@ class WriteNotices:
     def _tell_once(self, found: Pinned) -> None:
         if found.place in self._noticed:
             return
-        if len(self._noticed) >= MOST_FILES:
+        if len(self._noticed) >= TOUCHED_FILES:
             self._more += 1
             return
         is_alone = self._lock.acquire(timeout=_PATIENCE)
@@ -193,7 +194,9 @@ def _pinned(target: Target) -> Generator[Pinned | None]:
     directory = None if target.directory < 0 else target.directory
     try:
         found = pinned(target.path, directory, follows=target.follows)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno in _OUR_OWN:
+            raise
         yield None
         return
     try:

@@ -231,3 +231,27 @@ async def test_a_thread_that_writes_while_the_host_answers_waits_for_nobody(tmp_
         )
         assert finished.value == "0"
         assert len(touched(session)) == 201
+
+
+async def test_a_statement_that_is_stopped_has_its_files_recorded(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one")
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        source = "import pathlib, time; n = pathlib.Path('a.txt').write_text('two'); time.sleep(60)"
+        finished = await session.cell(source, seconds=0.3)
+        assert finished.status == "timeout"
+        assert [each.after_digest for each in finished.artifacts] == [digest_of(b"two")]
+
+
+async def test_without_a_free_descriptor_an_act_is_counted_and_happens(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one")
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(
+            session,
+            "import os\nheld = []\ntry:\n    while True: held.append(os.open('/dev/null', os.O_RDONLY))\n"
+            "except OSError: os.remove('a.txt')\nfor n in held: os.close(n)\ndel held, n",
+        )
+        assert not (tmp_path / "a.txt").exists()
+        results = [each.text for each in session.events if isinstance(each, ToolResult) and each.parent_id]
+        assert results == ["1 more act on files of which nothing is recorded"]
