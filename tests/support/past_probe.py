@@ -41,7 +41,7 @@ def __probe() -> str:  # noqa: C901 -- one closure, because it goes into the ses
         return structure(value, kind, lambda inner, step: walk(inner, name, path + step, seen))
 
     def structure(value: Any, kind: str, go: Any) -> str:
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)) or kind == "deque":
             members = ", ".join(go(each, f"[{n}]") for n, each in enumerate(value))
             return f"{kind}[{members}]"
         if isinstance(value, (set, frozenset)):
@@ -60,7 +60,11 @@ def __probe() -> str:  # noqa: C901 -- one closure, because it goes into the ses
         if kind == "Random":
             return "Random " + hashlib.md5(repr(value.getstate()).encode()).hexdigest()[:6]
         if getattr(type(value), "__module__", "") == space["__name__"]:
-            return f"instance of {go(type(value), '.class')} {go(vars(value), '.dict')}"
+            state = {key: getattr(value, key) for key in getattr(type(value), "__slots__", ()) if hasattr(value, key)}
+            members = ", ".join(f"{key}: {go(each, '.' + key)}" for key, each in state.items())
+            return f"instance of {go(type(value), '.class')} {members} {go(getattr(value, '__dict__', None), '.dict')}"
+        if kind == "partial":
+            return f"partial {go(value.func, '.func')} {go(value.args, '.args')}"
         shown = repr(value)
         return kind if " at 0x" in shown else f"{kind} {shown}"
 
@@ -68,7 +72,7 @@ def __probe() -> str:  # noqa: C901 -- one closure, because it goes into the ses
         code = value.__code__
         cells = [go(cell.cell_contents, f".cell{n}") for n, cell in enumerate(value.__closure__ or ())]
         facts = (hashlib.md5(code.co_code).hexdigest()[:6], code.co_names, cells, value.__globals__ is space)
-        return f"function {value.__name__} {facts} {go(value.__defaults__, '.defaults')}"
+        return f"function {value.__name__} {facts} {go(value.__defaults__, '.defaults')} {go(vars(value), '.dict')}"
 
     own = {name: value for name, value in sorted(space.items()) if name[:2] != "__" and name not in __injected}
     names = {name: walk(value, name, "", {}) for name, value in own.items()}

@@ -14,7 +14,7 @@ from typing import Literal
 from tests.support.past_probe import PROBE
 
 BEGINNING = """
-import os, random, subprocess, time
+import collections, dataclasses, functools, os, random, subprocess, time
 from pathlib import Path
 a = [1]; b = {'k': a}; c = [a, b]; d = 'text'; e = (1, [2])
 def f(n=1): return n, a
@@ -57,6 +57,25 @@ ORDINARY = (
     "def {f}(n={n}):\n    global {x}\n    {x} = [n, {y}]\n    return {x}",
     "def make(made={y}):\n    cell = [{n}]\n    def inner(n=1): cell.append(n); return cell, made\n"
     "    return inner\n{f} = make()",
+    "def pair():\n    held = [{n}]\n    def up(n=1): held.append(n); return held\n    def get(n=1): return held\n"
+    "    return up, get\nf, g = pair()",
+    "def {f}(n=1, into=[]): into.append(n); return into, {y}",
+    "{f}.seen = [{y}]",
+    "{x} = functools.partial({f}, {y})",
+    "{x} = collections.deque([{y}, {n}], maxlen=3)",
+    "{x} = collections.Counter('some words'); {y} = {{frozenset([1, {n}]): {x}}}",
+    "{x} = dict.fromkeys([(1, {n}), 'k'], {y})",
+    "class {C}:\n    __slots__ = ('n', 'm')\n    shared = {y}\n    def __init__(self, n=1): self.n = n\n"
+    "    def put(self, n): self.m = [self.n, n]; return self\n{o} = {C}({x})",
+    "@dataclasses.dataclass\nclass {C}:\n    n: object = None\n"
+    "    rest: list = dataclasses.field(default_factory=list)\n"
+    "    def put(self, n): self.rest.append(n); return self\n{o} = {C}({x})",
+    "class {C}({C}):\n    def put(self, n): self.more = n; return super().put(n)\n{o} = {C}({x})",
+    "class E(Exception): pass\n{x} = E({y}, {n})",
+    "globals()['{x}'] = {y}; globals().pop('{z}', None)",
+    "exec('{x} = [{y}]')",
+    "{x}, *{y} = [{z}, {n}, {n}]",
+    "{x} = [{y}] * 3; {x}[0] = {x}",
     "{f}()",
     "{x} = {f}()",
     "{x} = {f}",
