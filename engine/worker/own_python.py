@@ -32,13 +32,13 @@ _USED: Final[dict[ModuleType, tuple[str, ...]]] = {
     os: (
         "path", "getpid", "stat", "lstat", "fstat", "open", "close", "read", "dup2", "listdir", "set_inheritable",
         "waitid", "_exit", "fspath", "fsdecode", "fsencode", "pread", "readlink", "access",
-        "fstatvfs",
+        "fstatvfs", "fork", "memfd_create", "pidfd_open", "pwrite", "waitpid", "getppid", "closerange", "setsid",
     ),
     pickle: ("Pickler", "dumps"),
-    signal: ("signal", "setitimer"),
+    signal: ("signal", "setitimer", "getsignal", "set_wakeup_fd", "valid_signals"),
     sys: ("modules", "_getframe", "exc_info"),
     threading: ("get_ident", "current_thread", "main_thread", "Lock"),
-    time: ("time", "perf_counter_ns"),
+    time: ("time", "perf_counter_ns", "monotonic"),
     traceback: ("TracebackException", "StackSummary"),
 }  # fmt: skip
 """At least two names of each module, because `itemgetter` gives no tuple for one."""

@@ -128,6 +128,9 @@ class Keeper:
                 return True
             except OSError:
                 reason = NO_PROCESS
+            except Exception as error:
+                # A signal handler of the statements' may raise anywhere; it costs these names their copies, not all.
+                reason = why_not_kept(error)
         for names in go.later:
             go.give_up(names, reason)
         return False

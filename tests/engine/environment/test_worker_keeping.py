@@ -199,3 +199,13 @@ async def test_a_signal_that_the_statements_handle_is_not_handled_in_the_child(b
     found = await after(b, "import ctypes; ctypes.CDLL(None).kill(os.getpid(), 15)")
     assert found.unkept == {"coded": "copying it ended the process that did it"}
     assert not (b.cwd / "handled").exists()
+
+
+async def test_what_statements_replace_of_python_is_not_what_values_are_kept_with(b: WorkerBench) -> None:
+    await set_up(b)
+    await b.run("os.fork = os.memfd_create = os.pwrite = os.pidfd_open = os.waitpid = time.monotonic = None")
+    await b.run("coded, fine = [Coded('')], [1]")
+    found = await preserved(b)
+    assert {name for group in found.groups for name in group.names} == {"coded", "fine"}
+    assert found.unkept == {}
+    assert await b.value("os.fork, time.monotonic") == "(None, None)"
