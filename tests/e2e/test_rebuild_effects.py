@@ -256,7 +256,8 @@ def test_no_statement_makes_a_session_unusable(tmp_path: Path) -> None:
         assert last_value(agent) == "(1, 2, 3, 6)"
     (restored,) = (event for event in logged(tmp_path / "state", session) if event["kind"] == "environment_restored")
     lines = restored["divergences"]
-    assert [f"<statement {number}> ended the worker and was left out" for number in (2, 4, 5)] == lines[:3]
-    assert "<statement 7> was kept from 19,995 more acts outside" in lines
+    told = [line.partition(";")[0] for line in lines]
+    assert [f"<statement {number}> ended the worker and was left out" for number in (2, 4, 5)] == told[:3]
+    assert "<statement 7> was kept from 19,996 more acts outside" in told
     assert sum(map(len, lines)) < 5_000
     assert os.listdir(project) == ["reloaded"]
