@@ -9,7 +9,7 @@ from typing import cast
 
 import anyio
 
-from engine import Clock, Environment, Host, Model, Sessions, Settings, Store
+from engine import Clock, Entropy, Environment, Host, Model, Sessions, Settings, Store
 from engine.config.system import SystemClock
 from engine.environment.factory import workers
 from engine.store.memory import MemoryStore
@@ -38,6 +38,7 @@ async def sessions_of(
     model: Model | None = None,
     environments: Callable[[], Environment] | None = None,
     clock: Clock | None = None,
+    entropy: Entropy | None = None,
     settings: dict[str, object] | None = None,
     **environ: str,
 ) -> AsyncIterator[Sessions]:
@@ -50,7 +51,7 @@ async def sessions_of(
             models=None if model is None else (lambda: model),
             store=_lent(store) if store is not None else MemoryStore(clock or SystemClock()),
             clock=clock,
-            entropy=CountingEntropy(),
+            entropy=entropy or CountingEntropy(),
         )
         async with host:
             yield host.sessions

@@ -82,6 +82,7 @@ async def test_contents_come_with_the_statement_that_saw_them_once(b: AnyBench) 
     assert (outcome.events, outcome.contents) == ((), {})
 
 
+@pytest.mark.slow
 async def test_a_stopped_statement_says_what_it_saw_too(b: AnyBench) -> None:
     (b.cwd / "a.txt").write_text("one\n")
     outcome = await b.interrupted("a = view('a.txt')\nprint('now', flush=True)\nwhile True: pass")
@@ -101,6 +102,7 @@ async def test_a_tick_says_how_many_nodes_ran_and_what_they_saw(b: AnyBench) -> 
     assert list(second.contents.values()) == [b"two, longer\n"]
 
 
+@pytest.mark.slow
 async def test_statements_and_ticks_see_again_what_they_saw(b: AnyBench) -> None:
     file = b.cwd / "a.txt"
     file.write_text("one\n")
@@ -121,6 +123,7 @@ async def test_statements_and_ticks_see_again_what_they_saw(b: AnyBench) -> None
     assert list(outcome.contents.values()) == [b"three, longer still\n"]
 
 
+@pytest.mark.slow
 async def test_what_a_tick_told_is_told_after_a_rebuild_unless_it_was_read(b: AnyBench) -> None:
     file = b.cwd / "a.txt"
     file.write_text("one\n")
@@ -171,6 +174,7 @@ async def test_whoever_looks_takes_nothing_from_who_reads(b: AnyBench) -> None:
     assert "+two" not in (await b.environment.project((), 1000)).tail
 
 
+@pytest.mark.slow
 async def test_what_steps_saw_that_are_not_in_the_plan_is_known(b: AnyBench) -> None:
     (b.cwd / "a.txt").write_text("one\n")
     before = PastLooks(revisions=seen(await b.run("a = view('a.txt')")))
@@ -196,6 +200,7 @@ async def test_what_is_not_to_be_had_is_said_of_the_step_that_saw_it(b: AnyBench
     assert restored.divergences[0].startswith("<statement 1> looked at a.txt, and what it saw then is not recorded")
 
 
+@pytest.mark.slow
 async def test_what_the_store_has_lost_is_the_file_s_where_that_holds_it_still(b: AnyBench) -> None:
     file = b.cwd / "a.txt"
     file.write_text("one\n")

@@ -15,7 +15,7 @@ from engine.nodes.revision import digest_of
 from engine.nodes.view_handle import ViewHandle
 from tests.support.boards import Desk, Look, deltas, kinds
 
-_DRAWN = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_DRAWN = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
@@ -421,12 +421,27 @@ def _state(desk: Desk) -> object:
     return values, [(node.obj_id, node.GetDigest(), node.rendered.text) for node in desk.board.handles()]
 
 
-@_DRAWN
-@given(moves=_MOVES, after=st.lists(st.tuples(st.just("put"), st.sampled_from(_NAMES), _CONTENTS), max_size=3))
+_AFTER = st.lists(st.tuples(st.just("put"), st.sampled_from(_NAMES), _CONTENTS), max_size=3)
+
+
+@settings(_DRAWN, max_examples=25)
+@given(moves=_MOVES, after=_AFTER)
 def test_the_same_log_contents_and_clock_give_the_same_events(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[object, ...]], after: list[tuple[object, ...]]
 ) -> None:
-    desk = Desk(tmp_path_factory.mktemp("desk"))
+    _check_again(Desk(tmp_path_factory.mktemp("desk")), moves, after)
+
+
+@pytest.mark.slow
+@settings(_DRAWN, max_examples=2_000)
+@given(moves=_MOVES, after=_AFTER)
+def test_the_same_log_contents_and_clock_give_the_same_events_in_many_sessions(
+    tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[object, ...]], after: list[tuple[object, ...]]
+) -> None:
+    _check_again(Desk(tmp_path_factory.mktemp("desk")), moves, after)
+
+
+def _check_again(desk: Desk, moves: list[tuple[object, ...]], after: list[tuple[object, ...]]) -> None:
     _play(desk, moves)
     _play(desk, after)
     again = Desk(desk.root)
