@@ -3,11 +3,11 @@
 A statement may have a handler for SIGCHLD, which would run, and raise, in the middle of the worker's own work; and one
 that waits for its own children would be told of ours. The kernel knows children that end without a signal, and a plain
 wait leaves them out; `fork` of the C library cannot make one. So the system call is made directly, between the two
-halves of what Python does around it. What is lost is what the C library does: it tells libraries of a fork, and takes
-care of its locks. That matters where another thread is inside it at that moment: then the child may hang, and whoever
-makes one bounds its time anyway.
+halves of what Python does around it. What is lost is what the C library does: it takes care of its locks, one of which
+another thread may hold at that moment, and then the child hangs at its first allocation. So this is for a process with
+one thread; with more of them (numpy brings some), or where the number of the call is not known, `os.fork` has to do.
 
-Where the number of the call is not known, `os.fork` has to do. Used by `copies`.
+Used by `copies`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Final
 
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+_THREADS: Final = "/proc/self/task"
 _WAIT_FOR_ALL: Final = 0x40000000
 """Of waitpid: children without a signal, too."""
 # Of PyDLL, because these are to be called with the interpreter's lock.
@@ -28,7 +29,7 @@ _C.syscall.restype = ctypes.c_long
 
 def fork() -> int:
     """As `os.fork`. Raises OSError."""
-    if _CLONE is None:
+    if _CLONE is None or len(os.listdir(_THREADS)) > 1:
         return os.fork()
     _C.PyOS_BeforeFork()
     pid = _C.syscall(ctypes.c_long(_CLONE), *(ctypes.c_long(0),) * 5)
