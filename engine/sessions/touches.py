@@ -50,6 +50,8 @@ MOST_CHANGES_CHARS: Final = 1_000_000
 """How much of what changed the log repeats of one statement."""
 KEPT_AFTER: Final = 256 << 20
 """Bytes of contents after one statement that are kept, like those before it."""
+SMALL_BYTES: Final = 1 << 20
+"""When so much was read, a content up to this size is read on, to see whether it is as before."""
 HELD_BYTES: Final = 4 << 20
 """Of a file that stays open a content up to this size is kept, because it is looked at for each statement."""
 _AT_ONCE: Final = 256 << 10
@@ -115,7 +117,7 @@ class Touches:
             return
         future = asyncio.get_running_loop().run_in_executor(None, self._kept, place, touched)
         self._keeping.add(future)
-        future.add_done_callback(lambda done: self._append(place, done.result()))
+        future.add_done_callback(lambda done: self._append_kept(place, done))
 
     async def hold(self, places: Iterable[bytes]) -> None:
         """These files are open since an earlier statement, and may be written without a notice."""
@@ -134,6 +136,10 @@ class Touches:
             note=touched.note,
             withheld=secret,
         )
+
+    def _append_kept(self, place: str, done: asyncio.Future[FileTouched]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self._append(place, done.result())
 
     def _append(self, place: str, event: FileTouched) -> None:
         # A session that has become read-only says so at the end of the statement.
@@ -202,12 +208,13 @@ class Touches:
                 if any(each in before.path for each in _UNSPELLED):
                     continue  # because nobody knows any more which file that is
                 place = before.path
-            after = _look(place, HELD_BYTES if place in self._held else LARGEST)
+            most = HELD_BYTES if place in self._held else LARGEST if kept > 0 else SMALL_BYTES
+            after = _look(place, most)
+            kept -= len(after.data or b"")
             if before.before_digest in (after.digest, after.mark):
                 continue
-            if len(after.data or b"") > kept:
-                after = _Look(after.digest, reason=f"the statement had written {KEPT_AFTER >> 20} MiB before")
-            kept -= len(after.data or b"")
+            if kept < 0 and after.data is not None:
+                after = replace(after, data=None, reason=f"the statement had written {KEPT_AFTER >> 20} MiB before")
             event = self._written(before, after, shown if len(written) < SHOWN_FILES else 0)
             shown -= sum(len(change.old or "") + len(change.new) for change in event.changes)
             written.append(event)

@@ -59,7 +59,8 @@ def test_an_editor_is_shown_each_file_as_a_diff_live_and_after_a_load(tmp_path: 
     assert (project / "c.txt").exists()
 
 
-@pytest.mark.parametrize("everybody", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("everybody", [False, True])
 def test_an_agent_that_is_killed_leaves_what_was_there_and_the_next_load_what_became_of_it(
     tmp_path: Path, project: Path, everybody: bool
 ) -> None:

@@ -82,3 +82,18 @@ async def test_of_very_much_content_the_rest_is_named_without_it(tmp_path: Path)
         written = [event for event in session.events if isinstance(event, FileWritten)]
         assert len(written) == 5
         assert all(event.after is not None for event in written)
+
+
+async def test_of_very_much_that_was_written_the_rest_is_named_without_it(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        finished = await session.cell(
+            "import io\nfor n in range(6): f = io.open(f'{n}', 'w'); n = f.truncate(60 << 20); f.close()\n"
+            "f = io.open('small', 'w'); n = f.write('x'); f.close()"
+        )
+        assert finished.exception is None
+        written = {Path(event.path).name: event for event in session.events if isinstance(event, FileWritten)}
+        assert len(written) == 7
+        assert [name for name, event in written.items() if event.after is not None] == ["0", "1", "2", "3"]
+        reasons = {name: event.note.partition("is not kept: ")[2] for name, event in written.items()}
+        assert (reasons["4"], reasons["5"]) == ("the statement had written 256 MiB before", "it has more than 1 MiB")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine import Session
 from engine.config.system import SystemClock
@@ -255,3 +256,24 @@ async def test_without_a_free_descriptor_an_act_is_counted_and_happens(tmp_path:
         assert not (tmp_path / "a.txt").exists()
         results = [each.text for each in session.events if isinstance(each, ToolResult) and each.parent_id]
         assert results == ["1 more act on files of which nothing is recorded"]
+
+
+async def test_what_a_killed_agent_could_not_look_at_the_next_load_does(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one")
+    first = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path / "state", first) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(session, "import pathlib; n = pathlib.Path('a.txt').write_text('two')")
+        row = replace(first.row(session.session_id), title="a copy")
+        end = next(at for at, event in enumerate(session.events) if isinstance(event, FileTouched))
+        events = [first.blob_get(event.before) for event in touched(session) if event.before]
+        cut = MemoryStore(SystemClock())
+        cut.add(row, [*events, *session.events[: end + 1]])
+    async with sessions_of(tmp_path / "state", cut) as sessions:
+        session = await sessions.load(row.session_id)
+        (event,) = written(session)
+        (finished,) = (each for each in session.events if isinstance(each, ExecutionFinished))
+        assert (event.before_digest, event.after_digest) == (digest_of(b"one"), digest_of(b"two"))
+        assert event.changes == (TextChange(line=1, old="one", new="two"),)
+        assert (finished.status, [each.path for each in finished.artifacts]) == ("cancelled", [event.path])
+        assert event.seq < finished.seq
