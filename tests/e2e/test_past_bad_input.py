@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -13,12 +12,9 @@ import pytest
 
 from tests.support.past import Life, blob, exchange, names_in, said_of
 from tests.support.scripts import load
-from tests.support.stores import ROOT
 
 pytestmark = pytest.mark.slow
 
-BEFORE = ROOT / "tests" / "data" / "sessions" / "before_past.db.gz"
-"""A session of thirteen statements that the version before this one has left."""
 ACT = "_ = os.system('true')"
 """What has a statement stopped when it runs again, so that its names come from their copies."""
 
@@ -42,6 +38,7 @@ VALUES = {
     "raises_what_ends": ("class Bad:\n    def __reduce__(self): raise SystemExit(3)", "Bad()"),
     "raises_an_interrupt": ("class Bad:\n    def __reduce__(self): raise KeyboardInterrupt", "Bad()"),
     "recurses": ("class Bad:\n    def __reduce__(self): return self.__reduce__()", "Bad()"),
+    "is_deep": ("Bad = []\nfor _ in range(100_000): Bad = [Bad]", "Bad"),
     "is_huge": ("Bad = list", "bytearray(70 << 20)"),
     "is_huge_by_its_reduce": ("class Bad:\n    def __reduce__(self): return bytes, (bytes(200 << 20),)", "Bad()"),
     "is_a_lock": ("import threading\nBad = threading.Lock", "Bad()"),
@@ -215,33 +212,3 @@ def test_copies_that_another_python_or_another_version_wrote_are_named(tmp_path:
         assert "f" in names_in([said])
         # A list is the same in every Python; what another version of ours wrote is read by nobody.
         assert (life.value("'n' in globals()") == "True") == (change == "code of Python")
-
-
-# --- other versions ---------------------------------------------------------------------------------------------------
-
-
-def test_a_session_of_the_version_before_is_loaded_and_says_what_it_cannot_know(tmp_path: Path) -> None:
-    state, project = tmp_path / "state", tmp_path / "project"
-    state.mkdir()
-    (state / "sessions.db").write_bytes(gzip.decompress(BEFORE.read_bytes()))
-    with Life(tmp_path) as life:
-        (project / "a.py").write_text("def now(): pass\n")
-        (project / "notes.txt").write_text("of now\n")
-        (listed,) = [row for row in life.agent.call("session/list", {})["sessions"] if row["sessionId"] != life.session]
-        life.session = listed["sessionId"]
-        load(life.agent, life.session, project)
-        assert life.value("xs, label, text, total, last, twice(2), str(out)[:5]")
-        report = life.reports()[-1]
-        assert "n" in names_in(said_of(report, 7)), report
-        assert "drawn" in names_in(said_of(report, 8)), report
-        assert "steps" in names_in(said_of(report, 9)), report
-        assert "late" in names_in(said_of(report, 10)), report
-        for name, number in (("a.py", 2), ("notes.txt", 3)):
-            assert [name in line for line in said_of(report, number)] == [True], report
-        told = {1, 4, 5, 6, 12, 13} & {number for number in range(1, 14) if said_of(report, number)}
-        assert not told, report
-        # From here on it is a session of this version.
-        life.ok("import os", f"{ACT}; new = [1]")
-        life.lose("load")
-        assert life.value("new, total") is not None
-        assert b"Traceback" not in life.agent.stderr
