@@ -17,6 +17,8 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_crashes.py::test_a_crash_at_any_instant_loses_nothing_that_was_shown",
     ),
     "A session can be loaded again.": (
+        "tests/e2e/test_past_findings.py::test_a_view_shows_what_it_showed_and_the_next_tick_finds_what_differs_now",
+        "tests/e2e/test_past_kills.py::test_a_few_sessions_that_were_killed_and_loaded_are_what_they_were",
         "tests/engine/sessions/test_seen_again.py::"
         "test_a_paused_view_shows_what_it_showed_and_a_running_one_tells_what_differs",
         "tests/e2e/test_sessions.py::test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_are_there",
@@ -27,6 +29,8 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/sessions/test_omitting.py::test_a_statement_is_left_out_and_taken_in_again",
     ),
     "A rebuild touches nothing outside.": (
+        "tests/e2e/test_past_acts.py::test_an_act_is_done_once_and_never_again_by_a_rebuild",
+        "tests/e2e/test_past_acts.py::test_a_rebuild_says_what_it_kept_from_acting",
         "tests/e2e/test_rebuild_effects.py::test_a_reload_repeats_nothing_and_names_each_thing_it_kept_from_happening",
         "tests/engine/environment/test_contract_rebuilt_work.py::"
         "test_what_was_started_stays_guarded_and_what_is_handed_to_it_is_free",
@@ -34,6 +38,9 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_sessions.py::test_plan_mode_refuses_what_changes_files_and_runs_the_rest",
     ),
     "What a re-run cannot bring back is set from a copy": (
+        "tests/e2e/test_past_findings.py::test_the_names_of_a_statement_that_wrote_or_ran_a_process_are_back",
+        "tests/e2e/test_past_bad_input.py::test_a_value_that_cannot_be_kept_is_named_and_the_others_are_back",
+        "tests/e2e/test_past_planted.py::test_what_a_re_run_sees_otherwise_is_reported_once_and_nothing_else_is",
         "tests/engine/sessions/test_rebuilt_values.py::test_what_came_out_differently_is_said_of_each_statement",
         "tests/engine/sessions/test_rebuilt_values.py::"
         "test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothing",
@@ -127,9 +134,18 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/sessions/test_own_writes.py::"
         "test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_contents",
         "tests/engine/sessions/test_own_writes.py::test_what_was_there_outlives_a_worker_that_is_killed_at_once",
+        "tests/e2e/test_own_writes.py::test_an_editor_is_shown_each_file_as_a_diff_live_and_after_a_load",
+        "tests/e2e/test_own_writes.py::"
+        "test_an_agent_that_is_killed_leaves_what_was_there_and_the_next_load_what_became_of_it",
         "tests/engine/sessions/test_own_writes.py::test_a_file_that_is_too_large_is_named_without_its_content",
         "tests/engine/sessions/test_own_writes.py::"
         "test_what_happens_between_statements_and_in_forked_processes_is_nobodys",
+    ),
+    "The record of a statement names all that it changed": (
+        "tests/engine/worker/test_namespace.py::test_a_change_shows_in_every_name_that_shares_the_part",
+        "tests/engine/worker/test_namespace_random.py::test_every_changed_name_is_shown_and_no_other",
+        "tests/engine/worker/test_unknown.py::"
+        "test_what_cannot_be_compared_is_unknown_under_every_name_where_it_is_used",
     ),
     "What the past takes on disk is shown and bounded": (
         "tests/engine/cli/test_cli.py::test_sessions_are_listed_with_what_their_past_takes",
