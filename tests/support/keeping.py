@@ -42,9 +42,14 @@ def keep(names: Namespace, *group: str, injected: Mapping[str, object] | None = 
     return ValueGroup(group, writer(names, injected).in_memory(group))
 
 
-def load(names: Namespace, *groups: ValueGroup, injected: Mapping[str, object] | None = None) -> dict[str, str]:
-    """What failed, with the reasons."""
-    loader = Loader(names, injected or {}, NoHandles(), WeakValueDictionary())
+def load(
+    names: Namespace,
+    *groups: ValueGroup,
+    injected: Mapping[str, object] | None = None,
+    classes: WeakValueDictionary[str, Any] | None = None,
+) -> dict[str, str]:
+    """What failed, with the reasons. `classes` are those that were loaded before."""
+    loader = Loader(names, injected or {}, NoHandles(), WeakValueDictionary() if classes is None else classes)
     loader.load(groups)
     return loader.failures
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
+from enum import Enum
 from types import FunctionType
 from typing import Any, Final, cast
 
@@ -37,6 +38,25 @@ def reduced(pickler: pickle.Pickler, value: object) -> Any:
 def function_state(function: FunctionType) -> tuple[dict[str, object], dict[str, object]]:
     """What is set on a function after it was made: its attributes, and the rest."""
     return _LIBRARY._function_getstate(function)
+
+
+def completed(kind: type, arguments: tuple[Any, ...], state: Any) -> tuple[tuple[Any, ...], Any]:
+    """The arguments of a class's constructor and its state, with what cloudpickle leaves out of them."""
+    members = vars(kind)
+    if issubclass(kind, Enum):
+        return arguments, state
+    if "__slots__" in members and not (issubclass(kind, tuple) and "__orig_bases__" in members):
+        # A class gets its slots when it is made, or never; a NamedTuple makes its own.
+        maker, name, bases, keywords, *rest = arguments
+        arguments = (maker, name, bases, {**keywords, "__slots__": members["__slots__"]}, *rest)
+    attributes, others = state
+    inherited = {name: value for base in reversed(kind.__mro__[1:]) for name, value in vars(base).items()}
+    own = {
+        name: value
+        for name, value in members.items()
+        if name[:2] != "__" and name[:5] != "_abc_" and name not in attributes and inherited.get(name, kind) is value
+    }
+    return arguments, ({**attributes, **own}, others)
 
 
 def mark_of(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:

@@ -31,6 +31,11 @@ INLINE_SECONDS: Final = 1.0
 _CHILDREN: Final = 4
 """As many statements' large values may be pickled at the same time."""
 
+_BY_THEMSELVES: Final = 32
+"""So many groups of one statement get a pickle each."""
+_PACKED: Final = 100
+"""Of more, so many are put into one; what cannot be pickled is found by halving."""
+
 
 class Sharing(Protocol):
     """`NamespaceWatch`: which names have changed, and which share objects."""
@@ -74,8 +79,8 @@ class Keeper:
         changed = self._watch.changed()
         present = [name for name in changed if name in self._namespace]
         go = _Go(self._writer(large), large, self._forks, self._interrupts)
-        for names in self._watch.groups(present):
-            go.take(names)
+        for pack in _packs(self._watch.groups(present)):
+            go.take_all(pack)
         pending = bool(go.later) and self._fork(go)
         return Pickled(groups=tuple(go.groups), unkept=go.unkept, pending=pending)
 
@@ -136,6 +141,13 @@ class Keeper:
         return False
 
 
+def _packs(groups: Sequence[Names]) -> Sequence[Sequence[Names]]:
+    """The groups as they are pickled: each by itself, but where a statement has changed so many that it would cost."""
+    if len(groups) <= _BY_THEMSELVES:
+        return [(names,) for names in groups]
+    return [groups[start : start + _PACKED] for start in range(0, len(groups), _PACKED)]
+
+
 class _Go:
     """What becomes of the groups of one statement. `later` are those for a child."""
 
@@ -148,6 +160,24 @@ class _Go:
         self.groups: list[ValueGroup] = []
         self.unkept: dict[str, str] = {}
         self.later: list[Names] = []
+
+    def take_all(self, groups: Sequence[Names]) -> None:
+        """Pickles groups as one, as far as that can be; they share nothing, so it is harmless to load them together."""
+        if len(groups) == 1:
+            self.take(groups[0])
+        elif self._is_over or not self._is_packed(tuple(name for names in groups for name in names)):
+            middle = len(groups) // 2
+            self.take_all(groups[:middle])
+            self.take_all(groups[middle:])
+
+    def _is_packed(self, names: Names) -> bool:
+        try:
+            with self._interrupts.armed():
+                self.groups.append(ValueGroup(names, self.writer.in_memory(names)))
+        except BaseException as error:
+            self._is_over = isinstance(error, KeyboardInterrupt)
+            return False
+        return True
 
     def take(self, names: Names) -> None:
         """Pickles a group, unless it has to wait for a child or cannot be."""

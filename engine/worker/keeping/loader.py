@@ -129,7 +129,9 @@ class Loader:
         known = self._classes.get(mark)
         if known is None:
             living = found_at(self._namespace, path) if path else None
-            known = living if _is_same(living, definition) else make(*unmarked)
+            # One that was loaded under another mark is another class, even where it was defined in the same words.
+            is_another = any(living is loaded for loaded in self._classes.values())
+            known = living if not is_another and _is_same(living, definition) else make(*unmarked)
             self._classes[mark] = known
             put_mark(known, mark)
         return known

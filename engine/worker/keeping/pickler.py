@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Final, Protocol, cast
 
 from ...nodes.base import NodeBase
 from . import constructors
-from .cloud import BUILTIN_TYPES, REDUCERS, CloudPickler, function_state, is_imported, reduced
+from .cloud import BUILTIN_TYPES, REDUCERS, CloudPickler, completed, function_state, is_imported, reduced
 from .foreign import ForeignCode
 from .identity import BoundNames, fingerprint
 from .reasons import NotKeptError
@@ -200,9 +200,10 @@ class GroupPickler(CloudPickler):
         path = self._path_elsewhere(kind)
         if path is not None:
             return constructors.named, path
-        make, arguments, *rest = reduced(self, kind)
+        make, arguments, state, *rest = reduced(self, kind)
+        arguments, state = completed(kind, arguments, state)
         path = self._bound.path_of(kind) or ()
-        return (constructors.dynamic_class, (path, fingerprint(kind), make, arguments), *rest)
+        return (constructors.dynamic_class, (path, fingerprint(kind), make, arguments), state, *rest)
 
     def _path_elsewhere(self, value: Any) -> tuple[str, ...] | None:
         """The names of a function or class that is kept by another group, or was there already."""

@@ -179,3 +179,14 @@ async def test_the_builtins_of_the_namespace_stay_its_own(b: AnyBench) -> None:
     await restore(b, past("mark = id(__builtins__)"), lost_step(found))
     assert await b.value("f(), mark == id(__builtins__)") == "(1, True)"
     assert builtins.len([1]) == 1
+
+
+async def test_many_names_are_kept_in_few_copies_and_those_that_cannot_be_are_named(b: AnyBench) -> None:
+    await b.run("import threading\nfor i in range(1000): globals()[f'n{i}'] = [i]\nn7 = threading.Lock()")
+    found = await preserved(b)
+    names = {name for group in found.groups for name in group.names}
+    assert len(names) == 1001
+    assert found.unkept == {"n7": "it holds a lock, which cannot be copied"}
+    assert len(found.groups) < 30
+    await restore(b, lost_step(found))
+    assert await b.value("n0, n999") == "([0], [999])"

@@ -6,6 +6,8 @@ import json
 import os.path
 import pickle
 from collections.abc import Iterator
+from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -149,6 +151,23 @@ def test_a_class_of_another_definition_takes_the_place_of_the_living_one() -> No
     assert load(here, keep(there, "C")) == {}
     assert here["C"] is not old
     assert (here["C"]().new(), hasattr(here["c"], "new")) == (2, False)
+
+
+def test_a_class_keeps_its_slots_and_what_it_has_of_its_own_besides_what_it_inherits() -> None:
+    source = "a = [1]\nclass C: shared = a\nclass D(C): shared = a\nclass S: __slots__ = ('x',)\ns = S(); s.x = 1"
+    here = moved(source, "a C D", "S", "s")
+    assert here["D"].__dict__["shared"] is here["C"].shared is here["a"]
+    assert here["s"].x == 1
+    assert not hasattr(here["s"], "__dict__")
+
+
+def test_a_class_that_was_loaded_is_not_filled_by_another_of_the_same_definition() -> None:
+    source = "class C:\n    shared = [{}]\n    def put(self): pass\no = C()"
+    first, second, here = namespace(source.format(1)), namespace(source.format(2)), namespace()
+    classes = WeakValueDictionary[str, Any]()
+    assert load(here, keep(first, "C"), keep(first, "o"), classes=classes) == {}
+    assert load(here, keep(second, "C"), classes=classes) == {}
+    assert (here["C"].shared, type(here["o"]).shared) == ([2], [1])
 
 
 def test_modules_and_injected_names_are_the_ones_that_are_there() -> None:
