@@ -26,7 +26,8 @@ _MOST_LINKS: Final = 40
 _MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 
 # Bound here, because a statement may replace them in their module, and its replacement would act in the middle of ours.
-_open, _close, _read, _fstat, _readlink, _split = os.open, os.close, os.read, os.fstat, os.readlink, os.path.split
+_open, _close, _read, _fstat, _readlink = os.open, os.close, os.read, os.fstat, os.readlink
+_encode, _join, _split = os.fsencode, os.path.join, os.path.split
 
 Kind = Literal["nothing", "file", "directory", "other"]
 Path = str | bytes
@@ -94,14 +95,14 @@ def pinned(path: Path | int, directory: int | None = None, *, follows: bool = Tr
         place, target = _missing(path, directory)
         if target is None or not follows:
             return Pinned(place, "nothing")
-        path, directory = os.path.join(os.path.dirname(place), target), None
+        path, directory = _join(_split(place)[0], target), None
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 def _found(descriptor: int) -> Pinned:
     try:
         state = _fstat(descriptor)
-        place = os.fsencode(_readlink(_link(descriptor)))
+        place = _encode(_readlink(_link(descriptor)))
     except BaseException:
         _close(descriptor)
         raise
@@ -113,13 +114,13 @@ def _missing(path: Path, directory: int | None) -> tuple[bytes, bytes | None]:
 
     Raises OSError where the directory above it is missing, too.
     """
-    above, name = _split(os.fsencode(path))
+    above, name = _split(_encode(path))
     pin = _open(above or b".", O_PATH | O_DIRECTORY | O_CLOEXEC, dir_fd=directory)
     try:
         target = None
         with suppress(OSError):  # because there is no link of that name
             target = _readlink(name, dir_fd=pin)
-        return os.path.join(os.fsencode(_readlink(_link(pin))), name), target
+        return _join(_encode(_readlink(_link(pin))), name), target
     finally:
         _close(pin)
 

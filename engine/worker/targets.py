@@ -14,6 +14,7 @@ from .outside import WRITING
 
 Arguments = tuple[Any, ...]
 
+_encode: Final = os.fsencode  # bound here, because a statement may replace it
 _BESIDE_A_DATABASE: Final = (b"", b"-journal", b"-wal")
 _READ_ONLY: Final = frozenset((1, 3))
 """`mmap.ACCESS_READ` and `mmap.ACCESS_COPY`, without loading the module."""
@@ -55,7 +56,7 @@ def _linked(args: Arguments) -> Iterator[Target]:
 
 def _database(args: Arguments) -> Iterator[Target]:
     """A database, and what SQLite keeps beside it of a transaction."""
-    name = b"" if args[0] is None else os.fsencode(args[0])
+    name = b"" if args[0] is None else _encode(args[0])
     # Which of both it is, the connection alone knows.
     for each in {name, _of_uri(name)} - {b"", b":memory:"}:
         yield from (Target(each + end) for end in _BESIDE_A_DATABASE)

@@ -223,7 +223,8 @@ def _files_below(place: bytes) -> Iterator[bytes]:
 def _open_for_writing() -> set[bytes]:
     """The files that this process has open, and not for reading alone."""
     found: set[bytes] = set()
-    with suppress(OSError):
+    # Whatever a statement has made of what is used here: it has ended, and its record counts for more.
+    with suppress(Exception):
         for name in map(int, os.listdir(_OWN_DESCRIPTORS)):
             with suppress(OSError):  # because a thread may have closed it
                 if fcntl.fcntl(name, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:

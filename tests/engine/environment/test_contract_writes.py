@@ -90,6 +90,11 @@ WAYS: dict[str, tuple[str, dict[str, bytes | None]]] = {
         "try:\n    with io.open(GIVEN, 'w') as f: 1 / 0\nexcept ZeroDivisionError: pass",
         CHANGED,
     ),
+    "functions that were replaced": (
+        "kept = os.fsencode, os.readlink\nos.fsencode = os.readlink = None\n"
+        "try: io.open(NEW, 'w').close()\nfinally: os.fsencode, os.readlink = kept",
+        NEW,
+    ),
     "twice": ("Path(GIVEN).write_text('1'); Path(GIVEN).write_text('2')", CHANGED),
 }
 """Statements, and the files that each is noticed to write, with what they held."""

@@ -277,3 +277,12 @@ async def test_what_a_killed_agent_could_not_look_at_the_next_load_does(tmp_path
         assert event.changes == (TextChange(line=1, old="one", new="two"),)
         assert (finished.status, [each.path for each in finished.artifacts]) == ("cancelled", [event.path])
         assert event.seq < finished.seq
+
+
+async def test_a_statement_that_breaks_what_is_used_has_its_record_all_the_same(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        source = "import fcntl, io, os\nf = io.open('a', 'w'); fcntl.fcntl = os.path.join = os.scandir = None; x = 1"
+        assert (await session.cell(source)).exception is None
+        assert (await session.cell("f.close(); x")).value == "1"
+        assert [Path(event.path).name for event in written(session)] == ["a"]
