@@ -472,11 +472,12 @@ class Preserved(Struct, frozen=True, kw_only=True):
 
 
 class PastQuestion(Struct, frozen=True, kw_only=True):
-    """What a recorded answer was the answer to."""
+    """What a recorded answer was the answer to. `title` is the call in words, empty where it is not on the log."""
 
     ordinal: int
     operation: str
     argument_digest: str
+    title: str = ""
 
 
 class PastAnswer(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..errors import StoreError
 from ..ids import BlobDigest
@@ -59,14 +60,13 @@ class PastContents:
         asked = past.question
         ordinal = place if asked is None else asked.ordinal
         question = None if asked is None else (asked.operation, asked.argument_digest)
+        answer = Answer(ordinal=ordinal, question=question, title="" if asked is None else asked.title)
         if past.withheld:
-            return Answer(ordinal=ordinal, question=question, lost=WITHHELD)
+            return replace(answer, lost=WITHHELD)
         if past.content is None:
-            return Answer(ordinal=ordinal, question=question, error=past.error)
+            return replace(answer, error=past.error)
         value = await self._value(past.content)
-        if isinstance(value, str):
-            return Answer(ordinal=ordinal, question=question, lost=value)
-        return Answer(ordinal=ordinal, question=question, value=value[0])
+        return replace(answer, lost=value) if isinstance(value, str) else replace(answer, value=value[0])
 
     async def _value(self, content: BlobDigest) -> tuple[Any] | str:
         data = await self._load(content)

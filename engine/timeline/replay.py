@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from ..events import UNSTAMPED, Event
+from ..events.conversation import ToolCall
 from ..events.execution import (
     EffectAnswered,
     EffectRequested,
@@ -27,7 +28,7 @@ from ..events.execution import (
 from ..events.nodes import NodesTicked, RevisionAdopted
 from ..events.session import UsageReported
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
-from ..ids import ExecutionId, Seq, StatementId
+from ..ids import ExecutionId, Seq, StatementId, ToolCallId
 from ..ports import (
     PastAnswer,
     PastExecution,
@@ -40,6 +41,7 @@ from ..ports import (
     RestorePlan,
     RunRequest,
 )
+from ..toolbox import call_title
 from .divergence import bound_names
 
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
@@ -51,6 +53,7 @@ class _Execution(Struct):
     statement: StatementRecorded
     started: ExecutionStarted | None = None
     finished: ExecutionFinished | None = None
+    calls: dict[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
     questions: dict[int, EffectRequested] = field(default_factory=dict[int, EffectRequested])
     answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
     revisions: list[RevisionAdopted] = field(default_factory=list[RevisionAdopted])
@@ -90,6 +93,8 @@ class History:
             case StatementOmitted(statement_id=statement_id, omitted=omitted):
                 if statement_id in self._statements:
                     self._statements[statement_id].is_omitted = omitted
+            case ToolCall(parent_id=str()) if isinstance(self._present, _Execution):
+                self._present.calls[event.tool_call_id] = event
             case UsageReported():
                 self._reads += 1
             case ValuesDropped(before=before):
@@ -112,7 +117,7 @@ class History:
         if step is None:
             return
         step.started, step.finished, step.reads = event, None, self._reads
-        step.questions, step.answers, step.revisions, step.kept = {}, [], [], []
+        step.calls, step.questions, step.answers, step.revisions, step.kept = {}, {}, [], [], []
         self._by_execution[event.execution_id] = step
 
     def record(self, execution_id: ExecutionId) -> ExecutionFinished | None:
@@ -222,5 +227,11 @@ def _past_answer(step: _Execution, event: EffectAnswered) -> PastAnswer:
     asked = step.questions.get(event.ordinal)
     question = None
     if asked is not None:
-        question = PastQuestion(ordinal=event.ordinal, operation=asked.operation, argument_digest=asked.argument_digest)
+        call = None if asked.tool_call_id is None else step.calls.get(asked.tool_call_id)
+        question = PastQuestion(
+            ordinal=event.ordinal,
+            operation=asked.operation,
+            argument_digest=asked.argument_digest,
+            title="" if call is None else call_title(call.tool, call.arguments),
+        )
     return PastAnswer(content=event.result, error=event.error, withheld=bool(event.withheld), question=question)

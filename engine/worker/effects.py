@@ -9,14 +9,18 @@ from __future__ import annotations
 import builtins
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
+from ..cutting import cut_line
 from ..plain_data import clean
+from ..toolbox import call_title
 from .framing import frame
 from .guard import KEPT_STOPS, ReplayEffect
 from .interrupts import Interrupts
 from .protocol import Answer, Ask, FromWorker, ToWorker
 from .recording import Recording
+
+_TITLE_CHARS: Final = 120
 
 
 class Transport(Protocol):
@@ -142,7 +146,7 @@ class Effects:
             answer = self._recorded.take(question)
             if answer is None:
                 frame(question)  # which raises again what kept a question that is too large from being sent
-                self._stop(f"asked for {operation}, for which there is no recorded answer")
+                self._stop(_unanswered(question, self._recorded.title_at(ordinal)))
                 raise ReplayEffect(f"{operation}() has no recorded answer")
             if answer.lost:
                 self._stop(f"asked for {operation}, whose answer {answer.lost}")
@@ -168,3 +172,11 @@ def exception_named(name: str, message: str) -> Exception:
         except TypeError:
             pass
     return RuntimeError(f"{name}: {message}")
+
+
+def _unanswered(question: Ask, then: str) -> str:
+    """What was asked for without an answer; and what was asked for in its place, where both can be told apart."""
+    now = call_title(question.operation, question.arguments)
+    if then and then != now:
+        return f"asked for {cut_line(now, _TITLE_CHARS)!r} instead of {cut_line(then, _TITLE_CHARS)!r}"
+    return f"asked for {question.operation}, for which there is no recorded answer"

@@ -103,11 +103,13 @@ FromKeeper = Finished | NotStarted
 class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """In a recording `question` is its operation and the digest of its arguments, None where that is not known.
 
-    One that is not to be had there has the reason as `lost`, a phrase that follows "the answer".
+    `title` is the question in words, empty where they are not known. One that is not to be had there has the reason as
+    `lost`, a phrase that follows "the answer".
     """
 
     ordinal: int
     question: tuple[str, str] | None = None
+    title: str = ""
     value: object = None
     error: ExceptionInfo | None = None
     lost: str = ""

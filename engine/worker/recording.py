@@ -27,6 +27,11 @@ class Recording:
             if answer.question is not None:
                 self._asked.setdefault(answer.question, deque()).append(answer.ordinal)
 
+    def title_at(self, ordinal: int) -> str:
+        """The words of the question with that number, empty where its answer was given or they are not known."""
+        placed = self._left.get(ordinal)
+        return "" if placed is None else placed.title
+
     def take(self, question: Ask) -> Answer | None:
         """The answer to the same question: the one with its number, else the first that is left; None without one."""
         asked = question.operation, argument_digest(question.arguments)

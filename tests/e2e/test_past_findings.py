@@ -87,7 +87,7 @@ def test_a_re_run_that_asks_for_another_file_is_not_given_the_text_of_the_first(
         life.lose(how)
         assert life.value("name, text, length") == "('b.txt', 'text of b', 9)"
         said = " ".join(said_of(life.reports()[-1], 2))
-        assert "read" in said
+        assert "asked for 'Read c.txt' instead of 'Read b.txt'" in said
 
 
 @KILLED
