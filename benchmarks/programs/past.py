@@ -119,6 +119,7 @@ class Engine:
     async def events(self) -> float:
         """Events that a statement of `statements` leaves."""
         session = await self._session()
+        await self._bind(session)
         await settled(session)
         before = len(session.events)
         await self._bind(session)
