@@ -13,7 +13,7 @@ those names have no copy, which whoever rebuilds finds out. Must not know what a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import anyio
@@ -34,6 +34,9 @@ _LONGEST_LOOK: Final = 0.5
 """Seconds between two looks at what is being pickled: the first, and where they end up."""
 _AT_ONCE: Final = 1 << 20
 """Bytes that are looked through and kept without a thread of their own."""
+_PIECE: Final = 1 << 20
+_OVERLAP: Final = 64 << 10
+"""Bytes that two pieces share, so that no secret is cut; one is shorter."""
 _MANY: Final = 32
 """Groups that take a thread, however small they are: the store needs a moment for each."""
 
@@ -145,6 +148,12 @@ class ValueKeeping:
 
     def _stored(self, group: ValueGroup) -> KeptGroup:
         size = len(group.data)
-        if self._redactor and self._redactor.holds(group.data.decode("utf-8", "replace")):
+        if self._redactor and any(map(self._redactor.holds, _texts(group.data))):
             return KeptGroup(names=group.names, content=None, size=size, withheld=withheld(group.data))
         return KeptGroup(names=group.names, content=self._store.blob_put(group.data), size=size)
+
+
+def _texts(data: bytes) -> Iterable[str]:
+    """The data as text, in pieces that overlap: to decode 50 MB that are no text stops all threads for a second."""
+    for start in range(0, max(1, len(data) - _OVERLAP), _PIECE - _OVERLAP):
+        yield data[start : start + _PIECE].decode("utf-8", "replace")

@@ -114,6 +114,18 @@ async def test_a_group_that_holds_a_secret_is_not_stored_but_named(tmp_path: Pat
         assert "no copy of token (its copy held a secret and was not kept)" in told(session)[-1]
 
 
+@pytest.mark.parametrize("before", [(1 << 20) - 6, (1 << 20) - (64 << 10) + 3, 5 << 20])
+async def test_a_secret_is_found_wherever_it_is_in_a_large_group(tmp_path: Path, before: int) -> None:
+    store = MemoryStore(FixedClock())
+    data = b"\xff" * before + SECRET.encode()
+    environment = Pickling(Preserved(groups=(ValueGroup(("x",), data),)))
+    async with sessions_of(tmp_path, store, environments=lambda: environment, A_TOKEN=SECRET) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("x = 1")
+        await idle(session, "x")
+    assert [group.content for event in kept(session) for group in event.groups] == [None]
+
+
 class Pickling(HollowEnvironment):
     """Gives what the test says: the answers of `preserve` and then of `collect`, each when it is told to."""
 

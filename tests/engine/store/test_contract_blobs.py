@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from engine.errors import InvalidRequestError
 from engine.ids import BlobDigest
 from engine.ports import Store
-from engine.store.blobs import MAX_BLOB
+from engine.store.blobs import MAX_BLOB, digest_of, pack, unpack
 from tests.support.stores import begun
 
 
@@ -43,3 +45,11 @@ def test_a_changed_buffer_does_not_change_what_was_put(store: Store) -> None:
     buffer[:] = b"later!"
     assert store.blob_get(digest) == b"before"
     store.close()
+
+
+def test_large_content_that_hardly_gets_smaller_is_not_compressed_and_the_rest_is() -> None:
+    # What is not compressed is larger than before, by a head for each block.
+    random, text = Random(1).randbytes(2 << 20), b"text of a file\n" * 200_000
+    assert len(pack(random)) > len(random)
+    assert len(pack(text)) < len(text) // 20
+    assert [unpack(digest_of(data), pack(data)) == data for data in (random, text)] == [True, True]
