@@ -190,3 +190,15 @@ async def test_many_names_are_kept_in_few_copies_and_those_that_cannot_be_are_na
     assert len(found.groups) < 30
     await restore(b, lost_step(found))
     assert await b.value("n0, n999") == "([0], [999])"
+
+
+@pytest.mark.slow
+async def test_a_value_that_hangs_when_it_is_loaded_is_interrupted_and_named(b: AnyBench) -> None:
+    await b.run("class Hangs:\n    def __setstate__(self, state):\n        while True: pass")
+    known = await preserved(b)
+    await b.run("hangs = Hangs(); hangs.a = 1")
+    found = await preserved(b)
+    await b.run("fine = [1]")
+    (said,) = (await restore(b, lost_step(known), lost_step(found), lost_step(await preserved(b)))).divergences
+    assert "no copy of hangs (loading it was interrupted, because it took too long)" in said
+    assert await b.value("fine, 'hangs' in globals()") == "([1], False)"
