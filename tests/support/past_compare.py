@@ -7,6 +7,7 @@ same probe printed in the new process. Used by `past_play`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from engine.cycles import cycles_of
@@ -125,7 +126,15 @@ def told_falsely(events: list[Message], ordinary: Mapping[str, bool]) -> list[st
         if ordinary.get(source) and statuses.get(index) in ("ok", "error")
     }
     reports = [event["divergences"] for event in events if event["kind"] == "environment_restored"]
-    return [line for report in reports for line in report if line.startswith(tuple(innocent))]
+    return [line for report in reports for line in as_they_were(report) if line.startswith(tuple(innocent))]
+
+
+def as_they_were(report: list[str]) -> list[str]:
+    """The lines up to the first that names what has no copy: later statements found something else than they had."""
+    number = re.compile(r"<statement (\d+)>")
+    lost = [int(found[1]) for line in report if NO_COPY in line and (found := number.match(line))]
+    ends = min(lost, default=10**6)
+    return [line for line in report if not (found := number.match(line)) or int(found[1]) <= ends]
 
 
 def without_copy(events: list[Message]) -> set[str]:
