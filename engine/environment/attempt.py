@@ -33,6 +33,7 @@ from ..ports import (
     RunRequest,
     ValueGroup,
 )
+from ..text import printable
 from ..worker.guard import replaying
 from ..worker.protocol import Known, Settle, Settled, SetValues, Tick, Ticked, ValuesSet
 from .bounded_request import ask
@@ -43,7 +44,7 @@ from .statement_run import Recording, StatementRun
 
 _SENTENCE_CHARS: Final = 500
 _NAME_CHARS: Final = 80
-_SHOWN_NAMES: Final = 8
+_SHOWN_NAMES: Final = 20
 _REQUEST_SECONDS: Final = 30.0
 """A tick that takes longer has lost its worker."""
 _TICKS_AT_ONCE: Final = 32
@@ -275,11 +276,15 @@ def _outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[s
     if brought:
         yield f"{_listed(brought)} set from what was kept"
     if without:
-        yield f"no copy of {_listed([f'{name} ({reason})' for name, reason in without.items()])}"
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in without.items():
+            by_reason.setdefault(reason, []).append(name)
+        yield "no copy of " + ", ".join(f"{_listed(names)} ({reason})" for reason, names in by_reason.items())
 
 
 def _listed(names: Collection[str]) -> str:
-    shown = [cut_line(name, _NAME_CHARS) for name in sorted(names)[:_SHOWN_NAMES]]
+    # A name that a statement made up may hold a newline.
+    shown = [cut_line(printable(name), _NAME_CHARS) for name in sorted(names)[:_SHOWN_NAMES]]
     rest = len(names) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 

@@ -22,7 +22,7 @@ UNKNOWN = [
     "<statement 3> looked at notes.txt, and what it saw then is not recorded: it sees what is there now;"
     " no copy of still NONE",
     "<statement 7> was kept from open q.txt; ended with error (ReplayEffect) instead of ok; did not bind _, n;"
-    " no copy of _ NONE, n NONE",
+    " no copy of _, n NONE",
     "<statement 8> left another value in drawn; no copy of drawn NONE",
     "<statement 9> was stopped (cancelled), and is not run again; no copy of steps NONE",
     "<statement 10> was stopped (timeout), and is not run again; no copy of late NONE",

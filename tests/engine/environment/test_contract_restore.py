@@ -43,6 +43,15 @@ async def test_what_a_stopped_statement_deleted_is_gone(b: AnyBench) -> None:
     assert await b.value("'x' in globals(), y") == "(False, 2)"
 
 
+async def test_names_without_a_copy_are_told_by_reason_each_on_one_line(b: AnyBench) -> None:
+    names = ("a", "b\nc", "d")
+    step = replace(past("", "cancelled"), bound=names, unkept={"a": "too large", "d": "too large", "b\nc": "it hangs"})
+    restored = await restore(b, step)
+    assert restored.divergences == (
+        "<statement 1> was stopped (cancelled), and is not run again; no copy of a, d (too large), b\\nc (it hangs)",
+    )
+
+
 async def test_recorded_answers_are_given_again_without_asking(b: AnyBench) -> None:
     answers = [EffectAnswer(value="a"), EffectAnswer(error=ExceptionInfo(type="FileNotFoundError", message="b"))]
     source = "r = read('1')\ntry: read('2')\nexcept FileNotFoundError as e: s = str(e)"
