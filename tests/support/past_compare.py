@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from engine.cycles import cycles_of
 from engine.cycles.plain import to_plain
@@ -68,36 +68,44 @@ def reference(events: list[Message]) -> tuple[Message | None, int]:
 
 def differences(before: Message, after: Message, lost: set[str], changed: bool) -> list[str]:
     """What is not as it was, but for the names that are said to be lost, and what handles followed meanwhile."""
-    found: list[str] = []
-    names = before["names"].keys() | after["names"].keys()
-    gone = {name for name in names if before["names"].get(name) != after["names"].get(name)}
-    found += [f"{name}: {after['names'].get(name)} instead of {before['names'].get(name)}" for name in gone - lost]
+    found = [*other_names(before, after, lost), *other_views(before, after, lost, changed)]
     shared = [
         sorted(part for each in state["shared"] if len(part := [list(x) for x in each if x[0] not in lost]) > 1)
         for state in (before, after)
     ]
     if shared[0] != shared[1]:
         found.append(f"shared: {shared[1]} instead of {shared[0]}")
-    held = {state["names"].get(name) for name in lost for state in (before, after)}
-    for view, was in before["views"].items():
-        if f"view {view}" in held:
-            continue
-        now = after["views"].get(view)
-        if now is None:
-            if not lost:
-                found.append(f"{view} is gone")
-            continue
-        running = was["mode"] == "running"
-        keys = {"obj_id", "mode", "freq", "lod", "tokens", "pos", "min_turn_interval"} & was.keys()
-        if not running:
-            keys |= was.keys()
-        elif not changed:
-            keys |= {"text", "revision"}
-        found += [f"{view} {key}: {now.get(key)} instead of {was[key]}" for key in keys if now.get(key) != was[key]]
     tables = [table(state) for state in (before, after)]
     if not lost and not changed and tables[0] != tables[1]:
         found.append(f"table: {tables[1]} instead of {tables[0]}")
     return found
+
+
+def other_names(before: Message, after: Message, lost: set[str]) -> Iterator[str]:
+    """The names that are not as they were, but for those lost, and for instances of a class that is."""
+    classes = tuple(f"class {name}(" for name in lost)
+    for name in (before["names"].keys() | after["names"].keys()) - lost:
+        was, now = (str(state["names"].get(name)) for state in (before, after))
+        if was != now and not any(each in was for each in classes):
+            yield f"{name}: {now} instead of {was}"
+
+
+def other_views(before: Message, after: Message, lost: set[str], changed: bool) -> Iterator[str]:
+    """The handles that are not as they were, but for those that lost names hold; a running one may follow its file."""
+    held = {state["names"].get(name) for name in lost for state in (before, after)}
+    for view, was in before["views"].items():
+        now = after["views"].get(view)
+        if f"view {view}" in held or (now is None and lost):
+            continue
+        if now is None:
+            yield f"{view} is gone"
+            continue
+        keys = {"obj_id", "mode", "freq", "lod", "tokens", "pos", "min_turn_interval"} & was.keys()
+        if was["mode"] != "running":
+            keys = set(was)
+        elif not changed:
+            keys |= {"text", "revision"}
+        yield from (f"{view} {key}: {now.get(key)} instead of {was[key]}" for key in keys if now.get(key) != was[key])
 
 
 def table(state: Message) -> list[str]:
