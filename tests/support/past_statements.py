@@ -65,6 +65,8 @@ ORDINARY = (
     "{x} = collections.deque([{y}, {n}], maxlen=3)",
     "{x} = collections.Counter('some words'); {y} = {{frozenset([1, {n}]): {x}}}",
     "{x} = dict.fromkeys([(1, {n}), 'k'], {y})",
+    "class {C}:\n    __slots__ = ('n', 'm')\n    shared = {y}\n    def __init__(self, n=1): self.n = n\n"
+    "    def put(self, n): self.m = [self.n, n]; return self\n{o} = {C}({x})",
     "@dataclasses.dataclass\nclass {C}:\n    n: object = None\n"
     "    rest: list = dataclasses.field(default_factory=list)\n"
     "    def put(self, n): self.rest.append(n); return self\n{o} = {C}({x})",
@@ -85,7 +87,7 @@ ORDINARY = (
     "{o}.n = {x}",
     "{x} = {o}.put",
     "{x} = [{o}, {o}.n]",
-    "{C}.shared = [{y}]",
+    "{C}.shared = {y}",
     "{v} = view('{file}', tokens={t})",
     "{v} = view('{file}', mode='running')",
     "{x} = view('{file}', pos='2')",
@@ -132,7 +134,7 @@ OTHER = (
     "_ = os.system('true'); {v} = view('{file}'); {x} = [{v}]",
     "_ = os.system('true'); {v}.SetTokens({t}); {x} = {v}.tokens",
     "_ = os.system('true')\nclass {C}:\n    shared = [{n}]\n    def __init__(self, n=2): self.n = n\n"
-    "    def put(self, n): self.n = [n, {m}]; return self\n{o} = {C}({x})",
+    "    def put(self, n): self.n = [n]; return self\n{o} = {C}({x})",
     "_ = os.system('true'); {f} = lambda n={n}: (n, {y}); {x} = {f}()",
 )
 """What acts outside, or sees what no second run sees."""
@@ -191,7 +193,7 @@ class Chance:
         x, y, z = self.random.sample(DATA, 3)
         return pick(templates).format(
             x=x, y=y, z=z, f=pick(FUNCTIONS), C=pick(CLASSES), o=pick(OBJECTS), v=pick(VIEWS), file=pick(FILES),
-            n=self.random.randint(1, 9), m=self.random.randrange(10**6), t=pick((30, 60, 2000)),
+            n=self.random.randint(1, 9), t=pick((30, 60, 2000)),
         )  # fmt: skip
 
     def _ending(self, source: str) -> str:
