@@ -50,6 +50,7 @@ def test_acpx_reads_every_message_of_a_prompt_in_strict_json(tmp_path: Path, env
     assert results[-1]["stopReason"] == "end_turn"
 
 
+@pytest.mark.slow
 def test_acpx_quiet_prints_the_answer_alone(tmp_path: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
         acpx("--cwd", str(tmp_path), "--format", "quiet", "exec", "6 * 7"),

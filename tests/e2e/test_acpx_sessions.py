@@ -60,6 +60,7 @@ def test_a_cancel_from_another_process_is_shown_as_cancelled_and_the_session_goe
     assert acpx.run("--format", "quiet", "prompt", "kept").strip() == "42"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "runs_it"),
     [

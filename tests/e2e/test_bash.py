@@ -79,6 +79,7 @@ def test_of_a_key_that_a_command_prints_nothing_is_shown_wherever_its_output_is_
         assert KEY[-6:] not in shown
 
 
+@pytest.mark.slow
 def test_a_cancelled_command_ends_whole_and_the_names_stay(project: Path, tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(project)

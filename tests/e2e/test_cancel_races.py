@@ -257,6 +257,7 @@ def nothing_yet(agent: Agent, session: str) -> None:
     agent.begin_prompt(session, RUNAWAY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("under_way", [runaway, loop_in_c, queue, nothing_yet])
 def test_the_end_of_input_ends_everything_within_seconds_and_answers_every_prompt(
     tmp_path: Path, under_way: Callable[[Agent, str], None]

@@ -66,6 +66,7 @@ def assert_works(agent: Agent, session: str) -> None:
     assert last_value(agent) == "42"
 
 
+@pytest.mark.slow
 def test_a_client_that_leaves_during_a_load_takes_its_agent_with_it(tmp_path: Path, long_session: str) -> None:
     agent = Agent(tmp_path / "state")
     begin_load(agent, long_session, tmp_path)

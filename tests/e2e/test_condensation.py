@@ -21,6 +21,7 @@ def condensations(agent: Agent) -> list[dict[str, object]]:
     return [call for name, call in calls.items() if name.startswith("condense_")]
 
 
+@pytest.mark.slow
 def test_a_run_that_outgrows_its_budget_is_condensed_and_ends_well(tmp_path: Path) -> None:
     replies = [{"statement": LONG} for _ in range(12)] + [{"text": "Counted."}]
     with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies), env=BUDGET) as agent:

@@ -187,6 +187,7 @@ def test_a_worker_that_dies_while_the_user_is_asked_is_replaced_before_the_state
         assert last_value(agent) == "21"
 
 
+@pytest.mark.slow
 def test_killing_the_zygote_of_an_idle_session_does_not_end_it(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)
@@ -233,6 +234,7 @@ def test_many_statements_that_ended_their_process_do_not_keep_a_session_from_bei
         assert last_value(again) == "42"
 
 
+@pytest.mark.slow
 def test_a_crash_while_prompts_wait_withdraws_them(tmp_path: Path) -> None:
     first = Agent(tmp_path / "state")
     session = first.open(tmp_path)

@@ -91,6 +91,7 @@ def test_a_statement_that_cannot_be_interrupted_ends_at_its_time_limit_and_names
         assert_at_rest(agent)
 
 
+@pytest.mark.slow
 def test_cancelled_statements_take_the_processes_they_wait_for_with_them(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "import os, subprocess; kept = 41")
@@ -107,6 +108,7 @@ def test_cancelled_statements_take_the_processes_they_wait_for_with_them(agent: 
 # --- what a rebuild must not do again ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_rebuild_neither_writes_starts_nor_connects_and_says_so(tmp_path: Path) -> None:
     log, marker = tmp_path / "log.txt", tmp_path / "marker"
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -193,6 +193,7 @@ def test_two_sessions_interleaved_in_many_ways_keep_to_themselves(pair: Pair, st
     interleave(pair, steps)
 
 
+@pytest.mark.slow
 def test_two_sessions_run_statements_at_the_same_time(pair: Pair) -> None:
     interleave(pair, [("long", 0), ("count", 1), ("settle", 1), ("count", 0), ("command", 0), ("settle", 0)])
 

@@ -30,6 +30,7 @@ UNKNOWN = [
 """What is said of a session that recorded neither what views saw nor copies of values."""
 
 
+@pytest.mark.slow
 def test_a_session_of_an_earlier_program_is_loaded_and_its_names_are_back(tmp_path: Path) -> None:
     state = _state("direct", tmp_path)
     with Agent(state) as agent:

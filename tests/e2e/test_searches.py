@@ -16,6 +16,7 @@ PATHS = {"ripgrep": f"{Path(RIPGREP).parent}:{SYSTEM}", "our own walk": SYSTEM}
 NEVER_ENDS = "(?:a|a)+b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", PATHS)
 def test_statements_get_lists_that_they_can_work_with(tmp_path: Path, way: str) -> None:
     project = tmp_path / "project"

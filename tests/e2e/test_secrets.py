@@ -272,6 +272,7 @@ def act(agent: Agent, session: str, file: Path, secret: str, offsets: Sequence[i
     agent.error("session/set_mode", {"sessionId": session, "modeId": secret})
 
 
+@pytest.mark.slow
 def test_nothing_of_a_secret_leaves_whatever_statements_do_with_it(tmp_path: Path) -> None:
     direct(tmp_path, SAMPLE, (), thorough=False)
 

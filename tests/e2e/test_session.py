@@ -60,6 +60,7 @@ def test_a_flood_of_output_is_bounded_and_counted(agent: Agent, tmp_path: Path) 
     assert len(last["content"][0]["content"]["text"]) < 80_000
 
 
+@pytest.mark.slow
 def test_no_process_is_left_however_the_agent_ends(tmp_path: Path) -> None:
     for end in ("close", "kill"):
         agent = Agent(tmp_path / end)

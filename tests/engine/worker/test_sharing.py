@@ -79,6 +79,7 @@ def test_groups_follow_what_later_statements_bind() -> None:
     assert groups(space, "b") == ["b"]
 
 
+@pytest.mark.slow
 def test_a_value_too_large_to_be_walked_shares_with_what_it_was_touched_with() -> None:
     space = Space()
     for source in ("big = [[] for _ in range(150_000)]", "own = []", "row = big[140_000]", "other = row", "apart = []"):

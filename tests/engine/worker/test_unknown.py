@@ -78,6 +78,7 @@ def test_what_can_be_told_of_a_value_is_compared_though_a_part_cannot() -> None:
     assert set(space.run("lock.acquire()").changed) == {"lock"}
 
 
+@pytest.mark.slow
 def test_a_value_too_large_to_be_compared_is_unknown_where_it_is_used_and_no_other_time() -> None:
     space = Space()
     space.run("rows = [[n] for n in range(150_000)]")
