@@ -54,6 +54,8 @@ def differences(before: ExecutionFinished, after: ExecutionFinished, uncertain: 
     """
     was, now = _bound(before.diff), _bound(after.diff)
     same = frozenset(name for name in was.keys() & now.keys() if _is_same(was[name], now[name]))
+    if before == after:  # as nearly all that run again
+        return Differences(same=same)
     if before.status != after.status or _exception(before) != _exception(after):
         missing = was.keys() - now.keys()
         return Differences(phrases=(_ending(before, after), *_said("did not bind {}", missing)), same=same)

@@ -74,6 +74,7 @@ class History:
     def __init__(self) -> None:
         self._steps: list[_Execution | _Tick] = []
         self._statements: dict[StatementId, _Execution] = {}
+        self._omitted: dict[StatementId, _Execution] = {}
         self._by_execution: dict[ExecutionId, _Execution] = {}
         self._present: _Execution | _Tick | None = None
         self._reads = 0
@@ -92,7 +93,7 @@ class History:
                     _take(step, event)
             case StatementOmitted(statement_id=statement_id, omitted=omitted):
                 if statement_id in self._statements:
-                    self._statements[statement_id].is_omitted = omitted
+                    self._omit(statement_id, omitted)
             case ToolCall(parent_id=str()) if isinstance(self._present, _Execution):
                 self._present.calls[event.tool_call_id] = event
             case UsageReported():
@@ -112,6 +113,14 @@ class History:
             case _:
                 pass
 
+    def _omit(self, statement_id: StatementId, omitted: bool) -> None:
+        step = self._statements[statement_id]
+        step.is_omitted = omitted
+        if omitted:
+            self._omitted[statement_id] = step
+        else:
+            self._omitted.pop(statement_id, None)
+
     def _start(self, event: ExecutionStarted) -> None:
         step = self._present = self._statements.get(event.statement_id)
         if step is None:
@@ -129,12 +138,12 @@ class History:
     @property
     def omitted(self) -> Sequence[StatementRecorded]:
         """The statements that the user left out."""
-        return [step.statement for step in self._statements.values() if step.is_omitted]
+        return [step.statement for step in self._omitted.values()]
 
     @property
     def omitted_names(self) -> Collection[str]:
         """The names that those bound."""
-        records = [step.finished for step in self._statements.values() if step.is_omitted]
+        records = [step.finished for step in self._omitted.values()]
         return {name for record in records if record is not None for name in bound_names(record.diff)}
 
     def plan(self, time_limit: float) -> RestorePlan:
