@@ -8,13 +8,12 @@ business, nor the log.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import anyio
 from msgspec import Struct, field
 
-from ..cutting import cut_line
 from ..errors import EnvironmentUnavailableError
 from ..execution import NamespaceDiff
 from ..ids import ExecutionId
@@ -33,18 +32,14 @@ from ..ports import (
     RunRequest,
     ValueGroup,
 )
-from ..text import printable
-from ..worker.guard import replaying
 from ..worker.protocol import Known, Settle, Settled, SetValues, Tick, Ticked, ValuesSet
 from .bounded_request import ask
 from .connection import Connection
 from .kept_values import KeptValues, Wanted
 from .past_contents import PastContents
+from .sentences import STOPPED, bounded, outcome_of, sentence, skipped, told
 from .statement_run import Recording, StatementRun
 
-_SENTENCE_CHARS: Final = 500
-_NAME_CHARS: Final = 80
-_SHOWN_NAMES: Final = 20
 _REQUEST_SECONDS: Final = 30.0
 """A tick that takes longer has lost its worker."""
 _TICKS_AT_ONCE: Final = 32
@@ -133,14 +128,14 @@ class Attempt:
         if fault is not None or not past.again:
             await self._know(past.revisions or (), past.after_reading)
             wanted = self._kept.wanted((*past.bound, *past.unbound))
-            return await self._bring_back(position, past, _skipped(past, fault), wanted)
+            return await self._bring_back(position, past, skipped(past, fault), wanted)
         self._last = position
         self.executions += 1
         outcome, stops = await self._run(past.request, await self._recording(past))
         if self._worker.dead:
             return Culprit(position, "ended the worker")
         different = self._compare(past, outcome)
-        if phrases := _told(stops, different.phrases):
+        if phrases := told(stops, different.phrases):
             names = (*past.bound, *past.unbound, *_names(outcome.diff))
             culprit = await self._bring_back(position, past, phrases, self._kept.wanted(names, different.same))
             if culprit is not None:
@@ -186,9 +181,9 @@ class Attempt:
         if wanted.delete and await self._set(SetValues((), wanted.delete)) is None:
             return Culprit(self._last)
         if phrases or without:
-            *others, last = phrases or (_STOPPED.format(past.status),)
-            said = "; ".join([last, *_outcome_of(brought, without)])
-            self._sentences += [_sentence(past.request.label, phrase) for phrase in (*others, said)]
+            *others, last = phrases or (STOPPED.format(past.status),)
+            said = "; ".join([last, *outcome_of(brought, without)])
+            self._sentences += [sentence(past.request.label, phrase) for phrase in (*others, said)]
         return None
 
     async def _set(self, message: SetValues) -> dict[str, str] | None:
@@ -228,7 +223,7 @@ class Attempt:
         self._worker.send(Settle(self._plan.after_reading))
         match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
             case Settled(sentences=sentences):
-                return [*self._sentences, *(cut_line(sentence, _SENTENCE_CHARS) for sentence in sentences)]
+                return [*self._sentences, *map(bounded, sentences)]
             case _:
                 # What the last statement started may have ended it meanwhile.
                 return Culprit(self._last if self._left_out.checks else None)
@@ -248,49 +243,8 @@ def _batches(groups: Iterable[ValueGroup]) -> Iterable[tuple[ValueGroup, ...]]:
         yield tuple(batch)
 
 
-_STOPPED: Final = "was stopped ({}), and is not run again"
-
-
-def _skipped(past: PastExecution, fault: str | None) -> Sequence[str]:
-    """Why a statement did not run again; nothing of one that was stopped then, which is no news."""
-    if fault is not None:
-        return (fault,)
-    stopped = past.status in ("cancelled", "timeout")
-    return () if stopped else ("held a secret in its source, which is not kept, so it was not run again",)
-
-
-def _told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
-    """All phrases on a statement; one alone where it ended by what it was kept from, as most that act outside do."""
-    for stop in stops:
-        reason = f": {replaying(stop)}"
-        if differences and reason in differences[0]:
-            return ("; ".join((*stops, differences[0].replace(reason, "", 1), *differences[1:])),)
-    return (*stops, *differences)
-
-
 def _names(diff: NamespaceDiff) -> Iterable[str]:
     return (*diff.added, *diff.changed, *diff.unknown, *diff.deleted)
-
-
-def _outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[str]:
-    if brought:
-        yield f"{_listed(brought)} set from what was kept"
-    if without:
-        by_reason: dict[str, list[str]] = {}
-        for name, reason in without.items():
-            by_reason.setdefault(reason, []).append(name)
-        yield "no copy of " + ", ".join(f"{_listed(names)} ({reason})" for reason, names in by_reason.items())
-
-
-def _listed(names: Collection[str]) -> str:
-    # A name that a statement made up may hold a newline.
-    shown = [cut_line(printable(name), _NAME_CHARS) for name in sorted(names)[:_SHOWN_NAMES]]
-    rest = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")
-
-
-def _sentence(label: str, phrase: str) -> str:
-    return cut_line(f"{label} {phrase}", _SENTENCE_CHARS)
 
 
 async def _no_effects(request: EffectRequest) -> EffectAnswer:

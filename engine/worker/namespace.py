@@ -39,8 +39,7 @@ _UNSEEN: Final = object()
 class NamespaceWatch:
     """Follows one namespace from statement to statement.
 
-    Attributes:
-        diff: the difference that the last statement made, as far as it is known where `after` was interrupted.
+    `diff` is the difference that the last one made, as far as it is known where `after` was interrupted.
     """
 
     def __init__(self, namespace: dict[str, object], injected: Collection[str]) -> None:
@@ -49,14 +48,12 @@ class NamespaceWatch:
         self._seen: dict[str, object] = {}
         self._known: dict[str, Known] = {}
         self._shares: dict[str, frozenset[int]] = {}
-        self._named: frozenset[str] = frozenset()
+        self._named = self._bound_only = frozenset[str]()
         self._touched: set[str] = set()
         self._uses = Uses(frozenset(), frozenset(), frozenset(), frozenset())
         self._handles: set[str] = set()
-        self._apart: set[str] = set()
-        """Names that may be kept with other parts than these."""
+        self._apart: set[str] = set()  # those that may be kept with other parts than `_shares` has
         self._unknowable: set[str] = set()
-        self._bound_only: frozenset[str] = frozenset()
         self._neighbours = Neighbours()
         self._moved: set[str] = set()
         self._interrupted = False
@@ -67,12 +64,12 @@ class NamespaceWatch:
 
         Also those of which only the parts are other objects now, with the same content.
         """
-        moved, self._moved = self._moved, set()
-        return frozenset(moved & self._known.keys())
+        moved, self._moved = self._moved & self._known.keys(), set()
+        return frozenset(moved)
 
     def groups(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
         """`names`, and all further ones that share mutable objects with them, in groups that share nothing; sorted."""
-        known = [name for name in names if name in self._known]
+        known = self._known.keys() & names
         apart = {name: self._known[name] for name in self._apart & self._shares.keys()}
         return kept_groups(known, self._known, self._shares, apart, self._neighbours, self._namespace)
 
@@ -122,10 +119,10 @@ class NamespaceWatch:
             self._compare(found)
         self.diff = found.diff()
         self._moved.update(found.added, found.changed, found.unknown)
-        interrupted, self._interrupted = self._interrupted, False
-        if interrupted:
-            raise KeyboardInterrupt
-        return self.diff
+        if not self._interrupted:
+            return self.diff
+        self._interrupted = False
+        raise KeyboardInterrupt
 
     def _compare(self, found: Found) -> None:
         """Goes on with what is not in `found` yet."""

@@ -1,7 +1,8 @@
 """The messages between host, zygote and worker, as tagged structures; `framing` turns them into bytes.
 
 Owns every message of the five directions. Must not know who sends or receives them. Used by `zygote`, `main` and
-`program` on one side and by `environment` on the other.
+`program` on one side and by `environment` on the other. One file in spite of its length, because whoever
+reads one side of a conversation needs the other.
 """
 
 from __future__ import annotations
