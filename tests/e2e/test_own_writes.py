@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.support.agents import SECONDS, Agent
+from tests.support.past import until_committed
 from tests.support.scripts import Gate, family, load, logged, runs, transcript
 
 WRITING = "from pathlib import Path; import os\nn = Path('a.txt').write_text('two\\n'); os.rename('b.txt', 'c.txt')"
@@ -72,6 +73,7 @@ def test_an_agent_that_is_killed_leaves_what_was_there_and_the_next_load_what_be
     )
     agent.until(runs)
     gate.reached()
+    until_committed(state, session, "file_touched", 3)
     host = psutil.Process(agent.process.pid)
     below = family(host) if everybody else []
     for process in (*below, host):
@@ -79,7 +81,6 @@ def test_an_agent_that_is_killed_leaves_what_was_there_and_the_next_load_what_be
     agent.kill()
     gate.release()
     psutil.wait_procs(below, SECONDS)
-    assert len(of_kind(state, session, "file_touched")) == 3
     assert not of_kind(state, session, "file_written")
     with Agent(state) as again:
         again.initialize()

@@ -245,7 +245,7 @@ def test_what_a_killed_statement_overwrote_is_kept(tmp_path: Path, how: str) -> 
     with Life(tmp_path) as life:
         path = life.file("p.txt", "old\n")
         life.ok("x = 1")
-        life.killed_in("from pathlib import Path; _ = Path('p.txt').write_text('new\\n')", how)
+        life.killed_in("from pathlib import Path; _ = Path('p.txt').write_text('new\\n')", how, "file_touched")
         assert path.read_text() == "new\n"
         (touched,) = life.events("file_touched")
         assert touched["path"] == str(path)

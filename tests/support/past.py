@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from itertools import count
@@ -16,7 +17,7 @@ from pathlib import Path
 from engine.ids import BlobDigest
 from engine.store.blobs import digest_of, pack, unpack
 from tests.support.acp_schema import Coverage
-from tests.support.agents import Agent
+from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import Gate, assert_gone, load, workers
 from tests.support.transcripts import Message
 
@@ -99,11 +100,16 @@ class Life:
         else:
             self.killed_in("", how)
 
-    def killed_in(self, source: str, how: str) -> None:
-        """Runs the source; when it has ended but its statement has not, `kill -9` of the worker or of the agent."""
+    def killed_in(self, source: str, how: str, committed: str = "") -> None:
+        """Runs the source; when it has ended but its statement has not, `kill -9` of the worker or of the agent.
+
+        Where a kind is given, an event of it is on disk by then: an agent that is killed before its commit loses it.
+        """
         gate = self.gate()
         prompt = self.agent.begin_prompt(self.session, f"{source}\n{gate.source}")
         gate.reached()
+        if committed:
+            until_committed(self.state, self.session, committed)
         if how == "worker":
             killed = workers(self.agent)
             for worker in killed:
@@ -150,6 +156,14 @@ def events_in(state: Path, session: str, *kinds: str) -> list[Message]:
     with closing(sqlite3.connect(f"file:{state / 'sessions.db'}?mode=ro", uri=True)) as connection:
         rows = connection.execute("SELECT kind, json FROM events WHERE session = ? ORDER BY seq", (session,)).fetchall()
     return [{**json.loads(text), "kind": kind} for kind, text in rows if not kinds or kind in kinds]
+
+
+def until_committed(state: Path, session: str, kind: str, times: int = 1) -> None:
+    """Waits until so many events of the kind are on disk."""
+    deadline = time.monotonic() + SECONDS
+    while len(events_in(state, session, kind)) < times:
+        assert time.monotonic() < deadline, f"no {kind} was committed"
+        time.sleep(0.005)
 
 
 def said_of(report: list[str], statement: int) -> list[str]:
