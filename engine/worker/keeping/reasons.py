@@ -17,6 +17,7 @@ _REFUSED: Final = re.compile(r"^cannot pickle '?([\w.]+)'?")
 _WORDS: Final = {
     "_thread.lock": "a lock",
     "_thread.RLock": "a lock",
+    "_thread._ThreadHandle": "a lock",  # of a thread, from Python 3.13 on
     "_io.TextIOWrapper": "an open file",
     "_io.BufferedReader": "an open file",
     "_io.BufferedWriter": "an open file",
