@@ -66,6 +66,11 @@ def mark_of(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     return mark, (*others, None, extra)
 
 
+def bases_of(make: object, arguments: tuple[Any, ...]) -> tuple[type, ...]:
+    """The base classes among the arguments of a class's constructor."""
+    return arguments[0 if make is _LIBRARY._make_skeleton_enum else 2]
+
+
 def put_mark(kind: Any, mark: str) -> None:
     """Has the class written with that mark from now on."""
     _LIBRARY._DYNAMIC_CLASS_TRACKER_BY_CLASS[kind] = mark

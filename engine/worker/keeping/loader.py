@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 
 from ...text import valid_text
 from . import constructors
-from .cloud import mark_of, put_mark
+from .cloud import bases_of, mark_of, put_mark
 from .form import pickle_of
 from .identity import Path, fingerprint, found_at
 from .pickler import Handles
@@ -131,7 +131,10 @@ class Loader:
             living = found_at(self._namespace, path) if path else None
             # One that was loaded under another mark is another class, even where it was defined in the same words.
             is_another = any(living is loaded for loaded in self._classes.values())
-            known = living if not is_another and _is_same(living, definition) else make(*unmarked)
+            if not is_another and _is_same(living, definition):
+                known = _based_on(living, bases_of(make, unmarked))
+            else:
+                known = make(*unmarked)
             self._classes[mark] = known
             put_mark(known, mark)
         return known
@@ -139,6 +142,13 @@ class Loader:
 
 def _is_same(living: Any, definition: str) -> bool:
     return issubclass(type(living), type) and fingerprint(living) == definition
+
+
+def _based_on(living: Any, bases: tuple[type, ...]) -> type:
+    """The class with these bases: those that it has may be copied, because nothing is bound to them any more."""
+    if any(base is not there for base, there in zip(bases, living.__bases__, strict=True)):
+        living.__bases__ = bases
+    return living
 
 
 def _fill_function(function: FunctionType, state: tuple[dict[str, object], dict[str, object]]) -> None:

@@ -135,6 +135,15 @@ def test_instances_of_all_kinds_of_classes_are_what_they_were() -> None:
     assert here["found"].me() is here["Found"]
 
 
+def test_a_class_whose_base_is_bound_nowhere_any_more_shares_what_that_holds() -> None:
+    source = "a = [1]\nclass C:\n    shared = a\nclass D(C): pass\nd = D()\nC = None"
+    there, here = namespace(source), namespace(source)
+    assert load(here, keep(there, "a", "D", "d")) == {}
+    assert here["D"].shared is here["a"]
+    assert here["d"].shared is here["a"]
+    assert isinstance(here["d"], here["D"])
+
+
 def test_a_class_of_the_same_definition_is_filled_in_place_so_that_old_instances_stay_its_instances() -> None:
     there, here = namespace(CLASSES), namespace(CLASSES)
     there["Point"].count = 9
