@@ -138,6 +138,7 @@ class Touches:
         )
 
     def _append_kept(self, place: str, done: asyncio.Future[FileTouched]) -> None:
+        # It fails where the store is closed, and then nothing is recorded any more.
         if not done.cancelled() and done.exception() is None:
             self._append(place, done.result())
 

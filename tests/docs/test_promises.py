@@ -17,6 +17,9 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_crashes.py::test_a_crash_at_any_instant_loses_nothing_that_was_shown",
     ),
     "A session can be loaded again.": (
+        "tests/engine/nodes/test_looks.py::test_what_is_too_much_for_one_step_is_recorded_and_not_sent",
+        "tests/engine/environment/test_contract_seen.py::"
+        "test_a_statement_that_views_more_than_is_kept_of_one_says_all_that_it_saw",
         "tests/e2e/test_past_findings.py::test_a_view_shows_what_it_showed_and_the_next_tick_finds_what_differs_now",
         "tests/e2e/test_past_kills.py::test_a_few_sessions_that_were_killed_and_loaded_are_what_they_were",
         "tests/engine/sessions/test_seen_again.py::"
