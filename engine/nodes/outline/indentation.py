@@ -1,0 +1,119 @@
+"""The last tier: an outline from indentation and the words that many languages begin a declaration with.
+
+Pure, in linear time, and bounded, so that it may run anywhere, on anything. Must not know a language. Called where no
+other tier could make an outline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from .model import Kind, Outline, Tier
+from .nesting import Declared, nested
+
+LINES: Final = 200_000
+"""Lines that are looked at; what is behind them is in no outline."""
+_DEEPEST: Final = 2
+"""Levels of lines that are told, counted from 0."""
+_LINE_CHARS: Final = 400
+"""Of a line so much is looked at."""
+_TAB: Final = 8
+_DECLARED: Final = re.compile(
+    r"(?:(?:export|default|public|private|protected|internal|static|abstract|final|async|pub(?:\([^)]*\))?|unsafe|extern"
+    r"|inline|virtual|override|open|sealed|data|local|const|partial)\s+)*"
+    r"(?P<word>class|interface|protocol|struct|enum|trait|impl|record|object|module|namespace|package|type"
+    r"|def|defn|defun|defmodule|function|func|fun|fn|sub|proc|procedure|macro)\s+(?P<name>[\w.:$?!-]+)"
+)
+_KINDS: Final[dict[str, Kind]] = {
+    "class": "class",
+    "record": "class",
+    "object": "class",
+    "interface": "interface",
+    "protocol": "interface",
+    "struct": "struct",
+    "impl": "struct",
+    "enum": "enum",
+    "trait": "trait",
+    "type": "type",
+    "module": "module",
+    "namespace": "module",
+    "package": "module",
+    "defmodule": "module",
+    "macro": "macro",
+}
+_WORD: Final = re.compile(r"[^\W\d][\w.-]*")
+_CLOSING: Final = re.compile(r"[\])}>;,.]*\s*(?:end|fi|done|esac|else|#.*|//.*)?[\])};:,]*")
+"""What only ends or divides a block begins none."""
+
+
+class _Block(NamedTuple):
+    """A line, which may begin a block: its number from 1, its indentation in columns, and what it seems to declare."""
+
+    number: int
+    indent: int
+    text: str
+    kind: Kind
+    name: str
+
+
+class IndentationOutliner:
+    """Makes outlines in this process: for tests, and where there is nobody to ask for a better one."""
+
+    def outline(self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None) -> Outline:
+        """See `Outliner.outline`."""
+        return outline_by_indentation(text())
+
+
+def outline_by_indentation(text: bytes) -> Outline:
+    """The lines that begin a declaration, or under which others are indented."""
+    lines = text.decode("utf-8", "replace").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return Outline(
+        tier="indentation",
+        lines=len(lines),
+        symbols=nested(_declared(lines[:LINES])),
+        complete=len(lines) <= LINES,
+    )
+
+
+def _declared(lines: list[str]) -> Iterator[Declared]:
+    """Each line that begins a block, with the last line of its block."""
+    opened: list[_Block] = []
+    last = 0
+    for number, line in enumerate(lines, 1):
+        text = line[:_LINE_CHARS].strip()
+        if not text:
+            continue
+        indent = _indent(line)
+        closes = _CLOSING.fullmatch(text) is not None
+        while opened and (indent < opened[-1].indent or (indent == opened[-1].indent and not closes)):
+            yield from _told(opened.pop(), last)
+        last = number
+        if not closes and len(opened) <= _DEEPEST:
+            opened.append(_Block(number, indent, text, *_kind_and_name(text)))
+            # What a function does is no part of an outline; what it declares is.
+            if opened[-1].kind == "block" and any(block.kind == "function" for block in opened):
+                opened.pop()
+    while opened:
+        yield from _told(opened.pop(), last)
+
+
+def _indent(line: str) -> int:
+    blank = line[: len(line) - len(line.lstrip())]
+    return len(blank.expandtabs(_TAB))
+
+
+def _kind_and_name(text: str) -> tuple[Kind, str]:
+    if declared := _DECLARED.match(text):
+        return _KINDS.get(declared["word"], "function"), declared["name"].rstrip(".:")
+    word = _WORD.search(text)
+    return "block", word[0] if word else text
+
+
+def _told(block: _Block, last: int) -> Iterator[Declared]:
+    """The block, if it is a declaration or has something below it."""
+    if block.kind != "block" or last > block.number:
+        yield Declared(block.kind, block.name, block.number, last + 1, block.number, last, block.text)
