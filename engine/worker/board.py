@@ -1,13 +1,16 @@
 """The Board: all nodes of one session, the names injected for them, the tick, and the worker's share of a projection.
 
 Nodes are held weakly: a handle that the namespace cannot reach any more is gone, running or not, because no statement
-could pause it any more. Only the execution that made or showed a handle holds it, until `finish`. Called by the worker
-alone.
+could pause it any more. Only the execution that made or showed a handle holds it, until `finish`. Python notices at
+once that nothing reaches an object, unless it is in a cycle of references: then it notices at some later time, another
+one in each process, and a rebuild would list and tick other handles than there were. So garbage is collected wherever a
+handle may be in it (`let_go`, `ls`). Called by the worker alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
@@ -142,6 +145,8 @@ class Board:
 
     def ls(self) -> Listing:
         """The handles there are, by the names that they have in the namespace of this execution."""
+        if len(self._names(self._namespace)) < len(self._nodes):
+            gc.collect()  # because nobody knows yet what a statement that still runs has let go
         return Listing(self._rows(self._namespace))
 
     # --- handles as plain data ---------------------------------------------------------------------------------------
@@ -211,6 +216,16 @@ class Board:
 
     # --- between executions ------------------------------------------------------------------------------------------
 
+    def made(self) -> Iterable[int]:
+        """Ids, as of `id()`, of the handles that this execution has made and that live."""
+        last = f"-{self._index}."
+        return [id(node) for node in self.handles() if last in node.obj_id] if self._minted else ()
+
+    def let_go(self, loose: Collection[int]) -> None:
+        """Ends those handles, by their `id()`, that nothing reaches; no name holds any of them."""
+        if loose and any(id(node) in loose for node in self.handles()):
+            gc.collect()
+
     def tick(self, round_id: int, now: float, *, tells: bool = True) -> tuple[Event, ...]:
         """Ticks all nodes once, in the order of their creation, and feeds what changed to the next `tail`.
 
@@ -254,13 +269,18 @@ class Board:
         return [node for reference in self._nodes.valuerefs() if (node := reference()) is not None]
 
     def _rows(self, namespace: Mapping[str, object]) -> tuple[HandleRow, ...]:
-        nodes = {id(node): node for node in self.handles()}
+        names = self._names(namespace)
+        return tuple(row(node, names.get(id(node), node.obj_id)) for node in self.handles())
+
+    def _names(self, namespace: Mapping[str, object]) -> Mapping[int, str]:
+        """The first name of each handle that has one, by its `id()`."""
+        nodes = {id(node) for node in self.handles()}
         names: dict[int, str] = {}
         # Compared by identity, because `isinstance` would run code of the user's own objects.
         for name, value in tuple(namespace.items()):
             if id(value) in nodes and _is_name(name):
                 names.setdefault(id(value), name)
-        return tuple(row(node, names.get(key, node.obj_id)) for key, node in nodes.items())
+        return names
 
 
 def _given(obj_id: ObjId, _: str) -> ObjId:

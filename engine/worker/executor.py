@@ -42,7 +42,7 @@ class Executor:
     """The namespace with what is needed to run statements in it. `flush` follows the flush of Python's own streams.
 
     `python` is what our own code runs on, and statements may replace. `settle` does what a statement has left to its
-    end, and returns what went wrong with that.
+    end, and returns what went wrong with that. `let_go` ends what the statement has left unreachable.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Executor:
         flush: Callable[[], None],
         python: OwnPython,
         settle: Callable[[], list[BaseException]],
+        let_go: Callable[[], None],
     ) -> None:
         self._namespace = namespace
         self._python = python
@@ -60,6 +61,7 @@ class Executor:
         self._interrupts = interrupts
         self._flush_more = flush
         self._settle = settle
+        self._let_go = let_go
         self._owner = os.getpid()
 
     def run(self, source: str, label: str) -> Result:
@@ -67,12 +69,13 @@ class Executor:
         result = Result()
         lines = source.splitlines(keepends=True)
         linecache.cache[label] = (len(source), None, lines, label)
-        # Order matters: displaying may write files, the diff sees what displaying did, and streams are flushed when no
-        # user code can follow.
+        # Order matters: displaying may write files, the diff sees what displaying did and which names hold what, and
+        # streams are flushed when no user code can follow.
         phases: tuple[Callable[[], None], ...] = (
             lambda: self._execute(source, label, result),
             lambda: self._settle_files(result),
             lambda: self._compare(result),
+            self._let_go,
         )
         for phase in phases:
             self._guard(phase, result)

@@ -102,9 +102,9 @@ class Interpreter:
         """Of a replay, what is about no statement."""
         self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace)
         self._watch = NamespaceWatch(namespace, self._names.originals)
-        self._executor = Executor(namespace, self._watch, interrupts, flush, python, opening.settle)
+        self._executor = Executor(namespace, self._watch, interrupts, flush, python, opening.settle, self._let_go)
         self._forks = forks
-        self._values = Values(self._keeper, self._watch, interrupts, python)
+        self._values = Values(self._keeper, self._watch, interrupts, python, self._let_go)
 
     def answer(self, request: Request) -> FromWorker | None:
         """The reply to send, None where none is due.
@@ -152,6 +152,10 @@ class Interpreter:
         report = self._board.finish()
         self._send_contents()
         return self._ran(result, report, request, stops, noticed)
+
+    def _let_go(self) -> None:
+        """The namespace is another: ends the handles that are out of its reach."""
+        self._board.let_go(self._watch.holding.unheld(self._board.made()))
 
     def _replay(self, revisions: tuple[Look, ...] | None) -> None:
         """A step begins that runs again."""

@@ -26,6 +26,7 @@ from typing import Final
 
 from ..execution import NamespaceDiff
 from .contents import Allowance, contents_of
+from .holding import Holding
 from .known import ALLOWANCE, INTERRUPTED, Found, Known, change_of, looked_again, unexamined
 from .reading import Uses, uses_in
 from .sharing import Neighbours, kept_groups, may_be_apart, sharing_with
@@ -50,12 +51,12 @@ class NamespaceWatch:
         self._shares: dict[str, frozenset[int]] = {}
         self._named = self._bound_only = frozenset[str]()
         self._touched: set[str] = set()
+        self._moved: set[str] = set()
         self._uses = Uses(frozenset(), frozenset(), frozenset(), frozenset())
-        self._handles: set[str] = set()
+        self.holding = Holding(self._shares)
         self._apart: set[str] = set()  # those that may be kept with other parts than `_shares` has
         self._unknowable: set[str] = set()
         self._neighbours = Neighbours()
-        self._moved: set[str] = set()
         self._interrupted = False
         self.diff = NamespaceDiff()
 
@@ -95,13 +96,13 @@ class NamespaceWatch:
 
     def _look_at_handles(self) -> None:
         """A tick between the statements may have changed nodes: that is no change of the statement's."""
-        if not self._handles:
+        if not self.holding.names:
             return
         parts = frozenset[int]().union(*(self._shares[name] for name in self._touched if name in self._shares))
         allowance = Allowance(ALLOWANCE)
-        for name in sharing_with(parts, {name: self._shares[name] for name in self._handles & self._shares.keys()}):
-            known = self._known[name]
-            if known.reference is not _MISSING:
+        held = {name: self._shares[name] for name in self.holding.names & self._shares.keys()}
+        for name in sharing_with(parts, held):
+            if (known := self._known[name]).reference is not _MISSING:
                 self._keep(name, looked_again(known, allowance))
 
     def after(self) -> NamespaceDiff:
@@ -253,9 +254,8 @@ class NamespaceWatch:
             self._note_loose(name, known, found)
         if self._shown(name):
             found.deleted.add(name)
-        self._shares.pop(name, None)
+        self.holding.forget(name, self._shares.pop(name, frozenset()))
         self._neighbours.forget(name)
-        self._handles.discard(name)
         self._apart.discard(name)
         self._unknowable.discard(name)
 
@@ -289,6 +289,7 @@ class NamespaceWatch:
         return after
 
     def _keep(self, name: str, known: Known) -> None:
+        self.holding.note(name, self._shares.get(name, frozenset()), known.contents)
         # In this order, because an interrupt may come between: too many parts are harmless.
         if known.contents.parts:
             self._shares[name] = known.contents.parts
@@ -296,5 +297,4 @@ class NamespaceWatch:
         if not known.contents.parts:
             self._shares.pop(name, None)
         self._neighbours.note(name, cut=known.contents.cut)
-        (self._handles.add if known.contents.handles else self._handles.discard)(name)
         (self._apart.add if may_be_apart(known) else self._apart.discard)(name)

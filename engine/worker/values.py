@@ -21,16 +21,25 @@ if TYPE_CHECKING:
 
 
 class Values:
-    """The values of one namespace. `keeper` makes what keeps them, when it is first needed."""
+    """The values of one namespace.
+
+    `keeper` makes what keeps them, when it is first needed. `let_go` ends what was left unreachable.
+    """
 
     def __init__(
-        self, keeper: Callable[[], Keeper], watch: NamespaceWatch, interrupts: Interrupts, python: OwnPython
+        self,
+        keeper: Callable[[], Keeper],
+        watch: NamespaceWatch,
+        interrupts: Interrupts,
+        python: OwnPython,
+        let_go: Callable[[], None],
     ) -> None:
         self._make = keeper
         self._made: Keeper | None = None
         self._watch = watch
         self._interrupts = interrupts
         self._python = python
+        self._let_go = let_go
 
     def answer(self, request: Preserve | Collect | SetValues) -> Pickled | ValuesSet:
         """The reply to send."""
@@ -55,6 +64,8 @@ class Values:
             failures = keeper.put(groups, delete)
             with suppress(BaseException), self._interrupts.armed():
                 self._watch.after()
+            with suppress(BaseException), self._interrupts.armed():
+                self._let_go()
         finally:
             self._python.take_over()
         return failures

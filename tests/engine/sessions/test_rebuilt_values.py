@@ -39,6 +39,7 @@ DIFFERENT = {
     "bytes(3)": "",
 }
 """Statements, and what is said of each after a rebuild for which a.txt was changed."""
+CHANGEABLE = "if os.path.exists('a.txt'): held.append(held); held.append(v)\nelse: del v"
 
 ORDINARY = r"""
 import random, time, uuid, os, sys, math, re, json, threading, collections, functools, itertools, dataclasses, enum
@@ -236,3 +237,17 @@ async def test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothi
     assert "namespace: rebuilt in a new worker: 2 statements ran again\n" in told.tail
     assert re.search(r"namespace: <statement 2> left another value in r \(0\.\d+ instead of 0\.\d+\); .*\n", told.tail)
     assert "rebuilt" not in later.tail
+
+
+async def test_a_handle_that_only_the_rebuild_has_put_into_a_cycle_is_in_no_table(tmp_path: Path) -> None:
+    """The statement lets go of it there, too; but what it has put it into is not seen to be garbage at once."""
+    listed = "listed = ls(); listed"
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, "import os; held = []; v = view(text='some')", CHANGEABLE, listed)
+        (tmp_path / "a.txt").write_text("now")
+        said = (await rebuilt(session)).divergences
+    assert [line.partition(" ")[2] for line in said] == [
+        "2> changed held too",
+        "2> deleted other names: v; held set from what was kept",
+    ]
