@@ -10,6 +10,8 @@ from .base import Event
 
 Mode = Literal["ask", "auto", "plan"]
 PermissionOutcome = Literal["allowed", "rejected", "cancelled"]
+RoundCause = Literal["call", "tick", "cell"]
+"""What a Round is opened for: a model call, a tick that somebody asked for, a statement from outside a Turn."""
 
 
 class SessionOpened(Event, frozen=True, kw_only=True):
@@ -49,6 +51,18 @@ class PromptWithdrawn(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "prompt_withdrawn"
 
     message_id: MessageId
+
+
+class RoundOpened(Event, frozen=True, kw_only=True):
+    """The Round `round_id` began: for a model call, with its tick; for a tick that was asked for; for a cell.
+
+    No number is used twice on a log. What belongs to a Round follows it, until the next one is opened.
+    """
+
+    kind: ClassVar[str] = "round_opened"
+
+    round_id: int
+    cause: RoundCause
 
 
 class UsageReported(Event, frozen=True, kw_only=True):
@@ -128,6 +142,7 @@ SessionEvent = (
     | SessionMoved
     | PromptQueued
     | PromptWithdrawn
+    | RoundOpened
     | UsageReported
     | ViewEnforced
     | EnvironmentRestored

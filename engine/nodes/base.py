@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from math import inf
 from typing import Any, ClassVar, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ Mode = Literal["paused", "running"]
 Aspect = Literal["pos", "policy", "source"]
 """The parts of a node that can change."""
 _LONGEST_REPR: Final = 80
+_FREQUENCIES: Final = '"Sync" (once per Round), "Async" (when prepared) or ("Periodic", seconds) with seconds above 0'
 _P = ParamSpec("_P")
 _N = TypeVar("_N", bound="NodeBase")
 
@@ -46,14 +48,27 @@ class NodeContext:
 
 
 def checked_freq(freq: object) -> Frequency:
-    """`freq`, if nodes can be ticked so.
+    """`freq`, if nodes can be ticked so; an interval as a float.
 
     Raises:
         ValueError: it does not.
     """
-    if freq == "Sync":
-        return "Sync"
-    raise ValueError(f'freq={freq!r}: "Sync" (once per Round) is what this version ticks')
+    match freq:
+        case "Sync":
+            return "Sync"
+        case "Async":
+            return "Async"
+        case ("Periodic", float() | int() as seconds) if not isinstance(seconds, bool) and _is_interval(seconds):
+            return "Periodic", float(seconds)
+        case _:
+            raise ValueError(f"freq={cut_line(repr(freq), _LONGEST_REPR)}: give {_FREQUENCIES}")
+
+
+def _is_interval(seconds: float) -> bool:
+    try:
+        return 0.0 < float(seconds) < inf
+    except OverflowError:
+        return False
 
 
 def mutating(method: Callable[Concatenate[_N, _P], None]) -> Callable[Concatenate[_N, _P], _N]:
@@ -156,13 +171,6 @@ class NodeBase(ABC):
     @property
     def changed(self) -> bool:
         return self._changed
-
-    def due(self, turn_id: int, freq: Frequency) -> bool:
-        """Whether the phase for `freq` is to tick this node in Round `turn_id`."""
-        if not self._running or self._freq != freq:
-            return False
-        last = self._last_tick_turn
-        return last < 0 or turn_id - last >= self._min_turn_interval
 
     def mark_projected(self) -> None:
         """The model has read the present state."""

@@ -50,11 +50,12 @@ class Document:
                 self.current = found.revision
         return self.current
 
-    def refresh_for(self, round_id: int) -> Revision:
-        """`refresh`, but at most once per Round, so that many views of a document cost one look at a tick."""
-        if self._checked == round_id:
+    def refresh_at_tick(self) -> Revision:
+        """`refresh`, but at most once per tick, so that many views of a document cost one look."""
+        tick = self._looks.tick
+        if self._checked == tick:
             return self.current
-        self._checked = round_id
+        self._checked = tick
         return self.refresh()
 
 

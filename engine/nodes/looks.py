@@ -21,7 +21,7 @@ from .revision import Revision
 class Looks:
     """The looks of one board's documents, one step after the other."""
 
-    __slots__ = ("_disk", "_live", "_numbers", "_recorded", "_source")
+    __slots__ = ("_disk", "_live", "_numbers", "_recorded", "_source", "tick")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -29,11 +29,17 @@ class Looks:
         self._recorded = RecordedLooks(disk)
         self._source: LookSource = self._live
         self._numbers: dict[str, int] = {}
+        self.tick = 0
+        """Counts the ticks."""
 
     def begin(self) -> None:
         """A step begins: the next look at each path has the number 0."""
         self._numbers.clear()
         self._live.begin()
+
+    def begin_tick(self) -> None:
+        """A tick begins, as a step or within a statement: each document looks at its file once more."""
+        self.tick += 1
 
     def look(self, path: str, title: str, last: Found | None) -> Found:
         """As `LookSource.look`, with the number that is due."""

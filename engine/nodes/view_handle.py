@@ -158,7 +158,7 @@ class ViewHandle(NodeBase):
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
         self._last_tick_time = now
         self._last_tick_turn = turn_id
-        revision = self._document.refresh_for(turn_id)
+        revision = self._document.refresh_at_tick()
         before = self._revision
         if revision is before or revision.same_as(before):
             return UNCHANGED

@@ -44,6 +44,7 @@ from ..events.conversation import (
 from ..events.nodes import NodesTicked
 from ..events.session import (
     PromptWithdrawn,
+    RoundCause,
     UsageReported,
 )
 from ..log import EventLog
@@ -59,6 +60,7 @@ from ..ports import (
     TickOutcome,
 )
 from ..timeline.index import Timeline
+from ..timeline.rounds import Rounds
 from ..view.cuts import Cut
 from .cancellation import Cancellation, WorkCancelledError
 from .condenser import Condenser
@@ -83,6 +85,7 @@ class AgentLoop:
         log: EventLog,
         journal: Journal,
         timeline: Timeline,
+        rounds: Rounds,
         policy: Policy,
         environment: LiveEnvironment,
         statements: StatementRunner,
@@ -99,6 +102,7 @@ class AgentLoop:
         self._log = log
         self._journal = journal
         self._timeline = timeline
+        self._rounds = rounds
         self._policy = policy
         self._environment = environment
         self._revisions = revisions
@@ -115,6 +119,8 @@ class AgentLoop:
         self._steers: list[UserMessage] = []
         self._typed = ""
         self._turn: t.Turn | None = None
+        self._opened: list[int] = []
+        """The numbers of the turn's Rounds."""
         self._cancellation = Cancellation()
 
     async def run(self, openings: Sequence[str], typed: str) -> t.Stop:
@@ -123,7 +129,8 @@ class AgentLoop:
         The UserMessage is on the log already, without secrets; `typed` is its text as it came.
         """
         self._typed = typed
-        turn = self._turn = t.Turn(self._timeline.rounds, self._max_rounds, openings)
+        turn = self._turn = t.Turn(self._max_rounds, openings)
+        self._opened = []
         self._cancellation = Cancellation()
         stop = t.Stop("error", "internal error")
         try:
@@ -168,11 +175,11 @@ class AgentLoop:
         cancellation = self._cancellation
         try:
             match effect:
-                case t.RunTick(round_id=round_id):
-                    await self.tick(round_id, cancellation)
+                case t.RunTick():
+                    await self.tick(self._number_of(effect.round), cancellation)
                     return t.Ticked()
-                case t.CallModel(round_id=round_id, may_condense=may_condense):
-                    return await self._call_model(round_id, may_condense, cancellation)
+                case t.CallModel():
+                    return await self._call_model(self._number_of(effect.round), effect.may_condense, cancellation)
                 case t.Condense(reason=reason):
                     await self._condense(reason, cancellation, open_run=True)
                     return t.Condensed()
@@ -182,7 +189,7 @@ class AgentLoop:
                     kind = "meta" if effect.tool_call_id is None else "python"
                     await self._statements.run(
                         effect.source,
-                        effect.round_id,
+                        self._number_of(effect.round),
                         effect.tool_call_id,
                         cancellation,
                         kind=kind,
@@ -195,6 +202,18 @@ class AgentLoop:
             return t.Aborted()
         except (ModelError, EnvironmentUnavailableError) as error:
             return t.Failed(str(error), unusable=isinstance(error, ModelUnusableError))
+
+    def _number_of(self, round_: int) -> int:
+        """The number on the log of a Round of the turn, which is opened with the first thing that belongs to it."""
+        if round_ == len(self._opened):
+            self._opened.append(self.open_round("call"))
+        return self._opened[round_]
+
+    def open_round(self, cause: RoundCause) -> int:
+        """Begins the session's next Round; its number."""
+        opening = self._rounds.opening(cause)
+        self._log.append(opening)
+        return opening.round_id
 
     async def tick(self, round_id: int, cancellation: Cancellation | None = None) -> None:
         """Lets running nodes catch up with their sources, if there is a namespace at all.

@@ -20,6 +20,7 @@ from ..minter import Minter
 from ..ports import Clock, Environment, EnvironmentSpec, Limits, Model, Store
 from ..redaction import Redactor, redact_event
 from ..timeline.index import Timeline
+from ..timeline.rounds import Rounds
 from ..view import ViewFold
 from .journal import Journal
 from .parts import SessionParts
@@ -56,12 +57,12 @@ def assemble(
         history: what the store holds of it, durable and stamped.
         notes: sentences for the user.
     """
-    timeline, policy, view = Timeline(), Policy(), ViewFold()
+    timeline, rounds, policy, view = Timeline(), Rounds(), Policy(), ViewFold()
     log = EventLog(
         surroundings.clock,
         journal.write,
         redact=partial(redact_event, surroundings.redactor) if surroundings.redactor else None,
-        folds=(timeline.apply, policy.apply, view.apply),
+        folds=(timeline.apply, rounds.apply, policy.apply, view.apply),
         check=view.refusal,
     )
     if history:
@@ -83,6 +84,7 @@ def assemble(
         log=log,
         journal=journal,
         timeline=timeline,
+        rounds=rounds,
         policy=policy,
         view=view,
         minter=surroundings.minter,

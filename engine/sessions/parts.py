@@ -12,6 +12,7 @@ from ..minter import Minter
 from ..ports import Clock, Environment, EnvironmentSpec, Model, Store
 from ..redaction import Redactor
 from ..timeline.index import Timeline
+from ..timeline.rounds import Rounds
 from ..view import ViewFold
 from .journal import Journal
 from .policy import Policy
@@ -33,6 +34,7 @@ class SessionParts:
     log: EventLog
     journal: Journal
     timeline: Timeline
+    rounds: Rounds
     policy: Policy
     view: ViewFold
     minter: Minter

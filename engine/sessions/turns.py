@@ -121,6 +121,7 @@ class Turns:
             log=log,
             journal=journal,
             timeline=timeline,
+            rounds=parts.rounds,
             policy=parts.policy,
             environment=self._environment,
             statements=self._statements,
@@ -232,7 +233,7 @@ class Turns:
         stop = RunStop(reason="error", cause="error", detail="internal error")
         self._cancellation = Cancellation()
         try:
-            round_id = self._parts.timeline.rounds
+            round_id = self._loop.open_round("cell")
             finished = await self._statements.run(source, round_id, None, self._cancellation, seconds=seconds)
             is_cancelled = finished.status == "cancelled"
             stop = RunStop(reason="interrupted", cause="cancelled") if is_cancelled else _COMPLETED
@@ -262,8 +263,9 @@ class Turns:
 
     async def tick(self) -> Sequence[Event]:
         """Lets running handles catch up with their files now; the events. Raises EnvironmentUnavailableError."""
+        round_id = self._loop.open_round("tick")
         before = len(self._parts.log)
-        await self._loop.tick(self._parts.timeline.rounds)
+        await self._loop.tick(round_id)
         return self._parts.log.since(before)
 
     async def omit(self, statement_id: StatementId, omitted: bool) -> None:

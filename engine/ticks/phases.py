@@ -1,23 +1,28 @@
-"""The phases of a tick in their declared order. A phase is a function from nodes and the moment to events.
+"""The phases of a tick in their declared order. A phase goes from the tick's context to events.
 
 Adding one is a file and a row in `PHASES`. Called by the Board.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ..events import Event
-from .result import Ticking
+from .context import TickContext
+from .periodic import periodic
 from .sync import sync
 
-Phase = Callable[[Sequence[Ticking], int, float], Iterator[Event]]
-"""Nodes in the order of their creation, Round, seconds since the epoch."""
+Phase = Callable[[TickContext], Iterator[Event]]
 
-PHASES: Final[tuple[tuple[str, Phase], ...]] = (("sync", sync),)
+PHASES: Final[tuple[tuple[str, Phase], ...]] = (
+    ("sync", sync),
+    ("periodic", periodic),
+)
+"""What was prepared comes first, so that nothing is looked at for which it is there; groups last, over what came of it
+all."""
 
 
-def run(nodes: Sequence[Ticking], round_id: int, now: float) -> tuple[Event, ...]:
-    """Ticks `nodes` once; the events stand in the order in which things happened."""
-    return tuple(event for _, phase in PHASES for event in phase(nodes, round_id, now))
+def run(context: TickContext) -> tuple[Event, ...]:
+    """Ticks the nodes once; the events stand in the order in which things happened."""
+    return tuple(event for _, phase in PHASES for event in phase(context))

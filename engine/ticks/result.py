@@ -11,8 +11,8 @@ from typing import ClassVar, Final, Literal, Protocol
 from ..events.nodes import FileChangeKind, TickKind
 from ..ids import ObjId
 
-Frequency = Literal["Sync"]
-"""How often a running node is ticked."""
+Frequency = Literal["Sync", "Async"] | tuple[Literal["Periodic"], float]
+"""When a running node is ticked: once per Round; when something was prepared for it; every so many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,25 @@ class Ticking(Protocol):
     @property
     def obj_id(self) -> ObjId: ...
 
-    def due(self, turn_id: int, freq: Frequency) -> bool:
-        """Whether the node runs at `freq` and its `min_turn_interval` of Rounds has passed since its last tick."""
+    @property
+    def running(self) -> bool: ...
+
+    @property
+    def freq(self) -> Frequency | None: ...
+
+    @property
+    def min_turn_interval(self) -> int:
+        """Rounds between two Sync ticks, at least 1."""
+        ...
+
+    @property
+    def last_tick_turn(self) -> int:
+        """The Round of the last tick; -1 before the first."""
+        ...
+
+    @property
+    def last_tick_time(self) -> float:
+        """The time of the last tick in seconds since the epoch; 0.0 before the first."""
         ...
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult: ...

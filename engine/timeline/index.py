@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from ..events import Event
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
-from ..events.session import UsageReported
 from ..ids import ExecutionId, StatementId
 
 
@@ -31,7 +30,6 @@ class Timeline:
         self._cells: dict[StatementId, Cell] = {}
         self._by_execution: dict[ExecutionId, Cell] = {}
         self._last_execution: ExecutionId | None = None
-        self._rounds = 0
         self._names: set[str] = set()
 
     def apply(self, event: Event) -> None:
@@ -49,8 +47,6 @@ class Timeline:
             case StatementOmitted(statement_id=statement_id, omitted=omitted):
                 if statement_id in self._cells:
                     self._cells[statement_id].omitted = omitted
-            case UsageReported():
-                self._rounds += 1
             case _:
                 pass
 
@@ -87,8 +83,3 @@ class Timeline:
     @property
     def last_execution(self) -> ExecutionId | None:
         return self._last_execution
-
-    @property
-    def rounds(self) -> int:
-        """How many model calls there were; the number of the next Round."""
-        return self._rounds

@@ -1,4 +1,8 @@
-"""What comes out of a turn: what its driver is to do next, one thing at a time."""
+"""What comes out of a turn: what its driver is to do next, one thing at a time.
+
+`round` counts the Rounds of the turn from 0. Which number one has on the log is the driver's business, because others
+open Rounds meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from ..ids import ToolCallId
 class CallModel(Struct, frozen=True):
     """Call the model. With `may_condense` the outcome may be ContextFull; without, it is called with what fits."""
 
-    round_id: int
+    round: int
     may_condense: bool = True
 
 
@@ -35,7 +39,7 @@ class RunStatement(Struct, frozen=True):
     """
 
     source: str
-    round_id: int
+    round: int
     tool_call_id: ToolCallId | None = None
     approved: bool = False
 
@@ -43,7 +47,7 @@ class RunStatement(Struct, frozen=True):
 class RunTick(Struct, frozen=True):
     """Let running nodes catch up with their sources."""
 
-    round_id: int
+    round: int
 
 
 class Abort(Struct, frozen=True):

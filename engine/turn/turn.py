@@ -36,15 +36,13 @@ class Turn:
     """The machine. `feed` takes an outcome and returns the next effect, or None where there is nothing to do.
 
     Args:
-        first_round: the number of the turn's first Round; Rounds count through the whole session.
         max_rounds: after so many model calls the turn stops with `max_turn_requests`.
         openings: statements that open what the prompt had attached; they run before the first tick.
     """
 
-    def __init__(self, first_round: int, max_rounds: int, openings: Sequence[str] = ()) -> None:
+    def __init__(self, max_rounds: int, openings: Sequence[str] = ()) -> None:
         self.state = State.IDLE
-        self._first_round = first_round
-        self._round_id = first_round
+        self._round = 0
         self._max_rounds = max_rounds
         self._calls = 0
         self._openings = list(openings)
@@ -88,11 +86,11 @@ class Turn:
                 return _SAME_IN_ALL_TURNS[type(outcome)]
 
     def _run_opening(self, _: Outcome) -> Effect:
-        return RunStatement(self._openings.pop(0), self._round_id, approved=True)
+        return RunStatement(self._openings.pop(0), self._round, approved=True)
 
     def _tick(self, _: Outcome) -> Effect:
-        self._round_id = self._first_round + self._calls
-        return RunTick(self._round_id)
+        self._round = self._calls
+        return RunTick(self._round)
 
     def _call(self, outcome: Outcome) -> Effect:
         self._calls += 1
@@ -101,7 +99,7 @@ class Turn:
 
     def _call_again(self, _: Outcome) -> Effect:
         self._is_steered = False
-        return CallModel(self._round_id, may_condense=self._condensations_left > 0)
+        return CallModel(self._round, may_condense=self._condensations_left > 0)
 
     def _condense(self, outcome: Outcome) -> Effect:
         assert isinstance(outcome, ContextFull)
@@ -117,7 +115,7 @@ class Turn:
         assert isinstance(outcome, Replied)
         assert outcome.wanted is not None
         wanted = outcome.wanted
-        return RunStatement(wanted.source, self._round_id, wanted.tool_call_id, wanted.approved)
+        return RunStatement(wanted.source, self._round, wanted.tool_call_id, wanted.approved)
 
     def _run_asked(self, _: Outcome) -> Effect:
         assert self._asked is not None

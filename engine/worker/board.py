@@ -34,7 +34,8 @@ from ..ports import Files, HandleRow
 from ..projection.deltas import Delta, DeltaFeed
 from ..projection.tail import assemble
 from ..text import printable
-from ..ticks import run
+from ..ticks import TickContext, run
+from ..ticks.result import Frequency
 from .listing import Listing, row
 from .shown import BoardReport, Shown, reported
 
@@ -98,7 +99,7 @@ class Board:
         tokens: Budget = 2000,
         lod: int = 0,
         mode: Literal["paused", "running"] = "paused",
-        freq: Literal["Sync"] | None = None,
+        freq: Frequency | None = None,
         *,
         text: str | None = None,
         title: str = "text",
@@ -107,7 +108,8 @@ class Board:
         """A handle on a file (path, Path, open file, file:// URI), or on `text=`; its content is in the result.
 
         With both it shows the text as that file's (from `first_line` on), until Refresh() or Run() takes what is on
-        disk. `freq="Sync"` follows the file once per Round. A file that cannot be read gives a handle that says why.
+        disk. `freq` follows the file: "Sync" once per Round, ("Periodic", 5) every 5 seconds, "Async" when its new
+        content has been prepared. A file that cannot be read gives a handle that says why.
         """
         if mode not in {"paused", "running"}:
             raise ValueError(f'mode={mode!r}: "paused" or "running"')
@@ -232,8 +234,9 @@ class Board:
         Where nobody `tells`, nodes change alike, and no event and no delta says so.
         """
         self.looks.begin()
+        self.looks.begin_tick()
         self._tells = tells
-        events = run(self.handles(), round_id, now)
+        events = run(TickContext(nodes=self.handles(), round_id=round_id, now=now))
         for event in events:
             if isinstance(event, NodeChanged):
                 self._feed.add(Delta(event.obj_id, event.delta))

@@ -11,6 +11,7 @@ from ..cutting import more
 from ..nodes.view_handle import ViewHandle
 from ..ports import HandleRow
 from ..projection.handles import line
+from ..ticks.result import Frequency
 
 _LISTED: Final = 20
 
@@ -38,10 +39,14 @@ def row(node: ViewHandle, name: str) -> HandleRow:
         obj_id=node.obj_id,
         obj_type=node.obj_type,
         mode=node.mode,
-        freq=node.freq or "" if node.running else "",
+        freq=_shown(node.freq) if node.running else "",
         lod=node.lod,
         tokens=node.tokens if isinstance(node.tokens, int) else 0,
         used_tokens=node.measure().tokens,
         changed=node.changed,
         title=node.title,
     )
+
+
+def _shown(freq: Frequency | None) -> str:
+    return f"{freq[0]} {freq[1]:g}s" if isinstance(freq, tuple) else freq or ""

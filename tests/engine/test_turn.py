@@ -63,54 +63,54 @@ def drive(turn: Turn, *outcomes: Outcome) -> list[object]:
 
 
 def test_a_statement_is_followed_by_a_tick_and_the_next_model_call() -> None:
-    turn = Turn(first_round=7, max_rounds=9)
+    turn = Turn(max_rounds=9)
     effects = drive(turn, Begin(), Ticked(), RUNS, Ran(), Ticked(), Replied())
     assert effects == [
-        RunTick(7),
-        CallModel(7),
-        RunStatement("x = 1", 7, C),
-        RunTick(8),
-        CallModel(8),
+        RunTick(0),
+        CallModel(0),
+        RunStatement("x = 1", 0, C),
+        RunTick(1),
+        CallModel(1),
         Stop("end_turn"),
     ]
 
 
 def test_a_full_context_is_condensed_and_the_model_called_again_a_bounded_number_of_times() -> None:
-    turn = Turn(2, 9)
+    turn = Turn(9)
     effects = drive(turn, Begin(), Ticked(), ContextFull(), Condensed())
-    assert effects == [RunTick(2), CallModel(2), Condense("budget"), CallModel(2)]
+    assert effects == [RunTick(0), CallModel(0), Condense("budget"), CallModel(0)]
     effects = drive(turn, ContextFull(), Condensed(), ContextFull(), Condensed(), RUNS)
-    assert effects[-2:] == [CallModel(2, may_condense=False), RunStatement("x = 1", 2, C)]
-    assert drive(turn, Ran(), Ticked())[-1] == CallModel(3)
+    assert effects[-2:] == [CallModel(0, may_condense=False), RunStatement("x = 1", 0, C)]
+    assert drive(turn, Ran(), Ticked())[-1] == CallModel(1)
 
 
 def test_a_condensation_says_whether_the_provider_refused_the_call() -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     effects = drive(turn, Begin(), Ticked(), ContextFull(refused=True), Condensed(), ContextFull(), Condensed())
     assert [effect for effect in effects if isinstance(effect, Condense)] == [Condense("refused"), Condense("budget")]
 
 
 def test_a_call_with_what_fits_cannot_find_the_context_full() -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     drive(turn, Begin(), Ticked(), *[ContextFull(), Condensed()] * 3)
     with pytest.raises(ValueError, match="ContextFull cannot happen while calling"):
         turn.feed(ContextFull())
 
 
 def test_a_cancel_while_condensing_ends_the_turn_as_cancelled() -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     drive(turn, Begin(), Ticked(), ContextFull())
     assert drive(turn, Cancel(), Condensed()) == [Abort(), Stop("cancelled")]
 
 
 def test_openings_run_before_the_first_tick_and_belong_to_no_call() -> None:
-    turn = Turn(3, 9, OPENINGS)
+    turn = Turn(9, OPENINGS)
     effects = drive(turn, Begin(), Ran(), Ran(), Ticked())
     assert effects == [
-        RunStatement("a = view('a')", 3, approved=True),
-        RunStatement("b = view('b')", 3, approved=True),
-        RunTick(3),
-        CallModel(3),
+        RunStatement("a = view('a')", 0, approved=True),
+        RunStatement("b = view('b')", 0, approved=True),
+        RunTick(0),
+        CallModel(0),
     ]
 
 
@@ -124,7 +124,7 @@ def test_openings_run_before_the_first_tick_and_belong_to_no_call() -> None:
     ],
 )
 def test_a_reply_without_a_statement_ends_the_turn_for_its_own_reason(reply: Outcome, cause: str) -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     drive(turn, Begin(), Ticked())
     stop = turn.feed(reply)
     assert isinstance(stop, Stop)
@@ -132,19 +132,19 @@ def test_a_reply_without_a_statement_ends_the_turn_for_its_own_reason(reply: Out
 
 
 def test_a_statement_that_has_to_be_asked_runs_when_it_is_allowed() -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     effects = drive(turn, Begin(), Ticked(), ASKS, Answered(True), Ran())
     assert effects[2:] == [AskPermission("y = 2", C), RunStatement("y = 2", 0, C, approved=True), RunTick(1)]
 
 
 def test_a_statement_that_is_rejected_does_not_run_and_the_model_is_told() -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     effects = drive(turn, Begin(), Ticked(), ASKS, Answered(False), Ticked())
     assert effects[3:] == [RunTick(1), CallModel(1)]
 
 
 def test_a_question_that_the_user_closes_without_deciding_ends_the_turn_as_cancelled() -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     assert drive(turn, Begin(), Ticked(), ASKS, Dismissed())[3:] == [Stop("cancelled")]
 
 
@@ -161,7 +161,7 @@ def test_a_question_that_the_user_closes_without_deciding_ends_the_turn_as_cance
 def test_a_steer_gets_a_model_call_of_its_own_only_where_one_was_under_way(
     before: tuple[Outcome, ...], follows: bool
 ) -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     drive(turn, Begin(), *before)
     assert turn.feed(Steered()) is None
     own = {State.TICKING: Ticked(), State.RUNNING: Ran(), State.ASKING: Answered(True), State.CONDENSING: Condensed()}
@@ -171,13 +171,13 @@ def test_a_steer_gets_a_model_call_of_its_own_only_where_one_was_under_way(
 
 
 def test_a_steer_is_read_by_the_call_that_is_made_again_after_condensing() -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     drive(turn, Begin(), Ticked(), Steered(), ContextFull(refused=True), Condensed())
     assert turn.feed(Replied()) == Stop("end_turn")
 
 
 def test_the_last_round_ends_with_max_turn_requests_after_its_statement_and_tick() -> None:
-    turn = Turn(0, max_rounds=1)
+    turn = Turn(max_rounds=1)
     effects = drive(turn, Begin(), Ticked(), RUNS, Ran(), Ticked())
     assert effects[-2:] == [RunTick(1), Stop("max_turn_requests")]
 
@@ -196,7 +196,7 @@ def test_the_last_round_ends_with_max_turn_requests_after_its_statement_and_tick
     "late", [Ticked(), Replied(), RUNS, Answered(True), ContextFull(), Condensed(), Ran(), Failed("x"), Aborted()]
 )
 def test_whatever_arrives_after_a_cancel_ends_the_turn_as_cancelled(before: tuple[Outcome, ...], late: Outcome) -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     drive(turn, *before)
     assert turn.feed(Cancel()) == Abort()
     assert turn.feed(Cancel()) is None
@@ -205,19 +205,19 @@ def test_whatever_arrives_after_a_cancel_ends_the_turn_as_cancelled(before: tupl
 
 
 def test_a_cancel_before_the_turn_began_stops_it() -> None:
-    assert Turn(0, 9).feed(Cancel()) == Stop("cancelled")
+    assert Turn(9).feed(Cancel()) == Stop("cancelled")
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_a_stopped_turn_ignores_everything(outcome: Outcome) -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     turn.feed(Cancel())
     assert turn.feed(outcome) is None
     assert turn.state is State.STOPPED
 
 
 def test_an_outcome_that_cannot_happen_is_the_drivers_mistake_and_changes_nothing() -> None:
-    turn = Turn(0, 9)
+    turn = Turn(9)
     with pytest.raises(ValueError, match="Ran cannot happen while idle"):
         turn.feed(Ran())
     assert turn.feed(Begin()) == RunTick(0)
@@ -284,7 +284,7 @@ def ends_of(effect: Effect) -> tuple[Outcome, ...]:
 def test_a_driver_that_feeds_each_effects_own_outcomes_is_never_refused_and_comes_to_one_stop(
     data: st.DataObject, max_rounds: int, openings: tuple[str, ...]
 ) -> None:
-    turn = Turn(0, max_rounds, openings)
+    turn = Turn(max_rounds, openings)
     under_way, cancelled, calls, effects = turn.feed(Begin()), False, 0, 0
     while not isinstance(under_way, Stop):
         assert under_way is not None
@@ -309,7 +309,7 @@ def test_a_driver_that_feeds_each_effects_own_outcomes_is_never_refused_and_come
 
 @given(st.lists(st.sampled_from(OUTCOMES), max_size=40))
 def test_any_sequence_stops_once_and_never_after_a_cancel_with_anything_else(outcomes: list[Outcome]) -> None:
-    turn, stops, cancelled = Turn(0, 3, OPENINGS), [], False
+    turn, stops, cancelled = Turn(3, OPENINGS), [], False
     for outcome in outcomes:
         before = turn.state
         try:

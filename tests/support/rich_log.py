@@ -48,6 +48,7 @@ from engine.events.session import (
     PermissionOutcome,
     PromptQueued,
     PromptWithdrawn,
+    RoundOpened,
     SessionMoved,
     SessionOpened,
     TitleChanged,
@@ -342,6 +343,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     RunStop(reason="error", cause="error", detail="It broke."),
     SessionMoved(cwd="/elsewhere"),
     ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
+    RoundOpened(round_id=3, cause="tick"),
 )
 
 

@@ -33,6 +33,7 @@ from engine.events.session import (
     PermissionAsked,
     PromptQueued,
     PromptWithdrawn,
+    RoundOpened,
     SessionMoved,
     SessionOpened,
     TitleChanged,
@@ -56,7 +57,15 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [_restored(event)]
         case PermissionAnswered():
             return calls.permitted(event, shown)
-        case SessionOpened() | SessionMoved() | PromptQueued() | PromptWithdrawn() | PermissionAsked() | ViewEnforced():
+        case (
+            SessionOpened()
+            | SessionMoved()
+            | PromptQueued()
+            | PromptWithdrawn()
+            | RoundOpened()
+            | PermissionAsked()
+            | ViewEnforced()
+        ):
             return shown, []
         case _:
             assert_never(event)
