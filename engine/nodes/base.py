@@ -172,8 +172,11 @@ class NodeBase(ABC):
     def changed(self) -> bool:
         return self._changed
 
+    def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:  # noqa: B027 - most nodes keep no note of it
+        """The result of statement number `statement`, or the tail after it, shows `rendered` at `lod` or its own."""
+
     def mark_projected(self) -> None:
-        """The model has read the present state."""
+        """The model has read the present state, and all that was displayed until now."""
         self._changed = False
 
     @property

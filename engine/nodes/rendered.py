@@ -9,13 +9,15 @@ from dataclasses import dataclass
 class RenderedView:
     """A render. Non-empty `text` ends with a newline; `tokens` are exact.
 
-    `first_line` and `last_line` count from 1 and are None where no line of the document is shown.
+    `first_line` and `last_line` count from 1 and are None where no line of the document is shown. `whole` is False
+    where something was left out for want of tokens.
     """
 
     text: str
     tokens: int
     first_line: int | None = None
     last_line: int | None = None
+    whole: bool = True
 
     def __repr__(self) -> str:
         return self.text

@@ -14,12 +14,13 @@ from ..ticks.result import UNCHANGED, Frequency, SourceChange, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
 from .document import Document
-from .lod import LEVELS, checked_lod
+from .lod import DIFFERENCES, LEVELS, checked_lod
 from .lod.line import measured
+from .lod.scene import Scene
 from .position import Place, Pos, checked_pos, resolve
 from .rendered import RenderedView
 from .revision import Revision
-from .view_state import ViewState, text_of
+from .view_state import ShownRevision, ViewState, shown_state, text_of
 
 _DELTA_TOKENS: Final = 300
 """Budget of the diff that one tick reports of one view."""
@@ -31,7 +32,7 @@ class ViewHandle(NodeBase):
     `dirty_flags` says which of position, policy and source changed since the last render.
     """
 
-    __slots__ = ("_dirty", "_document", "_pos", "_rendered", "_revision")
+    __slots__ = ("_dirty", "_document", "_pos", "_read", "_rendered", "_revision", "_unread")
 
     obj_type: ClassVar[str] = "view"
 
@@ -49,6 +50,9 @@ class ViewHandle(NodeBase):
         self._document = document
         self._revision = document.current
         self._rendered: RenderedView | None = None
+        self._read: ShownRevision | None = None
+        self._unread: tuple[ShownRevision, ...] = ()
+        """The first and the last of what was displayed since, which no model has read yet."""
         self._dirty: dict[Aspect, bool] = {"pos": True, "policy": True, "source": True}
         super().__init__(context, tokens=tokens, lod=lod)
         self._freq = follow
@@ -106,10 +110,42 @@ class ViewHandle(NodeBase):
             self._rendered = self.Render()
         return self._rendered
 
+    @property
+    def last_shown(self) -> Revision | None:
+        """What a model read of this handle last; where none ever read, what was displayed first; None for nothing."""
+        shown = self._last_shown
+        return shown.revision if shown else None
+
+    @property
+    def shown_in(self) -> int:
+        """The index of the statement that displayed that; 0 for none."""
+        shown = self._last_shown
+        return shown.statement if shown else 0
+
+    @property
+    def _last_shown(self) -> ShownRevision | None:
+        return self._read or next(iter(self._unread), None)
+
+    def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
+        """As for all nodes. A diff that was cut does not count, so that a larger budget shows what was missing."""
+        level = self._lod if lod is None else lod
+        if rendered.whole or level != DIFFERENCES:
+            shown = ShownRevision(self._revision, statement)
+            self._forget_differences()
+            self._unread = (*self._unread[:1], shown)
+
     def mark_projected(self) -> None:
-        """The model has read the present state."""
+        """As for all nodes: differences are told against this revision from now on."""
         super().mark_projected()
+        if self._unread:
+            self._read, self._unread = self._unread[-1], ()
+            self._forget_differences()
         self._clean()
+
+    def _forget_differences(self) -> None:
+        # Other levels do not depend on what was shown.
+        if self._lod == DIFFERENCES:
+            self._rendered = None
 
     def _clean(self) -> None:
         self._dirty = dict.fromkeys(self._dirty, False)
@@ -133,7 +169,18 @@ class ViewHandle(NodeBase):
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
         level = LEVELS[self._lod if lod is None else checked_lod(lod)]
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
-        return level(self._revision, self.place, limit, self._context.count)
+        return level(self._scene(limit))
+
+    def _scene(self, budget: int) -> Scene:
+        return Scene(
+            revision=self._revision,
+            place=self.place,
+            budget=budget,
+            count=self._context.count,
+            title=self.title,
+            last_shown=self.last_shown,
+            shown_in=self.shown_in,
+        )
 
     @mutating
     def SetPos(self, pos: Pos) -> None:
@@ -190,10 +237,19 @@ class ViewHandle(NodeBase):
             last_tick_time=self._last_tick_time,
             changed=self._changed,
             dirty=[what for what, is_dirty in self._dirty.items() if is_dirty],
+            read=None if self._read is None else shown_state(self._read, revision),
+            unread=[shown_state(shown, revision) for shown in self._unread],
         )
 
-    def restore(self, state: ViewState, document: Document, revision: Revision) -> None:
-        """Takes a state over, with the document and the revision that it names; says nothing about it.
+    def restore(
+        self,
+        state: ViewState,
+        document: Document,
+        revision: Revision,
+        read: ShownRevision | None = None,
+        unread: tuple[ShownRevision, ...] = (),
+    ) -> None:
+        """Takes a state over, with the document and the revisions that it names; says nothing about it.
 
         Raises:
             ValueError: no handle can be in that state; nothing was changed.
@@ -205,6 +261,7 @@ class ViewHandle(NodeBase):
         self._min_turn_interval = max(state.min_turn_interval, 1)
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
         self._changed = state.changed
+        self._read, self._unread = read, unread
         self._dirty = {what: what in state.dirty for what in self._dirty}
 
     # --- content -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ ViewHandle and the Board.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -16,11 +16,40 @@ from .position import Pos
 from .revision import Revision
 
 
+class ShownRevision(NamedTuple):
+    """A revision that a result displayed, and the index of its statement, 0 where that is not known."""
+
+    revision: Revision
+    statement: int
+
+
+class ShownState(msgspec.Struct, frozen=True, kw_only=True):
+    """A revision that was displayed, as plain data; the fields mean what those of `ViewState` do.
+
+    `is_present`: it is the one that the handle shows, and the other fields are empty.
+    """
+
+    statement: int
+    is_present: bool = False
+    text: str | None = None
+    first_line: int = 1
+    state: RevisionState = "text"
+    digest: str = ""
+    size: int = 0
+    notice: str = ""
+
+    @property
+    def lost(self) -> str:
+        """As `ViewState.lost`."""
+        return ""
+
+
 class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     """A view handle. `text` is what it shows where that is no file's, from `first_line` on, and None for a file.
 
     `path`, `title` and `outside` are the document's; `state` to `notice` are the revision shown, as the log has them in
-    a RevisionAdopted. `tokens` of None are All. The others are as the handle's attributes of that name.
+    a RevisionAdopted. `tokens` of None are All. `read` is the revision that a model read last, `unread` the first and
+    the last that were displayed since. The others are as the handle's attributes of that name.
     """
 
     type: Literal["view"] = "view"
@@ -43,6 +72,8 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     last_tick_time: float
     changed: bool
     dirty: list[Literal["pos", "policy", "source"]]
+    read: ShownState | None = None
+    unread: list[ShownState] = msgspec.field(default_factory=list[ShownState])
 
     @property
     def lost(self) -> str:
@@ -61,6 +92,22 @@ def view_state(plain: object) -> ViewState:
         return msgspec.convert(plain, ViewState)
     except msgspec.ValidationError as error:
         raise ValueError(f"no state of a handle: {error}") from None
+
+
+def shown_state(shown: ShownRevision, present: Revision) -> ShownState:
+    """What was displayed, as plain data of a handle that shows `present`."""
+    revision = shown.revision
+    if revision.same_as(present) and revision.first_line == present.first_line:
+        return ShownState(statement=shown.statement, is_present=True)
+    return ShownState(
+        statement=shown.statement,
+        text=text_of(revision),
+        first_line=revision.first_line,
+        state=revision.state,
+        digest=revision.digest,
+        size=revision.size,
+        notice=revision.notice,
+    )
 
 
 def text_of(revision: Revision) -> str | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from ..cutting import DOTS, cut_line
+from ..cutting import DOTS
 from ..timeline.diff import Opcode, hunks, opcodes
+from ..timeline.unified import hunk_lines
 
 _CONTEXT: Final = 1
 _LONGEST_LINE: Final = 200
@@ -23,6 +24,8 @@ def describe(
 
     The summary itself is never cut: it is short but for the title.
     """
+    # Without carriage returns, so that a change of all line ends is one sentence and no line is shown twice alike.
+    before, after = (tuple(line.rstrip("\r") for line in lines) for lines in (before, after))
     codes = opcodes(before, after)
     changed = [code for code in codes if code.tag != "equal"]
     if not changed:
@@ -58,22 +61,4 @@ def _within(summary: str, diff: Iterator[str], count: Callable[[str], int], budg
 
 def _unified(codes: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
     for hunk in hunks(codes, _CONTEXT):
-        first, last = hunk[0], hunk[-1]
-        yield f"@@ -{_span(first.i1, last.i2)} +{_span(first.j1, last.j2)} @@"
-        for code in hunk:
-            if code.tag == "equal":
-                yield from (" " + _short(line) for line in before[code.i1 : code.i2])
-                continue
-            yield from ("-" + _short(line) for line in before[code.i1 : code.i2])
-            yield from ("+" + _short(line) for line in after[code.j1 : code.j2])
-
-
-def _span(start: int, end: int) -> str:
-    """A range as unified diffs write it: an empty one names the line before it."""
-    size = end - start
-    first = start + 1 if size else start
-    return str(first) if size == 1 else f"{first},{size}"
-
-
-def _short(line: str) -> str:
-    return cut_line(line.rstrip("\r"), _LONGEST_LINE)
+        yield from hunk_lines(hunk, before, after, _LONGEST_LINE)

@@ -27,9 +27,9 @@ from ..nodes.document import Document, Documents
 from ..nodes.lod import checked_lod
 from ..nodes.looks import Looks
 from ..nodes.position import Pos
-from ..nodes.revision import Revision
+from ..nodes.revision import Revision, from_text
 from ..nodes.view_handle import ViewHandle
-from ..nodes.view_state import ViewState, plain, view_state
+from ..nodes.view_state import ShownRevision, ShownState, ViewState, plain, view_state
 from ..ports import Files, HandleRow
 from ..projection.deltas import Delta, DeltaFeed
 from ..projection.tail import assemble
@@ -171,7 +171,9 @@ class Board:
         if node is None:
             context = replace(self._context, mint=partial(_given, ObjId(obj_id)))
             node = ViewHandle(context, document, pos="0:0", tokens=All, lod=wanted.lod)
-        node.restore(wanted, document, revision)
+        read = None if wanted.read is None else self._shown_of(wanted, wanted.read, revision)
+        unread = tuple(self._shown_of(wanted, shown, revision) for shown in wanted.unread[-2:])
+        node.restore(wanted, document, revision, read, unread)
         if obj_id not in self._nodes:
             self._nodes[obj_id] = node
             # Handles are ticked and listed in the order in which statements made them.
@@ -191,6 +193,13 @@ class Board:
         # Views of one file share its revisions; another object would count as another content when it is adopted.
         return document, document.current if revision.same_as(document.current) else revision
 
+    def _shown_of(self, state: ViewState, shown: ShownState, present: Revision) -> ShownRevision:
+        if shown.is_present:
+            return ShownRevision(present, shown.statement)
+        if shown.text is not None or state.path is None:
+            return ShownRevision(from_text(shown.text or "", shown.first_line), shown.statement)
+        return ShownRevision(self.looks.known(state.path, state.title, shown), shown.statement)
+
     # --- one execution -----------------------------------------------------------------------------------------------
 
     def begin(self, index: int, namespace: Mapping[str, object]) -> None:
@@ -209,7 +218,7 @@ class Board:
         shown, events = tuple(self._shown.values()), tuple(self._events)
         self._shown.clear()
         self._events.clear()
-        reports = [reported(entry) for entry in shown]
+        reports = [reported(entry, self._index) for entry in shown]
         return BoardReport(
             displays=tuple(display for display, _ in reports),
             locations=tuple(location for _, location in reports if location is not None),

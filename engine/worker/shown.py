@@ -34,11 +34,12 @@ class Shown:
     tokens: Budget | None = None
 
 
-def reported(entry: Shown) -> tuple[Display, Location | None]:
-    """What the result holds of it, and the place in a file that it shows, where it does."""
+def reported(entry: Shown, statement: int) -> tuple[Display, Location | None]:
+    """What the result of that statement holds of it, and the place in a file that it shows, where it does."""
     node = entry.node
     own = entry.lod is None and entry.tokens is None
     render = node.rendered if own else node.Render(entry.lod, entry.tokens)
+    node.mark_displayed(statement, render, entry.lod)
     display = Display(obj_id=node.obj_id, title=node.title, text=render.text, tokens=render.tokens)
     if node.path is None or render.first_line is None:
         return display, None

@@ -1,6 +1,6 @@
 """The levels of detail, one file each, and the table that finds them.
 
-A renderer is pure: the same revision, place, budget and counter give the same text. Called by ViewHandle.
+A renderer is pure: equal scenes give the same text. Called by ViewHandle and by groups.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..position import Place
 from ..rendered import RenderedView
-from ..revision import Revision
-from . import raw
+from . import diff, raw
+from .scene import Scene
 
-Renderer = Callable[[Revision, Place, int, Callable[[str], int]], RenderedView]
-"""Revision, place, budget in tokens (at least 1), counter."""
+Renderer = Callable[[Scene], RenderedView]
+"""Never exceeds the scene's budget, and never raises for what a revision holds."""
 
-LEVELS: Final[dict[int, Renderer]] = {0: raw.render}
+LEVELS: Final[dict[int, Renderer]] = {0: raw.render, 3: diff.render}
+DIFFERENCES: Final = 3
+"""The one level that depends on what was shown before."""
+_MEANINGS: Final = {0: "raw excerpt", 1: "symbols", 2: "summary", 3: "diff since it was last shown"}
 
 
 def checked_lod(lod: object) -> int:
@@ -27,5 +29,5 @@ def checked_lod(lod: object) -> int:
     """
     if isinstance(lod, int) and not isinstance(lod, bool) and lod in LEVELS:
         return int(lod)
-    known = ", ".join(map(str, LEVELS))
-    raise ValueError(f"lod={lod!r}: lod {known} is what this version renders (raw excerpt)")
+    known = ", ".join(f"{level} ({_MEANINGS[level]})" for level in LEVELS)
+    raise ValueError(f"lod={lod!r}: there are lod {known}")

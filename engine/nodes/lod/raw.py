@@ -15,8 +15,8 @@ from ...cutting import DOTS
 from ...tokens import Ruler
 from ..position import Place
 from ..rendered import RenderedView
-from ..revision import Revision
 from .line import Lines, measured
+from .scene import Scene, instead_of_lines, one_line
 
 _ABOVE_SHARE: Final = 3
 
@@ -35,20 +35,21 @@ class _Sheet:
         return len(self.lines.lines)
 
 
-def render(revision: Revision, place: Place, budget: int, count: Callable[[str], int]) -> RenderedView:
-    """The excerpt. Never over `budget` tokens; empty where not even "..." fits."""
-    if not revision.lines:
-        short = "(empty)" if revision.has_content else f"({revision.state})"
-        return _fitting((revision.notice, short, DOTS), budget, count)
+def render(scene: Scene) -> RenderedView:
+    """The excerpt. Never over the budget; empty where not even "..." fits."""
+    instead = instead_of_lines(scene)
+    if instead is not None:
+        return instead
+    revision, count = scene.revision, scene.count
     preface = revision.notice + "\n" if revision.notice else ""
-    room = budget - count(preface)
-    sheet = _Sheet(*measured(revision, count), place, count)
+    room = scene.budget - count(preface)
+    sheet = _Sheet(*measured(revision, count), scene.place, count)
     if room > 0:
         for marked in (True, False):
             excerpt = _excerpt(sheet, room, marked=marked)
             if excerpt is not None:
                 return _prefaced(preface, excerpt, count)
-    return _stub(sheet, budget)
+    return _stub(sheet, scene.budget)
 
 
 def _prefaced(preface: str, excerpt: RenderedView, count: Callable[[str], int]) -> RenderedView:
@@ -57,6 +58,7 @@ def _prefaced(preface: str, excerpt: RenderedView, count: Callable[[str], int]) 
         tokens=count(preface) + excerpt.tokens,
         first_line=excerpt.first_line,
         last_line=excerpt.last_line,
+        whole=excerpt.whole,
     )
 
 
@@ -65,18 +67,10 @@ def _stub(sheet: _Sheet, budget: int) -> RenderedView:
     part = sheet.lines.fitting(sheet.place, budget, sheet.count)
     if part is not None:
         number = sheet.place.line + sheet.lines.first
-        return RenderedView(text=part, tokens=sheet.count(part), first_line=number, last_line=number)
+        return RenderedView(text=part, tokens=sheet.count(part), first_line=number, last_line=number, whole=False)
     noun = "line" if sheet.length == 1 else "lines"
     more = f"{DOTS} {sheet.length} {noun}, of which none fits {budget} tokens"
-    return _fitting((more, f"{DOTS} {sheet.length} {noun}", DOTS), budget, sheet.count)
-
-
-def _fitting(candidates: tuple[str, ...], budget: int, count: Callable[[str], int]) -> RenderedView:
-    for candidate in candidates:
-        tokens = count(candidate + "\n")
-        if tokens <= budget:
-            return RenderedView(text=candidate + "\n", tokens=tokens)
-    return RenderedView(text="", tokens=0)
+    return one_line((more, f"{DOTS} {sheet.length} {noun}"), budget, sheet.count, whole=False)
 
 
 def _marker(lines: int, side: str) -> str:
@@ -96,7 +90,7 @@ def _excerpt(sheet: _Sheet, budget: int, *, marked: bool) -> RenderedView | None
         return None
     if not marked:
         number = at + sheet.lines.first
-        return RenderedView(text=line, tokens=own, first_line=number, last_line=number)
+        return RenderedView(text=line, tokens=own, first_line=number, last_line=number, whole=False)
     start, end = _window(ruler, at, n, budget - own, above, below)
     return _composed(sheet, start, end, line)
 
@@ -131,5 +125,9 @@ def _composed(sheet: _Sheet, start: int, end: int, line: str) -> RenderedView:
     tokens = around + sum(map(sheet.count, (above, line, below)))
     first = sheet.lines.first
     return RenderedView(
-        text="".join((above, *body, below)), tokens=tokens, first_line=start + first, last_line=end - 1 + first
+        text="".join((above, *body, below)),
+        tokens=tokens,
+        first_line=start + first,
+        last_line=end - 1 + first,
+        whole=end - start == sheet.length,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from engine.nodes.budget import UNBOUNDED
 from engine.nodes.lod.line import LONGEST_WHOLE
 from engine.nodes.lod.raw import render
+from engine.nodes.lod.scene import Scene
 from engine.nodes.position import Place, resolve
 from engine.nodes.rendered import RenderedView
 from engine.nodes.revision import Revision, decoded, from_text, without_content
@@ -30,7 +32,7 @@ _BUDGETS = st.one_of(st.integers(1, 40), st.integers(1, 800), st.just(UNBOUNDED)
 
 
 def _render(revision: Revision, pos: str | int, budget: int) -> RenderedView:
-    return render(revision, resolve(pos, revision.lines), budget, count)
+    return render(Scene(revision=revision, place=resolve(pos, revision.lines), budget=budget, count=count))
 
 
 def _numbers(text: str) -> list[int]:
@@ -66,7 +68,7 @@ def test_the_line_at_the_place_is_shown_whenever_it_fits(text: str, line: int, s
     whole = f"{place.line + 1}\t{revision.lines[place.line]}\n"
     if len(revision.lines[place.line]) > LONGEST_WHOLE:
         return
-    rendered = render(revision, place, count(whole) + spare, count)
+    rendered = render(Scene(revision=revision, place=place, budget=count(whole) + spare, count=count))
     assert whole in rendered.text
     assert rendered.first_line is not None
     assert rendered.last_line is not None
@@ -113,9 +115,10 @@ def test_another_budget_on_the_same_revision_counts_no_line_twice() -> None:
         return count(text)
 
     revision = from_text("".join(f"line {number}\n" for number in range(2000)))
-    render(revision, Place(1000, 0), 900, counting)
+    scene = Scene(revision=revision, place=Place(1000, 0), budget=900, count=counting)
+    render(scene)
     counted.clear()
-    render(revision, Place(1000, 0), 700, counting)
+    render(replace(scene, budget=700))
     assert len(counted) < 12
 
 

@@ -111,6 +111,9 @@ def test_a_deleted_name_ends_its_handle_and_the_document_with_it(desk: Desk) -> 
 def test_old_revisions_of_a_followed_file_are_freed_without_the_garbage_collector(desk: Desk) -> None:
     desk.write("a.py", "x\n" * 100)
     desk.run("a = view('a.py', freq='Sync')")
+    # What was displayed is held, because later differences are told against it; what came after it is not.
+    desk.write("a.py", "z\n" * 100)
+    desk.tick()
     handle = desk.get("a")
     assert isinstance(handle, ViewHandle)
     ruler = handle.revision.ruler(str, count)
