@@ -378,6 +378,7 @@ LOADED = [
     "worker.forked",
     "worker.framing",
     "worker.guard",
+    "worker.holding",
     "worker.interpreter",
     "worker.interrupts",
     "worker.keeping",
