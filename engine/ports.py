@@ -430,7 +430,7 @@ class TickOutcome(Struct, frozen=True, kw_only=True):
 
 
 class HandleRow(Struct, frozen=True, kw_only=True):
-    """One handle as the handle table and `/views` show it."""
+    """One handle as the handle table and `/views` show it. `children` are the ids of the nodes that a group holds."""
 
     name: str
     obj_id: str
@@ -442,6 +442,8 @@ class HandleRow(Struct, frozen=True, kw_only=True):
     used_tokens: int
     changed: bool
     title: str
+    pinned: bool = False
+    children: tuple[str, ...] = ()
 
 
 class ProjectionPart(Struct, frozen=True, kw_only=True):

@@ -171,6 +171,9 @@ VIEWS: Final[dict[str, tuple[Example, ...]]] = {
         Example("readme.Refresh()", "take the file as it is now"),
     ),
     "show": (Example("show(readme)", "its text once more"),),
+    "group": (Example("docs = group(readme, tokens=500)", "a summary that follows its members; docs.Add(...)"),),
+    "pin": (Example('pin(docs, "the task")', "always in the table"),),
+    "unpin": (Example("unpin(docs)", "no more"),),
     "All": (),
 }
 """The names that the worker's board provides, with their examples."""

@@ -16,6 +16,23 @@ RevisionState = Literal["text", "binary", "missing", "unreadable", "directory", 
 """What a document is found to be; the last four have no content."""
 
 
+class NodeMade(Event, frozen=True, kw_only=True):
+    """A statement made a node.
+
+    `statement` is its index and `line` the line of the call in it, from 1, 0 where that is not known. `name` is what
+    the namespace called the node when the statement had ended, empty where it had no name.
+    """
+
+    kind: ClassVar[str] = "node_made"
+    from_worker: ClassVar[bool] = True
+
+    obj_id: ObjId
+    obj_type: Exact
+    statement: int
+    line: int = 0
+    name: Exact = ""
+
+
 class MethodCalled(Event, frozen=True, kw_only=True):
     """A mutating method of a node was called. Arguments are bounded reprs; digests are those of `GetDigest`."""
 
@@ -51,6 +68,16 @@ class TickApplied(Event, frozen=True, kw_only=True):
     obj_id: ObjId
     tick_kind: TickKind
     turn_id: int
+    delta: str
+
+
+class GroupRecomputed(Event, frozen=True, kw_only=True):
+    """A tick made the summary of a group anew; `delta` says which of its members have changed."""
+
+    kind: ClassVar[str] = "group_recomputed"
+    from_worker: ClassVar[bool] = True
+
+    obj_id: ObjId
     delta: str
 
 
@@ -98,4 +125,6 @@ class NodesTicked(Event, frozen=True, kw_only=True):
     nodes: int
 
 
-NodeEvent = MethodCalled | NodeChanged | TickApplied | FileChanged | RevisionAdopted | NodesTicked
+NodeEvent = (
+    NodeMade | MethodCalled | NodeChanged | TickApplied | GroupRecomputed | FileChanged | RevisionAdopted | NodesTicked
+)

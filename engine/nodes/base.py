@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import wraps
 from math import inf
 from typing import Any, ClassVar, Concatenate, Final, Literal, ParamSpec, TypeVar
+from weakref import ReferenceType, ref
 
 import msgspec
 import xxhash
+from msgspec import Struct
 
 from ..cutting import cut_line
 from ..events import Event
@@ -22,6 +24,7 @@ from ..events.nodes import MethodCalled, TickKind
 from ..ids import ObjId
 from ..ticks.result import Frequency, TickResult
 from .budget import Budget, checked_budget
+from .group_parts import Part, Salience
 from .lod import checked_lod
 from .rendered import RenderedView
 
@@ -38,13 +41,18 @@ _N = TypeVar("_N", bound="NodeBase")
 class NodeContext:
     """What a node needs from its board: a new id for its type, where events go, how tokens are counted.
 
-    `tells` says whether anybody is told of what a tick changes.
+    `tells` says whether anybody is told of what a tick changes. `statement` gives the number of the one that runs, or
+    ran last; `name` what a node is called in the namespace, its id where it has no name; `knows` whether it is one of
+    the board's.
     """
 
     mint: Callable[[str], ObjId]
     emit: Callable[[Event], None]
     count: Callable[[str], int]
     tells: Callable[[], bool]
+    statement: Callable[[], int]
+    name: Callable[[NodeBase], str]
+    knows: Callable[[NodeBase], bool]
 
 
 def checked_freq(freq: object) -> Frequency:
@@ -89,7 +97,8 @@ class NodeBase(ABC):
 
     `last_tick_turn` is the Round of the last tick (-1: none yet), `last_tick_time` its time in seconds since the
     epoch (0.0: none yet). `dirty` says that the last render is out of date. `changed` says that the node shows
-    something else than at the last projection.
+    something else than at the last projection. `pinned` is the reason for which the session holds and favours the node,
+    None where it does not; `last_touched` the number of the statement that last called one of its methods.
     """
 
     __slots__ = (
@@ -97,11 +106,14 @@ class NodeBase(ABC):
         "_changed",
         "_context",
         "_freq",
+        "_holders",
         "_last_tick_time",
         "_last_tick_turn",
+        "_last_touched",
         "_lod",
         "_min_turn_interval",
         "_obj_id",
+        "_pinned",
         "_running",
         "_tokens",
     )
@@ -118,6 +130,9 @@ class NodeBase(ABC):
         self._last_tick_turn = -1
         self._last_tick_time = 0.0
         self._changed = True
+        self._holders: tuple[ReferenceType[NodeBase], ...] = ()
+        self._pinned: str | None = None
+        self._last_touched = context.statement()
         self._obj_id = context.mint(self.obj_type)
 
     # --- state -------------------------------------------------------------------------------------------------------
@@ -172,6 +187,14 @@ class NodeBase(ABC):
     def changed(self) -> bool:
         return self._changed
 
+    @property
+    def pinned(self) -> str | None:
+        return self._pinned
+
+    @property
+    def last_touched(self) -> int:
+        return self._last_touched
+
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:  # noqa: B027 - most nodes keep no note of it
         """The result of statement number `statement`, or the tail after it, shows `rendered` at `lod` or its own."""
 
@@ -187,6 +210,43 @@ class NodeBase(ABC):
     @abstractmethod
     def title(self) -> str:
         """What the node is about, on one line: for a view, where it stands in which document."""
+
+    @property
+    def path(self) -> str | None:
+        """Absolute path of the one file that it is about; None where there is no such file."""
+        return None
+
+    @property
+    def members(self) -> tuple[object, ...]:
+        """What it was made to hold, in order; empty for a node that holds nothing."""
+        return ()
+
+    def children(self) -> tuple[NodeBase, ...]:
+        """The nodes among its members."""
+        return ()
+
+    @property
+    def rendered(self) -> RenderedView:
+        """The render at the node's own policy. Whoever asks for it has it: the node is dirty no more."""
+        rendered = self.measure()
+        self._clean()
+        return rendered
+
+    @abstractmethod
+    def measure(self) -> RenderedView:
+        """The same, for whoever only looks. Kept until something it depends on changes."""
+
+    @abstractmethod
+    def state(self) -> Struct:
+        """All that there is to the node but its id and its members."""
+
+    @abstractmethod
+    def part(self) -> Part:
+        """The node as it is now, for the summary of a group that holds it."""
+
+    def salience(self) -> Salience:
+        """What it has for itself when a group divides its budget."""
+        return Salience(pinned=self._pinned is not None, changed=self._changed, touched=self._last_touched)
 
     # --- the DSL -----------------------------------------------------------------------------------------------------
 
@@ -236,15 +296,42 @@ class NodeBase(ABC):
         """Adopts the present content now."""
         self._adopt()
 
+    # --- members, holders, pins ----------------------------------------------------------------------------------
+
+    def OnMemberChanged(self, member: NodeBase) -> None:  # noqa: B027 -- most nodes hold no members
+        """A member shows something else now. Called by the member; nothing for a node that holds none."""
+
+    def note_holder(self, holder: NodeBase, *, held: bool) -> None:
+        """A node holds this one from now on, or no longer does. Who holds it is not kept alive by it."""
+        others = [each for each in self._holders if each() not in (None, holder)]
+        self._holders = (*others, ref(holder)) if held else tuple(others)
+
+    def favour(self, reason: str | None) -> None:
+        """Pins the node for that reason, or ends it with None. Called by the Board, which holds what is pinned."""
+        if reason != self._pinned:
+            self._pinned = reason
+            self._tell_holders()
+
     # --- for subclasses ----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _adopt(self) -> None:
         """Takes over what the source holds now."""
 
+    @abstractmethod
+    def _clean(self) -> None:
+        """The present render has been seen."""
+
     def _touch(self, what: Aspect) -> None:
         """Notes that `what` changed."""
         self._changed = True
+        self._tell_holders()
+
+    def _tell_holders(self) -> None:
+        for each in self._holders:
+            holder = each()
+            if holder is not None:
+                holder.OnMemberChanged(self)
 
     def digest(self) -> str:
         """xxh3 hex of `GetDigest`."""
@@ -252,6 +339,7 @@ class NodeBase(ABC):
 
     def note_call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], before: str) -> None:
         """Emits MethodCalled for a call that has just taken effect."""
+        self._last_touched = self._context.statement()
         self._context.emit(
             MethodCalled(
                 obj_id=self._obj_id,
@@ -274,6 +362,7 @@ class NodeBase(ABC):
             "min_turn_interval": self._min_turn_interval,
             "lod": self._lod,
             "tokens": self._tokens if isinstance(self._tokens, int) else repr(self._tokens),
+            **({} if self._pinned is None else {"pinned": self._pinned}),
         }
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ ticks while it runs. Made by the Board's `view`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from ..events.nodes import FileChangeKind, TickKind
@@ -14,6 +15,7 @@ from ..ticks.result import UNCHANGED, Frequency, SourceChange, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
 from .document import Document
+from .group_parts import Part
 from .lod import DIFFERENCES, LEVELS, checked_lod
 from .lod.line import measured
 from .lod.scene import Scene
@@ -24,6 +26,8 @@ from .view_state import ShownRevision, ViewState, shown_state, text_of
 
 _DELTA_TOKENS: Final = 300
 """Budget of the diff that one tick reports of one view."""
+_LINE_TOKENS: Final = 4
+"""At least as many as the number before a line takes; every byte of a line is one token at most."""
 
 
 class ViewHandle(NodeBase):
@@ -97,15 +101,8 @@ class ViewHandle(NodeBase):
         where = f"{self._document.title}:{number}" if number > 1 else self._document.title
         return f"{where} (outside the workspace)" if self._document.outside else where
 
-    @property
-    def rendered(self) -> RenderedView:
-        """The render at the handle's own policy. Whoever asks for it has it: the handle is dirty no more."""
-        rendered = self.measure()
-        self._clean()
-        return rendered
-
     def measure(self) -> RenderedView:
-        """The same, for whoever only looks. Kept until something it depends on changes."""
+        """As `rendered`, for whoever only looks. Kept until something it depends on changes."""
         if self._rendered is None:
             self._rendered = self.Render()
         return self._rendered
@@ -212,6 +209,19 @@ class ViewHandle(NodeBase):
         self._take(revision)
         return self._result(before, revision) if self._context.tells() else UNCHANGED
 
+    def part(self) -> Part:
+        revision, own = self._revision, limit_of(self._tokens)
+        scene = self._scene(own)
+        return Part(
+            key=self._obj_id,
+            name=self._context.name(self),
+            title=f"{self.title}{_content(revision)}",
+            lod=self._lod,
+            need=min(own, revision.size + _LINE_TOKENS * (len(revision.lines) + 2)),
+            render=lambda lod, budget: LEVELS[lod](replace(scene, budget=min(budget, own))),
+            salience=self.salience(),
+        )
+
     # --- as plain data -----------------------------------------------------------------------------------------------
 
     def state(self) -> ViewState:
@@ -239,6 +249,8 @@ class ViewHandle(NodeBase):
             dirty=[what for what, is_dirty in self._dirty.items() if is_dirty],
             read=None if self._read is None else shown_state(self._read, revision),
             unread=[shown_state(shown, revision) for shown in self._unread],
+            last_touched=self._last_touched,
+            pinned=self._pinned,
         )
 
     def restore(
@@ -262,7 +274,10 @@ class ViewHandle(NodeBase):
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
         self._changed = state.changed
         self._read, self._unread = read, unread
+        self._last_touched = state.last_touched
         self._dirty = {what: what in state.dirty for what in self._dirty}
+        self.favour(state.pinned)
+        self._tell_holders()
 
     # --- content -----------------------------------------------------------------------------------------------------
 

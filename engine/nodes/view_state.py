@@ -74,6 +74,8 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     dirty: list[Literal["pos", "policy", "source"]]
     read: ShownState | None = None
     unread: list[ShownState] = msgspec.field(default_factory=list[ShownState])
+    last_touched: int = 0
+    pinned: str | None = None
 
     @property
     def lost(self) -> str:

@@ -15,12 +15,13 @@ from .result import Ticking
 class TickContext:
     """One tick.
 
-    `nodes` are in the order of their creation; `round_id` is the Round, `now` in seconds since the epoch. `asked`: a
-    statement asked for it, so nodes look that did so in this Round already. `told` are the changes of files, by path
-    and digest, of which an event of this tick says so.
+    `nodes` and the `groups` of such are in the order of their creation; `round_id` is the Round, `now` in seconds since
+    the epoch. `asked`: a statement asked for it, so nodes look that did so in this Round already. `told` are the
+    changes of files, by path and digest, of which an event of this tick says so.
     """
 
     nodes: Sequence[Ticking]
+    groups: Sequence[Ticking] = ()
     round_id: int
     now: float
     asked: bool = False

@@ -17,10 +17,11 @@ from .told import ticked
 
 def periodic(context: TickContext) -> Iterator[Event]:
     """Ticks the nodes that are due now."""
-    return ticked((node for node in context.nodes if _is_due(node, context.now)), context, "periodic")
+    return ticked((node for node in context.nodes if is_time(node, context.now)), context, "periodic")
 
 
-def _is_due(node: Ticking, now: float) -> bool:
+def is_time(node: Ticking, now: float) -> bool:
+    """Whether it runs, and its interval has passed since its last tick."""
     freq = node.freq
     if not node.running or not isinstance(freq, tuple):
         return False

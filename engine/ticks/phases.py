@@ -10,6 +10,7 @@ from typing import Final
 
 from ..events import Event
 from .context import TickContext
+from .group import group
 from .periodic import periodic
 from .sync import sync
 
@@ -18,6 +19,7 @@ Phase = Callable[[TickContext], Iterator[Event]]
 PHASES: Final[tuple[tuple[str, Phase], ...]] = (
     ("sync", sync),
     ("periodic", periodic),
+    ("group", group),
 )
 """What was prepared comes first, so that nothing is looked at for which it is there; groups last, over what came of it
 all."""

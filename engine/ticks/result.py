@@ -5,6 +5,7 @@ Plain values and one Protocol, so that phases and nodes need not know each other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, Protocol
 
@@ -64,6 +65,10 @@ class Ticking(Protocol):
     @property
     def last_tick_time(self) -> float:
         """The time of the last tick in seconds since the epoch; 0.0 before the first."""
+        ...
+
+    def children(self) -> Sequence[Ticking]:
+        """The nodes that it holds as a group."""
         ...
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult: ...

@@ -15,11 +15,12 @@ from .told import ticked
 
 def sync(context: TickContext) -> Iterator[Event]:
     """Ticks the nodes that are due in this Round."""
-    return ticked((node for node in context.nodes if _is_due(node, context)), context, "sync")
+    return ticked((node for node in context.nodes if node.freq == "Sync" and is_round(node, context)), context, "sync")
 
 
-def _is_due(node: Ticking, context: TickContext) -> bool:
-    if not node.running or node.freq != "Sync":
+def is_round(node: Ticking, context: TickContext) -> bool:
+    """Whether it runs, and its `min_turn_interval` of Rounds has passed since its last tick."""
+    if not node.running:
         return False
     last = node.last_tick_turn
     passed = context.round_id - last + context.asked

@@ -25,7 +25,7 @@ _MESSAGE_CHARS: Final = 320
 """Of an exception's message."""
 _SHOWN_NAMES: Final = 8
 _MODULE: Final = "module"
-_HANDLE: Final = "ViewHandle"
+_HANDLES: Final = ("ViewHandle", "GroupHandle")
 _SHOWN_REVISION: Final = re.compile(r" [0-9a-f]{8}>$")
 _HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")
 _NUMBER: Final = re.compile(r"(?<![\d.])\d{14,15}(?![\d.])")
@@ -182,7 +182,7 @@ def _listed(names: list[str], detail: Callable[[str], str] = lambda _: "") -> st
 
 
 def _differs(was: _Bound, now: _Bound) -> bool:
-    if was.info.type_name == now.info.type_name == _HANDLE:
+    if was.info.type_name == now.info.type_name and now.info.type_name in _HANDLES:
         return _comparable(was, now) and _policy(was) != _policy(now)
     if was.digest is not None and was.digest == now.digest:
         return False

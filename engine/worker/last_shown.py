@@ -43,7 +43,7 @@ class LastShown:
         place = self._place(path)
         if place is None:
             return None
-        views = [view for view in self._board.handles() if view.path and os.path.realpath(view.path) == place]
+        views = [view for view in self._board.views() if view.path and os.path.realpath(view.path) == place]
         # A text that was given to a view is not the file's, and neither is what stands for one that cannot be read.
         shown = [view.revision for view in views if view.revision.digest and view.revision.encoding != "text"]
         if len({revision.digest for revision in shown}) > 1:

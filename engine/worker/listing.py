@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..cutting import more
-from ..nodes.view_handle import ViewHandle
+from ..nodes.base import NodeBase
 from ..ports import HandleRow
 from ..projection.handles import line
 from ..ticks.result import Frequency
@@ -32,7 +32,7 @@ class Listing:
         return ("".join(map(line, self.rows[:_LISTED])) + rest).rstrip("\n")
 
 
-def row(node: ViewHandle, name: str) -> HandleRow:
+def row(node: NodeBase, name: str) -> HandleRow:
     """The row of a handle under that name; nothing about the handle changes."""
     return HandleRow(
         name=name,
@@ -45,6 +45,8 @@ def row(node: ViewHandle, name: str) -> HandleRow:
         used_tokens=node.measure().tokens,
         changed=node.changed,
         title=node.title,
+        pinned=node.pinned is not None,
+        children=tuple(child.obj_id for child in node.children()),
     )
 
 

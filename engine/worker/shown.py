@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ..events import Event
 from ..execution import Display, Location
+from ..nodes.base import NodeBase
 from ..nodes.budget import Budget
-from ..nodes.view_handle import ViewHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class BoardReport:
 class Shown:
     """A handle that this execution made or showed, and the policy that `show` asked for."""
 
-    node: ViewHandle
+    node: NodeBase
     lod: int | None = None
     tokens: Budget | None = None
 

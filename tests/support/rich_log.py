@@ -38,7 +38,16 @@ from engine.events.execution import (
     ValuesDropped,
     ValuesKept,
 )
-from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, NodesTicked, RevisionAdopted, TickApplied
+from engine.events.nodes import (
+    FileChanged,
+    GroupRecomputed,
+    MethodCalled,
+    NodeChanged,
+    NodeMade,
+    NodesTicked,
+    RevisionAdopted,
+    TickApplied,
+)
 from engine.events.session import (
     ConfigChanged,
     EnvironmentRestored,
@@ -344,6 +353,8 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     SessionMoved(cwd="/elsewhere"),
     ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
     RoundOpened(round_id=3, cause="tick"),
+    GroupRecomputed(obj_id=ObjId("group-2.1"), delta="1 of 2 members changed: a"),
+    NodeMade(obj_id=ObjId("view-3.1"), obj_type="view", statement=3, line=1, name="a"),
 )
 
 

@@ -37,6 +37,7 @@ def node(walk: Walk, value: NodeBase) -> None:
     walk.handles = True
     if walk.enter(value):
         walk.emit("h", value.digest())
+        walk.push(*value.children())
 
 
 def attributes(walk: Walk, value: object) -> None:

@@ -16,7 +16,16 @@ from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation
 from acp_adapter.wire.v1.updates.parts import Step, relative, text_block
 from engine.events import AnyEvent, NodeEvent
-from engine.events.nodes import FileChanged, MethodCalled, NodeChanged, NodesTicked, RevisionAdopted, TickApplied
+from engine.events.nodes import (
+    FileChanged,
+    GroupRecomputed,
+    MethodCalled,
+    NodeChanged,
+    NodeMade,
+    NodesTicked,
+    RevisionAdopted,
+    TickApplied,
+)
 
 
 def step(event: NodeEvent, shown: Shown) -> Step:
@@ -24,7 +33,15 @@ def step(event: NodeEvent, shown: Shown) -> Step:
     match event:
         case FileChanged():
             return replace(shown, changed=event), []
-        case NodeChanged() | MethodCalled() | TickApplied() | RevisionAdopted() | NodesTicked():
+        case (
+            NodeMade()
+            | GroupRecomputed()
+            | NodeChanged()
+            | MethodCalled()
+            | TickApplied()
+            | RevisionAdopted()
+            | NodesTicked()
+        ):
             return shown, []
         case _:
             assert_never(event)

@@ -1,0 +1,284 @@
+"""The group handle: a summary of its members within one budget, made anew whenever one of them changes.
+
+A running group is always a summary of what its members are now; a paused one keeps the parts that it was made of, and
+so shows what it showed, also at another budget or level. Members live as long as the group holds them. Made by `group`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from ..cutting import more
+from ..events.nodes import TickKind
+from ..ticks.result import UNCHANGED, Frequency, TickResult
+from .base import Aspect, NodeBase, NodeContext, mutating
+from .budget import All, Budget, checked_budget, limit_of
+from .group_parts import Part
+from .group_state import GroupState
+from .group_summary import summarize
+from .lod import LEVELS, checked_lod
+from .rendered import RenderedView
+
+_NAMED: Final = 3
+"""Members that a title or a delta names."""
+
+
+class GroupCycleError(ValueError):
+    """Raised where a group would come to hold itself, directly or in one of its members."""
+
+
+class ForeignMemberError(TypeError):
+    """Raised for a member that is no node of this session."""
+
+
+class GroupHandle(NodeBase):
+    """A summary of nodes. `summary_rendered` is the render at its own policy."""
+
+    __slots__ = ("_dirty", "_members", "_moved", "_parts", "_rendered", "_stale")
+
+    obj_type: ClassVar[str] = "group"
+
+    def __init__(
+        self,
+        context: NodeContext,
+        members: Sequence[NodeBase],
+        *,
+        tokens: Budget,
+        lod: int,
+        follow: Frequency | None,
+    ) -> None:
+        for member in members:
+            _check_known(context, member)
+        self._members: dict[str, NodeBase] = {}
+        self._parts: dict[str, Part] = {}
+        self._rendered: RenderedView | None = None
+        self._moved: dict[str, NodeBase] = {}
+        self._stale = True
+        self._dirty = True
+        super().__init__(context, tokens=tokens, lod=lod)
+        self._freq = follow
+        self._running = follow is not None
+        for member in members:
+            self._hold(member)
+        self._take_parts()
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    @property
+    def members(self) -> tuple[object, ...]:
+        return tuple(self._members.values())
+
+    def children(self) -> tuple[NodeBase, ...]:
+        return tuple(self._members.values())
+
+    @property
+    def dirty(self) -> bool:
+        return self._dirty
+
+    @property
+    def title(self) -> str:
+        named = [self._context.name(node) for node in self.children()[:_NAMED]]
+        rest = [more(len(self._members) - _NAMED)] if len(self._members) > _NAMED else []
+        return ", ".join((*named, *rest)) or "no members"
+
+    @property
+    def summary_rendered(self) -> RenderedView:
+        return self.rendered
+
+    def measure(self) -> RenderedView:
+        if self._stale and self._follows():
+            self._take_parts()
+        if self._rendered is None:
+            self._rendered = self.Render()
+        return self._rendered
+
+    def mark_projected(self) -> None:
+        """The model has read the present state."""
+        super().mark_projected()
+        self._clean()
+
+    def _clean(self) -> None:
+        self._dirty = False
+
+    # --- the DSL -----------------------------------------------------------------------------------------------------
+
+    def GetDigest(self) -> dict[str, object]:
+        return self._schedule_digest() | {"members": list(self._members)}
+
+    def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
+        if self._stale and self._follows():
+            self._take_parts()
+        level = self._lod if lod is None else checked_lod(lod)
+        limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
+        return summarize(tuple(self._parts.values()), limit, level, tuple(LEVELS), self._context.count)
+
+    @mutating
+    def Add(self, *members: NodeBase) -> None:
+        """Takes nodes into the group; those that it has already stay where they are."""
+        for member in members:
+            self.check(member)
+        for member in members:
+            self._hold(member)
+            self._parts.setdefault(member.obj_id, member.part())
+        self._touch("source")
+
+    @mutating
+    def Remove(self, *members: NodeBase) -> None:
+        """Takes nodes out of the group.
+
+        Raises:
+            ValueError: one is no member; the group is as it was.
+        """
+        for member in members:
+            if self._members.get(getattr(member, "obj_id", "")) is not member:
+                raise ValueError(
+                    f"{member!r} is no member of {self._context.name(self)}; its .members are those it has"
+                )
+        for member in members:
+            del self._members[member.obj_id]
+            member.note_holder(self, held=False)
+            self._parts.pop(member.obj_id, None)
+            self._moved.pop(member.obj_id, None)
+        self._touch("source")
+
+    def check(self, member: object) -> None:
+        """Whether that may be a member.
+
+        Raises:
+            ForeignMemberError: it is no node of this session.
+            GroupCycleError: it is this group, or holds it.
+        """
+        node = _check_known(self._context, member)
+        if node is self or _holds(node, self):
+            name = self._context.name(self)
+            raise GroupCycleError(f"{name} cannot hold {self._context.name(node)}, which is or holds {name} itself")
+
+    def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
+        self._last_tick_time = now
+        self._last_tick_turn = turn_id
+        moved, self._moved = self._moved, {}
+        if self._stale:
+            self._take_parts()
+        if not moved:
+            return UNCHANGED
+        self._changed = True
+        if not self._context.tells():
+            return UNCHANGED
+        summary = self._said(moved)
+        return TickResult(summary=summary, delta=summary)
+
+    def _said(self, moved: dict[str, NodeBase]) -> str:
+        named = [self._context.name(node) for node in list(moved.values())[:_NAMED]]
+        rest = [more(len(moved) - _NAMED)] if len(moved) > _NAMED else []
+        count = len(self._members)
+        return f"{len(moved)} of {count} {'member' if count == 1 else 'members'} changed: {', '.join((*named, *rest))}"
+
+    # --- members -----------------------------------------------------------------------------------------------------
+
+    def OnMemberChanged(self, member: NodeBase) -> None:
+        self._moved[member.obj_id] = member
+        self._stale = True
+        if self._follows():
+            self._rendered = None
+            self._dirty = True
+            # Not as a change of its own: the group phase says what has become of it.
+            self._tell_holders()
+
+    def _follows(self) -> bool:
+        """Whether it changes with its members, and not at some ticks alone."""
+        return self._running and self._freq == "Sync" and self._min_turn_interval == 1
+
+    def _hold(self, member: NodeBase) -> None:
+        self._members[member.obj_id] = member
+        member.note_holder(self, held=True)
+
+    def _take_parts(self) -> None:
+        self._parts = {obj_id: node.part() for obj_id, node in self._members.items()}
+        self._rendered = None
+        self._stale = False
+
+    def part(self) -> Part:
+        self.measure()
+        parts = tuple(self._parts.values())
+        return Part(
+            key=self._obj_id,
+            name=self._context.name(self),
+            title=f"group of {self.title}",
+            lod=self._lod,
+            need=min(limit_of(self._tokens), sum(part.need for part in parts)),
+            render=None,
+            salience=self.salience(),
+            parts=parts,
+        )
+
+    def _adopt(self) -> None:
+        self._take_parts()
+        self._touch("source")
+
+    def _touch(self, what: Aspect) -> None:
+        super()._touch(what)
+        self._dirty = True
+        self._rendered = None
+
+    # --- as plain data -----------------------------------------------------------------------------------------------
+
+    def state(self) -> GroupState:
+        return GroupState(
+            tokens=self._tokens if isinstance(self._tokens, int) else None,
+            lod=self._lod,
+            running=self._running,
+            freq=self._freq,
+            min_turn_interval=self._min_turn_interval,
+            last_tick_turn=self._last_tick_turn,
+            last_tick_time=self._last_tick_time,
+            changed=self._changed,
+            dirty=self._dirty,
+            last_touched=self._last_touched,
+            pinned=self._pinned,
+        )
+
+    def restore(self, state: GroupState, members: Sequence[NodeBase]) -> None:
+        """Takes a state over, with the members that belong to it; says nothing about it.
+
+        Raises:
+            ValueError: no group can be in that state; nothing was changed.
+        """
+        tokens, lod = checked_budget(state.tokens or All), checked_lod(state.lod)
+        for member in members:
+            self.check(member)
+        for member in self._members.values():
+            member.note_holder(self, held=False)
+        self._members = {}
+        for member in members:
+            self._hold(member)
+        self._tokens, self._lod = tokens, lod
+        self._running, self._freq = state.running, state.freq
+        self._min_turn_interval = max(state.min_turn_interval, 1)
+        self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
+        self._moved = {}
+        self._take_parts()
+        self._changed, self._dirty, self._last_touched = state.changed, state.dirty, state.last_touched
+        self.favour(state.pinned)
+
+
+def _check_known(context: NodeContext, member: object) -> NodeBase:
+    if not isinstance(member, NodeBase) or not context.knows(member):
+        raise ForeignMemberError(
+            f"{type(member).__name__} cannot be in a group: its members are handles made by view() or group()"
+        )
+    return member
+
+
+def _holds(holder: NodeBase, node: NodeBase) -> bool:
+    """Whether `node` is below `holder`."""
+    waiting = [holder]
+    seen: set[int] = set()
+    while waiting:
+        children = waiting.pop().children()
+        if any(child is node for child in children):
+            return True
+        fresh = [child for child in children if id(child) not in seen]
+        seen.update(map(id, fresh))
+        waiting += fresh
+    return False
