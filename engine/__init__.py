@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .ports import Entropy as Entropy
     from .ports import Environment as Environment
     from .ports import EnvironmentSpec as EnvironmentSpec
+    from .ports import FeedItem as FeedItem
     from .ports import FileSubject as FileSubject
     from .ports import HandleRow as HandleRow
     from .ports import Limits as Limits
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from .ports import ModelError as ModelError
     from .ports import ModelSignal as ModelSignal
     from .ports import ModelUnusableError as ModelUnusableError
+    from .ports import News as News
     from .ports import OutputSink as OutputSink
     from .ports import PastAnswer as PastAnswer
     from .ports import PastExecution as PastExecution
@@ -169,6 +171,7 @@ __all__ = [
     "ExceptionInfo",
     "ExecutionId",
     "ExecutionStatus",
+    "FeedItem",
     "FileSubject",
     "HandleRow",
     "Host",
@@ -183,6 +186,7 @@ __all__ = [
     "ModelSignal",
     "ModelUnusableError",
     "NamespaceDiff",
+    "News",
     "ObjId",
     "OptionValues",
     "OutputSink",
@@ -278,8 +282,8 @@ _MODULES: Final = {
     "models.setup": "ModelSetup",
     "ports": (
         "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
-        "Differences EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FileSubject "
-        "HandleRow Limits Model ModelError ModelSignal ModelUnusableError OutputSink PastAnswer PastExecution "
+        "Differences EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FeedItem FileSubject "
+        "HandleRow Limits Model ModelError ModelSignal ModelUnusableError News OutputSink PastAnswer PastExecution "
         "PastLooks PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer PermissionQuestion "
         "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RestorePlan "
         "RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed "

@@ -420,12 +420,13 @@ STEP_CONTENT_BYTES: Final = 64 << 20
 class TickOutcome(Struct, frozen=True, kw_only=True):
     """The events of one tick, unstamped, in the order of the phases; `contents` as in `RunOutcome`.
 
-    `nodes` is how many were running.
+    `nodes` is how many were running. `stops` are sentences on what work from before a rebuild was kept from meanwhile.
     """
 
     events: tuple[Event, ...] = ()
     time_ms: float = 0.0
     nodes: int = 0
+    stops: tuple[str, ...] = ()
     contents: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
 
@@ -444,6 +445,27 @@ class HandleRow(Struct, frozen=True, kw_only=True):
     title: str
     pinned: bool = False
     children: tuple[str, ...] = ()
+
+
+class FeedItem(Struct, frozen=True):
+    """Something that happened by itself: of a node, or with an empty `obj_id` of the namespace.
+
+    `text` is one line, or more with a diff, without a newline at its end.
+    """
+
+    obj_id: str
+    text: str
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """What the log has for a tail: what is new to the model, oldest first, and how many older items are not among it.
+
+    `earlier` are changes of nodes that it has read since it was last given the content of those.
+    """
+
+    items: tuple[FeedItem, ...] = ()
+    left_out: int = 0
+    earlier: tuple[FeedItem, ...] = ()
 
 
 class ProjectionPart(Struct, frozen=True, kw_only=True):
@@ -544,16 +566,12 @@ class PastExecution(Struct, frozen=True, kw_only=True):
 
 
 class PastTick(Struct, frozen=True, kw_only=True):
-    """A step of a history: a tick at `now`, seconds since the epoch, with the revisions that it brought.
-
-    `is_read`: a model has read since what it changed, so nobody needs to be told of that again.
-    """
+    """A step of a history: a tick at `now`, seconds since the epoch, with the revisions that it brought."""
 
     round_id: int
     now: float
     revisions: tuple[PastRevision, ...] = ()
     after_reading: bool = False
-    is_read: bool = False
 
 
 class PastLooks(Struct, frozen=True, kw_only=True):
@@ -656,14 +674,12 @@ class Environment(Protocol):
         """Lets running nodes catch up; `now` in seconds since the Unix epoch."""
         ...
 
-    async def project(
-        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
-    ) -> ProjectionPart:
-        """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts, and has no other effect.
+    async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
+        """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts alone. Changes nothing."""
+        ...
 
-        `news` are sentences on what happened to the namespace, for the feed. Without `reading` nobody takes what the
-        tail tells of handles, so the next one tells it again.
-        """
+    def read(self) -> None:
+        """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
         ...
 
     async def preserve(self, large: bool) -> Preserved:

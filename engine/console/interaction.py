@@ -18,8 +18,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
 from ..errors import EngineError
-from ..events import Event
-from ..events.session import UsageReported
+from ..events.session import ProjectionSent, UsageReported
 from ..redaction import Redactor
 from ..sessions.policy import MODES
 from ..sessions.session import Session
@@ -141,7 +140,7 @@ class Interaction:
             raise end.failure
 
     def _show(self, item: Item) -> None:
-        if isinstance(item, UsageReported):
+        if isinstance(item, UsageReported | ProjectionSent):
             self._usage = item
         self._say(self._transcript.show(item))
 
@@ -170,7 +169,6 @@ class Interaction:
             self._session.set_mode(following)
 
 
-def _last_usage(session: Session) -> UsageReported | None:
-    events: list[Event] = [event for event in session.events if isinstance(event, UsageReported)]
-    last = events[-1] if events else None
-    return last if isinstance(last, UsageReported) else None
+def _last_usage(session: Session) -> UsageReported | ProjectionSent | None:
+    newest_first = reversed(session.events)
+    return next((event for event in newest_first if isinstance(event, UsageReported | ProjectionSent)), None)

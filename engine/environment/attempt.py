@@ -198,7 +198,7 @@ class Attempt:
 
     async def _tick(self, past: PastTick) -> Culprit | None:
         revisions = await self._past.looks(past.revisions)
-        self._worker.send(Tick(past.round_id, past.now, True, revisions, past.after_reading, past.is_read))
+        self._worker.send(Tick(past.round_id, past.now, True, revisions, past.after_reading))
         self._ticks += 1
         is_large = sum(revision.size for revision in past.revisions) >= _TICK_BYTES
         return await self._ticked() if is_large or self._ticks == _TICKS_AT_ONCE else None

@@ -23,6 +23,7 @@ from ..ports import (
     EffectHandler,
     EnvironmentSpec,
     Limits,
+    News,
     OutputSink,
     Preserved,
     ProjectionPart,
@@ -77,6 +78,8 @@ class ConnectedEnvironment:
         self._worker: Connection | None = None
         self._started = False
         self._running: StatementRun | None = None
+        self._was_read = False
+        """A model has read the handles since the last message."""
         self._waiting: _Waiting | None = None
         self._turn = anyio.Lock(fast_acquire=True)
         self._closed = False
@@ -114,6 +117,7 @@ class ConnectedEnvironment:
                 return RunOutcome(status="cancelled")
             self._running = self._statement(self._connected(), request, effects, output)
             self._running.touched = touched
+            self._running.after_reading = self._take_reading()
             try:
                 return await self._running.conduct()
             finally:
@@ -145,24 +149,27 @@ class ConnectedEnvironment:
         async with self._turn:
             worker = self._connected()
             sent = SentContents(worker)
-            match await self._exchange(worker, Tick(round_id, now), sent):
-                case Ticked(events=packed, time_ms=time_ms, nodes=nodes):
+            tick = Tick(round_id, now, after_reading=self._take_reading())
+            match await self._exchange(worker, tick, sent):
+                case Ticked(events=packed, time_ms=time_ms, nodes=nodes, stops=stops):
                     try:
                         return TickOutcome(
-                            events=unpack_events(packed), time_ms=time_ms, nodes=nodes, contents=sent.contents
+                            events=unpack_events(packed),
+                            time_ms=time_ms,
+                            nodes=nodes,
+                            stops=stops,
+                            contents=sent.contents,
                         )
                     except ProtocolError as error:
                         raise await self._abandon(worker, f"protocol violation: {error}") from error
                 case other:
                     raise await self._failed(worker, "tick", other)
 
-    async def project(
-        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
-    ) -> ProjectionPart:
+    async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
         async with self._turn:
             worker = self._connected()
-            match await self._exchange(worker, Project(tuple(texts), budget, tuple(news), reading)):
+            match await self._exchange(worker, Project(tuple(texts), budget, news or News(), self._take_reading())):
                 case Projected() as part if len(part.text_tokens) == len(texts):
                     return ProjectionPart(
                         tail=part.tail,
@@ -172,6 +179,10 @@ class ConnectedEnvironment:
                     )
                 case other:
                     raise await self._failed(worker, "projection", other)
+
+    def read(self) -> None:
+        """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
+        self._was_read = True
 
     async def preserve(self, large: bool) -> Preserved:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
@@ -236,6 +247,10 @@ class ConnectedEnvironment:
             for run in running:
                 await run.finished.wait()
 
+    def _take_reading(self) -> bool:
+        was_read, self._was_read = self._was_read, False
+        return was_read
+
     def _connected(self) -> Connection:
         if self._worker is None or self._worker.dead:
             raise EnvironmentUnavailableError("there is no live namespace; restore it or start one")
@@ -265,7 +280,7 @@ class ConnectedEnvironment:
 
     async def _discard(self) -> None:
         worker, self._worker = self._worker, None
-        self._started = False
+        self._started = self._was_read = False
         if worker is not None:
             try:
                 await worker.kill()

@@ -98,6 +98,7 @@ class StatementRun:
         self.stops: tuple[str, ...] = ()
         self.touched: TouchSink = ignore_touched
         """Is told of the files that the statement's own code writes."""
+        self.after_reading = recording is not None and recording.after_reading
 
     async def conduct(self) -> RunOutcome:
         """Runs the statement to its end. When the awaiting task is cancelled, the statement is stopped first."""
@@ -145,7 +146,7 @@ class StatementRun:
             recorded=None if recording is None else recording.answers,
             revisions=None if recording is None else recording.revisions,
             plan=self._request.plan,
-            after_reading=recording is not None and recording.after_reading,
+            after_reading=self.after_reading,
         )
 
     async def _wait_until_idle(self) -> None:

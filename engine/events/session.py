@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from ..ids import MessageId, ToolCallId
+from msgspec import field
+
+from ..ids import BlobDigest, EventId, MessageId, ObjId, ToolCallId
 from ..text import Exact
 from .base import Event
 
@@ -66,12 +68,52 @@ class RoundOpened(Event, frozen=True, kw_only=True):
 
 
 class UsageReported(Event, frozen=True, kw_only=True):
-    """Exact tokens of the projection of one model call (`used`), and the budget they had to fit (`size`)."""
+    """In logs of earlier versions, in the place of ProjectionSent: exact tokens of what a model call was sent (`used`),
+    and the budget they had to fit (`size`)."""
 
     kind: ClassVar[str] = "usage_reported"
 
     used: int
     size: int
+
+
+class ProjectionSent(Event, frozen=True, kw_only=True):
+    """What one model call read, and what it cost; appended when the call has ended, however it did.
+
+    `answered`: it began to answer, so the model has read it. `position`: the log had so many events when it was made.
+    `instructions` and `tail` are texts as blobs, None for an empty one. The messages are the first `kept` of the
+    projection sent before, then those of `messages`, by the ids of their events; of `shortened` ones other texts were
+    sent, as blobs.
+
+    Tokens are exact ones of o200k: `sections` adds up to what was sent, of at most `size`; `nodes` has what the renders
+    of each handle take of it, the largest alone. `shared` are the tokens, from the first on, that the call before had
+    too. `input_tokens`, of which `cached_tokens` came from its cache, and `output_tokens` are what the provider
+    counted, None where it did not say.
+    """
+
+    kind: ClassVar[str] = "projection_sent"
+
+    round_id: int
+    answered: bool
+    position: int
+    size: int
+    instructions: BlobDigest | None = None
+    tail: BlobDigest | None = None
+    calls_tools: bool = True
+    kept: int = 0
+    messages: tuple[EventId, ...] = ()
+    shortened: dict[EventId, BlobDigest] = field(default_factory=dict[EventId, BlobDigest])
+    sections: dict[str, int] = field(default_factory=dict[str, int])
+    nodes: dict[ObjId, int] = field(default_factory=dict[ObjId, int])
+    shared: int = 0
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def used(self) -> int:
+        """Tokens of all that was sent."""
+        return sum(self.sections.values())
 
 
 class ViewEnforced(Event, frozen=True, kw_only=True):
@@ -90,6 +132,14 @@ class EnvironmentRestored(Event, frozen=True, kw_only=True):
 
     executions: int
     divergences: tuple[str, ...] = ()
+
+
+class WorkStopped(Event, frozen=True, kw_only=True):
+    """What a rebuilt namespace's statements left at work was kept from acting outside since; each a sentence."""
+
+    kind: ClassVar[str] = "work_stopped"
+
+    sentences: tuple[str, ...]
 
 
 class PermissionAsked(Event, frozen=True, kw_only=True):
@@ -144,8 +194,10 @@ SessionEvent = (
     | PromptWithdrawn
     | RoundOpened
     | UsageReported
+    | ProjectionSent
     | ViewEnforced
     | EnvironmentRestored
+    | WorkStopped
     | PermissionAsked
     | PermissionAnswered
     | ModeChanged

@@ -1,40 +1,134 @@
-"""What happened to the namespace since the model last read: a fold over the log, in sentences for the tail's feed.
+"""What happened by itself since the model last read, and before that to handles that it still follows: a fold.
 
-The model has read what a call carried as soon as that call began to answer, so an event of its reply clears the feed; a
-call that failed before that, and whoever only looks, leave it as it is. Changes of nodes are not here: the worker knows
-them. Followed by the log, read by `sessions.projector`.
+Everything that the tail tells as news comes from here: what ticks changed, what failed where no result in the View says
+so, rebuilds and what came out differently. An item is new until a call that carried it began to answer, as
+`timeline.readings` has it. What has been read of a handle is kept as its history, because a tail is never part of the
+View: the model was given the content once, and each change since in a tail that is gone. The history ends where a
+statement shows the handle again.
+
+Bounded: of more items than are kept, the oldest are counted. Names, tokens and what is left out for want of room are
+the worker's business (`sections`). Follows a path of events; read by `sessions.projector`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from typing import Final
 
-from ..cutting import plural
+from ..cutting import cut_line, plural
 from ..events import Event
-from ..events.conversation import AgentReasoning, AgentText, ToolCall
-from ..events.session import EnvironmentRestored
+from ..events.conversation import ToolCall
+from ..events.execution import ExecutionFinished, StatementRecorded
+from ..events.nodes import NodeChanged
+from ..events.session import EnvironmentRestored, WorkStopped
+from ..ids import StatementId, ToolCallId
+from ..ports import FeedItem, News
+from ..timeline.readings import Readings
+
+KEPT_ITEMS: Final = 256
+KEPT_CHANGES: Final = 8
+"""Of each handle, in its history."""
+KEPT_HISTORIES: Final = 64
+_LONGEST_SOURCE: Final = 80
+_LONGEST_REASON: Final = 300
 
 
 class Feed:
-    """What is new to the model, in the order in which it happened."""
+    """What is new to the model, in the order in which it happened. `apply` is for the log alone."""
 
     def __init__(self) -> None:
-        self._news: list[str] = []
+        self._readings = Readings()
+        self._items: deque[tuple[int, FeedItem]] = deque()
+        self._left_out = 0
+        self._last_left_out = -1
+        self._shown: dict[str, int] = {}
+        """Where a statement last showed each handle."""
+        self._histories: OrderedDict[str, deque[FeedItem]] = OrderedDict()
+        self._calls: set[ToolCallId] = set()
+        """The model's, as long as they have no statement."""
+        self._outside: dict[StatementId, StatementRecorded] = {}
+        """The statements that no call asked for, of which the View has no result."""
+        self.position = 0
+        """How many events there are."""
 
     def apply(self, event: Event) -> None:
-        """For the log alone."""
+        self.position = event.seq + 1
+        self._readings.apply(event)
+        self._take_read()
         match event:
-            case EnvironmentRestored():
-                self._news += event.divergences
-                # Last, because where there is no room for all, the first are left out.
-                self._news.append(
-                    f"rebuilt in a new worker: {event.executions} {plural(event.executions, 'statement')} ran again"
-                )
-            case AgentText(aside=False) | AgentReasoning() | ToolCall(parent_id=None):
-                self._news.clear()
+            case ToolCall(parent_id=None, tool_call_id=call):
+                self._calls.add(call)
+            case StatementRecorded(tool_call_id=call):
+                if call in self._calls:
+                    self._calls.discard(call)
+                else:
+                    self._outside[event.statement_id] = event
+            case ExecutionFinished():
+                self._finish(event)
             case _:
-                pass
+                for item in _items_of(event):
+                    self._add(event.seq, item)
 
     @property
-    def news(self) -> Sequence[str]:
-        return tuple(self._news)
+    def news(self) -> News:
+        """What a call that is made now has to carry."""
+        return News(
+            items=tuple(item for _, item in self._items),
+            left_out=self._left_out,
+            earlier=tuple(item for history in self._histories.values() for item in history),
+        )
+
+    def _add(self, seq: int, item: FeedItem) -> None:
+        if len(self._items) == KEPT_ITEMS:
+            self._last_left_out, _ = self._items.popleft()
+            self._left_out += 1
+        self._items.append((seq, item))
+
+    def _take_read(self) -> None:
+        until = self._readings.until
+        if self._last_left_out < until:
+            self._left_out = 0
+        while self._items and self._items[0][0] < until:
+            seq, item = self._items.popleft()
+            if item.obj_id and seq > self._shown.get(item.obj_id, -1):
+                self._remember(item)
+
+    def _remember(self, item: FeedItem) -> None:
+        history = self._histories.setdefault(item.obj_id, deque(maxlen=KEPT_CHANGES))
+        history.append(item)
+        self._histories.move_to_end(item.obj_id)
+        if len(self._histories) > KEPT_HISTORIES:
+            self._histories.popitem(last=False)
+
+    def _finish(self, event: ExecutionFinished) -> None:
+        for display in event.displays:
+            self._shown[display.obj_id] = event.seq
+            self._histories.pop(display.obj_id, None)
+        statement = self._outside.get(event.statement_id)
+        if statement is not None and event.status != "ok":
+            self._add(event.seq, FeedItem("", _failure(statement, event)))
+
+
+def _items_of(event: Event) -> Iterable[FeedItem]:
+    match event:
+        case NodeChanged(obj_id=obj_id, delta=delta):
+            yield FeedItem(obj_id, delta)
+        case WorkStopped(sentences=sentences):
+            yield from (FeedItem("", sentence) for sentence in sentences)
+        case EnvironmentRestored(executions=executions, divergences=divergences):
+            yield from (FeedItem("", sentence) for sentence in divergences)
+            # Last, because where there is no room for all, the first are left out.
+            noun = plural(executions, "statement")
+            yield FeedItem("", f"rebuilt in a new worker: {executions} {noun} ran again")
+        case _:
+            pass
+
+
+def _failure(statement: StatementRecorded, finished: ExecutionFinished) -> str:
+    source = cut_line(statement.source.strip().partition("\n")[0], _LONGEST_SOURCE)
+    said = f"statement {statement.index}, `{source}`, ended with status {finished.status}"
+    if finished.exception is None:
+        return said
+    reason = f"{finished.exception.type}: {finished.exception.message}"
+    return f"{said}: {cut_line(reason.partition(chr(10))[0], _LONGEST_REASON)}"

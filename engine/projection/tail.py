@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ..ports import HandleRow
+from ..ports import HandleRow, News
 from . import deltas, handles
 
 _FEED_SHARE: Final = 3
@@ -19,7 +19,7 @@ _FEED_FLOOR: Final = 96
 
 def assemble(
     rows: Sequence[HandleRow],
-    waiting: tuple[Sequence[deltas.Delta], int],
+    news: News,
     budget: int,
     count: Callable[[str], int],
 ) -> tuple[str, int]:
@@ -27,8 +27,8 @@ def assemble(
     names = {row.obj_id: row.name for row in rows}
     if budget < _FEED_FLOOR:
         return handles.table(rows, budget, count)
-    feed, spent = deltas.feed(*waiting, names, budget // _FEED_SHARE, count)
+    feed, spent = deltas.feed(news, names, budget // _FEED_SHARE, count)
     table, used = handles.table(rows, budget - spent, count)
     if budget - used > spent:
-        feed, spent = deltas.feed(*waiting, names, budget - used, count)
+        feed, spent = deltas.feed(news, names, budget - used, count)
     return feed + table, spent + used

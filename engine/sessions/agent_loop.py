@@ -42,11 +42,7 @@ from ..events.conversation import (
     UserMessage,
 )
 from ..events.nodes import NodesTicked
-from ..events.session import (
-    PromptWithdrawn,
-    RoundCause,
-    UsageReported,
-)
+from ..events.session import PromptWithdrawn, RoundCause, WorkStopped
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import (
@@ -71,6 +67,7 @@ from .projector import Projector
 from .questions import Questions
 from .replies import ReplyRecorder
 from .revisions import Revisions
+from .sent import sent
 from .statements import StatementRunner
 
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
@@ -230,6 +227,8 @@ class AgentLoop:
             return now, await environment.tick(round_id, now)
 
         now, outcome = await self._environment.use(act, cancellation)
+        if outcome.stops:
+            self._log.append(WorkStopped(sentences=outcome.stops))
         if outcome.nodes or outcome.events:
             # A rebuild goes by the log, so nodes that were ticked must be on it, whoever does not wait any more.
             with anyio.CancelScope(shield=True):
@@ -266,19 +265,16 @@ class AgentLoop:
         projection = await self._environment.use(self._projector.project, cancellation)
         prompt = replace(projection.prompt, typed=self._typed)
         recorder = ReplyRecorder(self._log, self._journal, self._minter, calls_tools=prompt.calls_tools)
-        is_refused = False
         try:
             replied = await cancellation.guard(lambda: recorder.record(self._model.reply(prompt)))
         except ContextTooLongError:
             if not may_condense:
                 raise
-            is_refused = True
             self._projector.narrow()
             return t.ContextFull(refused=True)
         finally:
             # After the reply, because what is shown waits for what was recorded before it.
-            if not is_refused:
-                self._log.append(UsageReported(used=projection.used, size=projection.size))
+            self._log.append(sent(projection, round_id, answered=recorder.answered))
         return self._with_decision(replied)
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:

@@ -62,6 +62,8 @@ class LiveEnvironment:
         self._history = history
         self._store = store
         self._values = values
+        self._reads = 0
+        """How many readings the namespace has heard of."""
         self._meta = msgspec.json.encode((spec.cwd, spec.import_paths))
 
     async def ready(self) -> Environment:
@@ -75,7 +77,10 @@ class LiveEnvironment:
         environment = self._environment
         if environment.alive:
             await self._values.catch_up(environment)
-        if not environment.alive:
+        if environment.alive:
+            if self._history.reads > self._reads:
+                environment.read()
+        else:
             self._values.forget()
             try:
                 await environment.start(self._spec)
@@ -86,6 +91,7 @@ class LiveEnvironment:
                 restored = await environment.restore(plan, self._contents, self._compare)
                 divergences = (*restored.divergences, *self._left_out())
                 self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
+        self._reads = self._history.reads
         return environment
 
     async def ready_to_run(self) -> Environment:

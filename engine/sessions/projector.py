@@ -34,7 +34,10 @@ _NO_GENERATION: Final = -1
 
 
 class Projection(Struct, frozen=True, kw_only=True):
-    """One prompt with its cost in tokens: `used` of `size`, and how they divide."""
+    """One prompt with its cost in tokens: `used` of `size`, and how they divide.
+
+    The log had `position` events when it was made.
+    """
 
     prompt: Prompt
     used: int
@@ -43,6 +46,7 @@ class Projection(Struct, frozen=True, kw_only=True):
     message_tokens: int
     tail_tokens: int
     handles: tuple[HandleRow, ...]
+    position: int
 
 
 class _Sum(Struct, frozen=True):
@@ -71,13 +75,14 @@ class Projector:
         self._spent = _Sum()
         self.latest: Projection | None = None
 
-    async def project(self, environment: Environment, *, reading: bool = True) -> Projection:
-        """The projection of this moment, kept as `latest`. Without `reading` it takes nothing from the next one."""
+    async def project(self, environment: Environment) -> Projection:
+        """The projection of this moment, kept as `latest`. Takes nothing from the next one."""
+        position = self._feed.position
         messages = self._view.ready(open_run=True)
         known = self._known(messages)
         uncounted = self._uncounted(messages[known.length :])
         texts = self._texts(uncounted)
-        part = await environment.project(texts, self._tail_budget, self._feed.news, reading=reading)
+        part = await environment.project(texts, self._tail_budget, self._feed.news)
         part = await self._shown(environment, part)
         self._take(uncounted, part.text_tokens)
         message_tokens = self._spend(known, messages)
@@ -95,6 +100,7 @@ class Projector:
             message_tokens=message_tokens,
             tail_tokens=part.tail_tokens,
             handles=part.handles,
+            position=position,
         )
         return self.latest
 

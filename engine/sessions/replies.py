@@ -36,6 +36,8 @@ class ReplyRecorder:
         self._signature: str | None = None
         self._provider: str | None = None
         self._thinking: list[ThinkingBlock] = []
+        self.answered = False
+        """Whether the model has begun to answer."""
 
     async def record(self, stream: AsyncGenerator[ModelSignal, None]) -> t.Replied:
         """Consumes the stream. Whatever ends it, cancellation included, the open item is appended.
@@ -48,6 +50,7 @@ class ReplyRecorder:
         try:
             async with aclosing(with_written_statement(stream, calls_tools=self._calls_tools)) as signals:
                 async for signal in signals:
+                    self.answered = True
                     match signal:
                         case TextDelta() | ReasoningDelta():
                             await self._stream(signal)

@@ -7,7 +7,6 @@ and a cell are carried out between their UserMessage and the end of their run. C
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -259,7 +258,7 @@ class Turns:
 
     async def project(self) -> Projection:
         """What a model would read now. Raises EnvironmentUnavailableError."""
-        return await self._environment.use(partial(self._projector.project, reading=False))
+        return await self._environment.use(self._projector.project)
 
     async def tick(self) -> Sequence[Event]:
         """Lets running handles catch up with their files now; the events. Raises EnvironmentUnavailableError."""

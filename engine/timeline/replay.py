@@ -26,7 +26,6 @@ from ..events.execution import (
     ValuesKept,
 )
 from ..events.nodes import NodesTicked, RevisionAdopted
-from ..events.session import UsageReported
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, Seq, StatementId, ToolCallId
 from ..ports import (
@@ -43,12 +42,13 @@ from ..ports import (
 )
 from ..toolbox import call_title
 from .divergence import bound_names
+from .readings import Readings
 
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
 
 
 class _Execution(Struct):
-    """A statement with its latest execution. `reads` are the model calls before it."""
+    """A statement with its latest execution. `reads` says how often a model had read before it."""
 
     statement: StatementRecorded
     started: ExecutionStarted | None = None
@@ -77,10 +77,11 @@ class History:
         self._omitted: dict[StatementId, _Execution] = {}
         self._by_execution: dict[ExecutionId, _Execution] = {}
         self._present: _Execution | _Tick | None = None
-        self._reads = 0
+        self._readings = Readings()
         self._dropped_before = UNSTAMPED
 
     def apply(self, event: Event) -> None:
+        self._readings.apply(event)
         match event:
             case StatementRecorded(statement_id=statement_id):
                 self._statements[statement_id] = _Execution(event)
@@ -96,8 +97,6 @@ class History:
                     self._omit(statement_id, omitted)
             case ToolCall(parent_id=str()) if isinstance(self._present, _Execution):
                 self._present.calls[event.tool_call_id] = event
-            case UsageReported():
-                self._reads += 1
             case ValuesDropped(before=before):
                 self._dropped_before = before
             case _:
@@ -106,7 +105,7 @@ class History:
     def _apply_to_nodes(self, event: Event) -> None:
         match event:
             case NodesTicked():
-                self._present = _Tick(event, self._reads)
+                self._present = _Tick(event, self.reads)
                 self._steps.append(self._present)
             case RevisionAdopted() if self._present is not None:
                 self._present.revisions.append(event)
@@ -125,9 +124,14 @@ class History:
         step = self._present = self._statements.get(event.statement_id)
         if step is None:
             return
-        step.started, step.finished, step.reads = event, None, self._reads
+        step.started, step.finished, step.reads = event, None, self.reads
         step.calls, step.questions, step.answers, step.revisions, step.kept = {}, {}, [], [], []
         self._by_execution[event.execution_id] = step
+
+    @property
+    def reads(self) -> int:
+        """How often a model has read."""
+        return self._readings.count
 
     def record(self, execution_id: ExecutionId) -> ExecutionFinished | None:
         """How that execution ended; None where it did not, or a later one of its statement counts."""
@@ -152,7 +156,7 @@ class History:
         reads = 0
         for step in self._steps:
             if isinstance(step, _Tick):
-                past = _past_tick(step, reads, is_read=step.reads < self._reads)
+                past = _past_tick(step, reads)
             else:
                 past = _past_execution(step, reads, time_limit, self._dropped_before)
             if past is not None:
@@ -160,7 +164,7 @@ class History:
                 reads = step.reads
             elif step.revisions:
                 steps.append(PastLooks(revisions=tuple(map(_past_revision, step.revisions))))
-        return RestorePlan(steps=tuple(steps), after_reading=bool(steps) and self._reads > reads)
+        return RestorePlan(steps=tuple(steps), after_reading=bool(steps) and self.reads > reads)
 
 
 def _take(step: _Execution, event: EffectRequested | EffectAnswered | ExecutionFinished | ValuesKept) -> None:
@@ -175,13 +179,12 @@ def _take(step: _Execution, event: EffectRequested | EffectAnswered | ExecutionF
             step.kept.append(event)
 
 
-def _past_tick(step: _Tick, reads: int, *, is_read: bool) -> PastTick:
+def _past_tick(step: _Tick, reads: int) -> PastTick:
     return PastTick(
         round_id=step.ticked.round_id,
         now=step.ticked.now,
         revisions=tuple(map(_past_revision, step.revisions)),
         after_reading=step.reads > reads,
-        is_read=is_read,
     )
 
 

@@ -6,11 +6,9 @@ Which nodes live is known to `live_nodes`, how statements make them to `node_nam
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ..events import Event
-from ..events.nodes import NodeChanged
 from ..nodes import source
 from ..nodes.base import NodeBase
 from ..nodes.disk import Disk
@@ -18,8 +16,7 @@ from ..nodes.document import Documents
 from ..nodes.looks import Looks
 from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
-from ..ports import Files, HandleRow
-from ..projection.deltas import Delta, DeltaFeed
+from ..ports import Files, HandleRow, News
 from ..projection.tail import assemble
 from ..ticks import run
 from .handle_states import HandleStates
@@ -27,9 +24,6 @@ from .listing import Listing, row
 from .live_nodes import LiveNodes
 from .node_names import NodeNames
 from .shown import BoardReport, Shown, reported
-
-_NAMESPACE: Final = "namespace"
-"""What stands in the feed for the name of a node, of what is about none."""
 
 
 class Board:
@@ -59,7 +53,6 @@ class Board:
         self._states = HandleStates(self._nodes, self._documents, self.looks)
         self._shown: dict[str, Shown] = {}
         self._names = NodeNames(self._nodes, self._documents, self._show, cwd, directories)
-        self._feed = DeltaFeed()
 
     def _show(self, shown: Shown) -> None:
         self._shown[shown.node.obj_id] = shown
@@ -130,7 +123,7 @@ class Board:
             gc.collect()
 
     def tick(self, round_id: int, now: float, *, tells: bool = True) -> tuple[Event, ...]:
-        """Ticks all nodes once, in the order of their creation, and feeds what changed to the next `tail`.
+        """Ticks all nodes once, in the order of their creation.
 
         Where nobody `tells`, nodes change alike, and no event and no delta says so.
         """
@@ -138,33 +131,20 @@ class Board:
         self.looks.begin_tick()
         self._nodes.tells = tells
         events = run(self._nodes.tick_context(round_id, now))
-        for event in events:
-            if isinstance(event, NodeChanged):
-                self._feed.add(Delta(event.obj_id, event.delta))
         return (*self.looks.take(), *events)
 
-    def note(self, sentence: str) -> None:
-        """Feeds something that is about no node to the next `tail`."""
-        self._feed.add(Delta(_NAMESPACE, sentence))
-
-    def tail(
-        self, namespace: Mapping[str, object], budget: int, news: Sequence[str] = ()
-    ) -> tuple[str, int, tuple[HandleRow, ...]]:
+    def tail(self, namespace: Mapping[str, object], budget: int, news: News) -> tuple[str, int, tuple[HandleRow, ...]]:
         """The tail block within `budget` tokens, its exact tokens, and all rows of the handle table.
 
-        `news` are sentences for this tail alone. Whoever looks at it takes nothing: `read` does. A row's `tokens` of 0
-        means All.
+        Changes nothing. A row's `tokens` of 0 means All.
         """
         self._nodes.namespace = namespace
         rows = self._rows()
-        deltas, dropped = self._feed.waiting
-        told = (*deltas, *(Delta(_NAMESPACE, sentence) for sentence in news))
-        text, tokens = assemble(rows, (told, dropped), budget, self._count)
+        text, tokens = assemble(rows, news, budget, self._count)
         return text, tokens, rows
 
     def read(self) -> None:
-        """A model has read the tail: what it told is not told again."""
-        self._feed.clear()
+        """A model has read the handles as they are."""
         for node in self.handles():
             node.mark_projected()
 

@@ -236,11 +236,11 @@ class Interpreter:
             self._board.read()
         started = time.perf_counter_ns()
         nodes = sum(node.running for node in self._board.handles())
-        events = self._board.tick(request.round_id, request.now, tells=not request.is_read)
+        events = self._board.tick(request.round_id, request.now, tells=not request.replay)
         self._say(f"the tick of Round {request.round_id}")
         self._send_contents()
         time_ms = (time.perf_counter_ns() - started) / 1e6
-        return Ticked(events=pack_events(events), time_ms=time_ms, nodes=nodes)
+        return Ticked(events=pack_events(events), time_ms=time_ms, nodes=nodes, stops=self._guard.take_late())
 
     def _settle(self, request: Settle) -> Settled:
         self._say("between two steps something")
@@ -254,14 +254,12 @@ class Interpreter:
         return Settled(sentences)
 
     def _project(self, request: Project) -> Projected:
+        if request.after_reading:
+            self._board.read()
         counts = tuple(self._count(text) for text in request.texts)
         if request.budget == 0:
             return Projected(tail="", tail_tokens=0, text_tokens=counts, handles=())
-        for sentence in self._guard.take_late():
-            self._board.note(sentence)
         text, tokens, handles = self._board.tail(self._namespace, request.budget, request.news)
-        if request.reading:
-            self._board.read()
         return Projected(tail=text, tail_tokens=tokens, text_tokens=counts, handles=handles)
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ..events.nodes import RevisionState
 from ..execution import Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
-from ..ports import HandleRow, ValueGroup
+from ..ports import HandleRow, News, ValueGroup
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 
@@ -154,8 +154,8 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
     In a replay, during which nothing outside is touched, `recorded` answers its effects and `revisions` the looks of
     its nodes, None where those were not recorded. With `plan` nothing outside is changed either, and what would is
-    refused with PermissionError. `after_reading`: the handles count as read since the step before, which in a replay
-    nobody does.
+    refused with PermissionError. `after_reading`: a model has read the handles since the message before, as they were
+    then.
     """
 
     execution_id: str
@@ -170,9 +170,9 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):
-    """Lets running nodes catch up at `now`. With `replay` their looks are answered from `revisions`.
+    """Lets running nodes catch up at `now`. `after_reading` as in `Run`.
 
-    `is_read`: a model has read since what changed, so nobody needs to be told. `after_reading` as in `Run`.
+    With `replay` their looks are answered from `revisions`, and nobody is told of what changed.
     """
 
     round_id: int
@@ -180,16 +180,15 @@ class Tick(msgspec.Struct, frozen=True, tag=True):
     replay: bool = False
     revisions: tuple[Look, ...] = ()
     after_reading: bool = False
-    is_read: bool = False
 
 
 class Project(msgspec.Struct, frozen=True, tag=True):
-    """`news` are sentences about the namespace, for the feed. Without `reading` nobody takes what the feed tells."""
+    """Count `texts` and, where there is a `budget`, render the tail. `after_reading` as in `Run`."""
 
     texts: tuple[str, ...]
     budget: int
-    news: tuple[str, ...] = ()
-    reading: bool = True
+    news: News
+    after_reading: bool = False
 
 
 class CleanUp(msgspec.Struct, frozen=True, tag=True):
@@ -288,11 +287,12 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """`nodes` is how many were running."""
+    """`nodes` is how many were running, `stops` as in `TickOutcome`."""
 
     events: tuple[bytes, ...]
     time_ms: float
     nodes: int = 0
+    stops: tuple[str, ...] = ()
 
 
 class Pickled(msgspec.Struct, frozen=True, tag=True, kw_only=True):

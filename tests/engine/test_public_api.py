@@ -22,6 +22,7 @@ from engine import (
     EnvironmentSpec,
     ExceptionInfo,
     Host,
+    News,
     OutputSink,
     PastExecution,
     Preserved,
@@ -75,9 +76,7 @@ class Abacus:
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         return TickOutcome()
 
-    async def project(
-        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
-    ) -> ProjectionPart:
+    async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(map(len, texts)))
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
@@ -91,6 +90,9 @@ class Abacus:
 
     async def collect(self) -> Preserved:
         return Preserved()
+
+    def read(self) -> None:
+        pass
 
     async def snapshot(self, execution_id: str) -> bool:
         return False
@@ -182,6 +184,7 @@ PUBLIC = [
     "CommandOutput",
     "CommandRequest",
     "CommandSubject",
+    "FeedItem",
     "FileSubject",
     "PermissionSubject",
     "StatementSubject",
@@ -214,6 +217,7 @@ PUBLIC = [
     "ModelSignal",
     "ModelUnusableError",
     "NamespaceDiff",
+    "News",
     "ObjId",
     "OptionValues",
     "OutputSink",

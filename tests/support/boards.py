@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.events import Event
 from engine.events.nodes import FileChanged, NodeChanged, RevisionAdopted, RevisionState, TickApplied
+from engine.ports import FeedItem, News
 from engine.tokens import count
 from engine.worker.board import Board
 from engine.worker.shown import BoardReport
@@ -67,6 +68,7 @@ class Desk:
         self.steps: list[Step] = []
         self.contents: dict[str, bytes] = {}
         self.is_read = False
+        self.read_steps = 0
 
     def write(self, name: str, content: str | bytes, age_ns: int = 0) -> Path:
         """Writes the file with a time stamp of its own, so that no clock granularity hides the change."""
@@ -105,9 +107,15 @@ class Desk:
 
     def tail(self, budget: int = 4000) -> str:
         self.is_read = True
-        text = self.board.tail(self.namespace, budget)[0]
+        text = self.board.tail(self.namespace, budget, self.news())[0]
         self.board.read()
+        self.read_steps = len(self.steps)
         return text
+
+    def news(self) -> News:
+        """What ticks have told since the last `tail`, as the host's fold has it."""
+        told = [event for step in self.steps[self.read_steps :] for event in step.report.events]
+        return News(items=tuple(FeedItem(each.obj_id, each.delta) for each in told if isinstance(each, NodeChanged)))
 
     def get(self, name: str) -> object:
         return self.namespace[name]
@@ -123,7 +131,7 @@ class Desk:
             other.board.looks.take_content(digest, data)
         for step in self.steps:
             other.repeat(replace(step, source=sources.get(step.number, step.source)), step.looks)
-        other.seconds, other.is_read = self.seconds, self.is_read
+        other.seconds, other.is_read, other.read_steps = self.seconds, self.is_read, self.read_steps
         if self.is_read:
             other.board.read()
         return other

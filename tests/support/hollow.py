@@ -15,6 +15,7 @@ from engine.ports import (
     Contents,
     EffectHandler,
     EnvironmentSpec,
+    News,
     OutputSink,
     PastExecution,
     Preserved,
@@ -86,9 +87,7 @@ class HollowEnvironment:
         await self._take("tick")
         return TickOutcome()
 
-    async def project(
-        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
-    ) -> ProjectionPart:
+    async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
         await self._take("project")
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) // 4 for text in texts))
 
@@ -97,6 +96,9 @@ class HollowEnvironment:
 
     async def collect(self) -> Preserved:
         return Preserved()
+
+    def read(self) -> None:
+        pass
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
         return False

@@ -55,6 +55,7 @@ from engine.events.session import (
     PermissionAnswered,
     PermissionAsked,
     PermissionOutcome,
+    ProjectionSent,
     PromptQueued,
     PromptWithdrawn,
     RoundOpened,
@@ -63,6 +64,7 @@ from engine.events.session import (
     TitleChanged,
     UsageReported,
     ViewEnforced,
+    WorkStopped,
 )
 from engine.execution import (
     Captured,
@@ -306,6 +308,8 @@ _FIRST_RUN: tuple[Item, ...] = (
 _SECOND_RUN: tuple[Item, ...] = (
     UserMessage(message_id=_message(20), text="and then", prompt_kind="follow_up"),
     EnvironmentRestored(executions=2, divergences=("Statement 2 printed something else.",)),
+    WorkStopped(sentences=("thread 'a', started by <statement 2>, was kept from os.mkdir /work/b",)),
+    ProjectionSent(round_id=3, answered=True, position=40, size=64_000, sections={"instructions": 700, "tail": 300}),
     ConfigChanged(option="while_running", value="steer"),
     UserMessage(message_id=_message(22), text="rather this", prompt_kind="steer"),
     CondensationRequest(reason="refused"),

@@ -12,7 +12,7 @@ from engine.cycles import CycleFold, cycles_of, rounds_of, steps_of
 from engine.cycles.steps import AiBlock
 from engine.events import Event
 from engine.events.execution import ExecutionStarted
-from engine.events.session import UsageReported
+from engine.events.session import ProjectionSent
 from engine.sessions.session import Session
 from tests.support.sessions import sessions_of
 
@@ -48,7 +48,7 @@ async def test_queued_prompts_become_cycles_in_order_and_helpers_are_grouped(tmp
     assert [call.call.tool for call in block.statements] == ["python"]
     assert [(group.name, len(group.calls)) for group in block.groups] == [("read-group", 2)]
     prompted = [rounds_of(cycle) for cycle in model.cycles]
-    replies = sum(isinstance(event, UsageReported) for event in log)
+    replies = sum(isinstance(event, ProjectionSent) for event in log)
     assert sum(len(loop.rounds) + bool(loop.unread) for loop in prompted) == replies
 
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -18,20 +17,18 @@ from engine.nodes.revision import LARGEST, digest_of
 from engine.ports import (
     STEP_CONTENT_BYTES,
     Environment,
+    FeedItem,
+    News,
     PastExecution,
     PastLooks,
     PastRevision,
     PastStep,
     PastTick,
-    RestorePlan,
     RunOutcome,
     TickOutcome,
 )
 from tests.support.environments import (
-    PATIENCE,
     Bench,
-    contents,
-    ended_otherwise,
     kept,
     opened,
     past,
@@ -123,55 +120,38 @@ async def test_statements_and_ticks_see_again_what_they_saw(b: AnyBench) -> None
     assert list(outcome.contents.values()) == [b"three, longer still\n"]
 
 
-@pytest.mark.slow
-async def test_what_a_tick_told_is_told_after_a_rebuild_unless_it_was_read(b: AnyBench) -> None:
+async def test_a_rebuild_tells_nothing_of_its_ticks_and_the_handles_are_as_they_were(b: AnyBench) -> None:
     file = b.cwd / "a.txt"
     file.write_text("one\n")
     source = "a = view('a.txt', freq='Sync')"
-    first = step(source, await b.run(source))
+    first = step(source, await b.run(source, index=1))
     file.write_text("two, longer\n")
-    ticked = PastTick(round_id=1, now=1.0, revisions=seen(await b.environment.tick(1, 1.0)))
-
-    async def tail(*, read: bool) -> str:
-        plan = RestorePlan(steps=(first, ticked), after_reading=read)
-        with anyio.fail_after(PATIENCE):
-            await b.environment.restore(plan, contents, ended_otherwise)
-        return (await b.environment.project((), 1000)).tail
-
-    assert "+two" in await tail(read=False)
-    assert "+two" not in await tail(read=True)
+    live = await b.environment.tick(1, 1.0)
+    state = "a.GetDigest(), a.rendered.text, a.last_tick_turn, a.last_tick_time, a.changed"
+    shown = await b.value(state)
+    assert (await restore(b, first, PastTick(round_id=1, now=1.0, revisions=seen(live)))).divergences == ()
+    assert await b.value(state) == shown
+    news = News(items=(FeedItem("view-1.1", "+two"), FeedItem("", "news")))
+    tails = [(await b.environment.project((), 1000, news)).tail for _ in range(2)]
+    assert tails[0] == tails[1]
+    assert "a: +two\nnamespace: news\n" in tails[0]
     assert "+two" not in (await b.environment.project((), 1000)).tail
 
 
-async def test_of_what_was_read_a_tick_tells_nobody_and_changes_the_same(b: AnyBench) -> None:
-    file = b.cwd / "a.txt"
-    file.write_text("one\n")
-    source = "a = view('a.txt', freq='Sync')"
-    first = step(source, await b.run(source))
-    file.write_text("two, longer\n")
-    ticked = PastTick(round_id=1, now=1.0, revisions=seen(await b.environment.tick(1, 1.0)))
-    shown: list[str | None] = []
-    for is_read in (False, True):
-        assert (await restore(b, first, replace(ticked, is_read=is_read))).divergences == ()
-        tail = (await b.environment.project((), 1000)).tail
-        assert ("+two" in tail) is not is_read
-        assert "a: view a.txt, running Sync" in tail
-        shown.append(await b.value("a.GetDigest(), a.rendered.text, a.last_tick_turn, a.last_tick_time"))
-    assert shown[0] == shown[1]
-
-
-async def test_whoever_looks_takes_nothing_from_who_reads(b: AnyBench) -> None:
-    file = b.cwd / "a.txt"
-    file.write_text("one\n")
-    await b.run("a = view('a.txt', freq='Sync')")
-    file.write_text("two, longer\n")
-    await b.environment.tick(1, 1.0)
-    looks = [await b.environment.project((), 1000, ("news",), reading=False) for _ in range(2)]
-    read = await b.environment.project((), 1000, ("news",))
-    assert looks == [read, read]
-    assert "+two" in read.tail
-    assert read.tail.count("news") == 1
-    assert "+two" not in (await b.environment.project((), 1000)).tail
+async def test_handles_are_read_when_the_host_says_so_whatever_it_asks_next(b: AnyBench) -> None:
+    (b.cwd / "a.txt").write_text("one\n")
+    for ask in (
+        lambda: b.environment.tick(1, 1.0),
+        lambda: b.environment.project((), 0),
+        lambda: b.run("1"),
+    ):
+        await b.run("a = view('a.txt')")
+        assert ", changed" in (await b.environment.project((), 1000)).tail
+        assert await b.value("a.changed") == "True"
+        b.environment.read()
+        await ask()
+        assert await b.value("a.changed") == "False"
+        assert ", changed" not in (await b.environment.project((), 1000)).tail
 
 
 @pytest.mark.slow

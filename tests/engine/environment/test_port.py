@@ -20,6 +20,7 @@ from engine.ports import (
     EffectHandler,
     Environment,
     EnvironmentSpec,
+    News,
     OutputSink,
     Preserved,
     ProjectionPart,
@@ -34,8 +35,8 @@ from engine.ports import (
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "start", "run", "interrupt", "command", "tick", "project", "preserve", "collect", "restore", "snapshot",
-    "close",
+    "alive", "start", "run", "interrupt", "command", "tick", "project", "read", "preserve", "collect", "restore",
+    "snapshot", "close",
 )  # fmt: skip
 LINES = 70
 """Of an Environment that somebody makes up, at most."""
@@ -72,9 +73,7 @@ class EchoEnvironment:
     async def tick(self, round_id: int, now: float) -> TickOutcome:
         return TickOutcome()
 
-    async def project(
-        self, texts: Sequence[str], budget: int, news: Sequence[str] = (), *, reading: bool = True
-    ) -> ProjectionPart:
+    async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) for text in texts))
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
@@ -85,6 +84,9 @@ class EchoEnvironment:
 
     async def collect(self) -> Preserved:
         return Preserved()
+
+    def read(self) -> None:
+        pass
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
         return False

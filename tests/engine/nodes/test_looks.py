@@ -453,6 +453,7 @@ def _check_again(desk: Desk, moves: list[tuple[object, ...]], after: list[tuple[
             again.repeat(step, step.looks)
         except (NameError, ZeroDivisionError):
             again.steps[-1].after_reading = step.after_reading
+        again.read_steps = desk.read_steps
         assert again.steps[-1].events == step.events
         assert again.steps[-1].report.displays == step.report.displays
     if desk.is_read:

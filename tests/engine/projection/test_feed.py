@@ -1,42 +1,93 @@
-"""What the model has not read yet of what happened to the namespace."""
+"""What the model has not read yet of what happened by itself, and what it read before of handles that it follows."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.events import Event
-from engine.events.conversation import AgentReasoning, AgentText, ToolCall, UserMessage
-from engine.events.session import EnvironmentRestored
-from engine.ids import MessageId, ToolCallId
-from engine.projection.feed import Feed
+from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, UserMessage
+from engine.events.execution import ExecutionFinished, StatementRecorded
+from engine.events.nodes import NodeChanged
+from engine.events.session import EnvironmentRestored, ProjectionSent, UsageReported, WorkStopped
+from engine.execution import Display, ExceptionInfo
+from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
+from engine.ports import FeedItem
+from engine.projection.feed import KEPT_CHANGES, KEPT_ITEMS, Feed
+from tests.support.examples import examples
 
 RESTORED = EnvironmentRestored(executions=2, divergences=("<statement 1> printed nothing",))
 NEWS = ("<statement 1> printed nothing", "rebuilt in a new worker: 2 statements ran again")
+ANSWER = AgentText(message_id=MessageId("m"), text="so")
+STOP = RunStop(reason="completed", cause="end_turn")
 
 
-def feed_of(*events: Event) -> Feed:
-    feed = Feed()
-    for event in events:
-        feed.apply(event)
-    return feed
+class Log:
+    """Stamps events as a log does, and has a Feed follow it."""
+
+    def __init__(self, *events: Event) -> None:
+        self.feed = Feed()
+        self.length = 0
+        self.add(*events)
+
+    def add(self, *events: Event) -> Log:
+        for event in events:
+            self.feed.apply(replace(event, seq=Seq(self.length)))
+            self.length += 1
+        return self
+
+    def call(self, *reply: Event, meanwhile: tuple[Event, ...] = ()) -> Log:
+        """A model call that is answered with `reply`, or not at all; and what happens while it goes on."""
+        position = self.feed.position
+        self.add(*meanwhile, *reply)
+        return self.add(ProjectionSent(round_id=0, answered=bool(reply), position=position, size=1))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(item.text for item in self.feed.news.items)
 
 
-def test_a_rebuild_is_news_until_the_model_begins_to_answer() -> None:
-    assert feed_of(RESTORED).news == NEWS
-    assert feed_of(RESTORED, RESTORED).news == NEWS * 2
+def changed(text: str, node: str = "view-1.1") -> NodeChanged:
+    return NodeChanged(obj_id=ObjId(node), obj_type="view", delta=text)
+
+
+def showing(*nodes: str) -> ExecutionFinished:
+    displays = tuple(Display(obj_id=ObjId(node), title="t", text="x", tokens=1) for node in nodes)
+    return replace(ended("s1"), displays=displays)
+
+
+def ended(statement: str, **fields: object) -> ExecutionFinished:
+    done = ExecutionFinished(
+        execution_id=ExecutionId("x"), statement_id=StatementId(statement), status="ok", started_at=0, ended_at=0
+    )
+    return replace(done, **fields)
+
+
+def test_a_rebuild_is_news_until_a_call_that_carried_it_begins_to_answer() -> None:
+    assert Log(RESTORED).texts == NEWS
+    assert Log(RESTORED, RESTORED).texts == NEWS * 2
+    assert Log(RESTORED).call(ANSWER).texts == ()
+    assert Log(RESTORED).call().texts == NEWS
 
 
 @pytest.mark.parametrize(
-    "read",
+    "reply",
     [
-        AgentText(message_id=MessageId("m"), text="so"),
+        ANSWER,
         AgentReasoning(message_id=MessageId("m"), text="hm"),
         ToolCall(tool_call_id=ToolCallId("c"), tool="python", arguments={}),
     ],
 )
-def test_an_answer_takes_the_news(read: Event) -> None:
-    assert feed_of(RESTORED, read).news == ()
-    assert feed_of(RESTORED, read, RESTORED).news == NEWS
+def test_what_came_while_a_model_was_answering_is_news_still(reply: Event) -> None:
+    assert Log(changed("one")).call(reply, meanwhile=(changed("two"),)).texts == ("two",)
+
+
+def test_an_answer_whose_call_never_ended_was_an_answer() -> None:
+    log = Log(changed("one"), ANSWER)
+    assert log.texts == ("one",)
+    assert log.add(STOP).texts == ()
 
 
 @pytest.mark.parametrize(
@@ -48,4 +99,96 @@ def test_an_answer_takes_the_news(read: Event) -> None:
     ],
 )
 def test_what_no_model_answered_leaves_them(other: Event) -> None:
-    assert feed_of(RESTORED, other).news == NEWS
+    assert Log(RESTORED, other, STOP).texts == NEWS
+
+
+def test_in_an_old_log_each_call_counts() -> None:
+    assert Log(changed("one"), UsageReported(used=1, size=2), changed("two")).texts == ("two",)
+
+
+def test_what_a_rebuild_kept_from_acting_is_news() -> None:
+    assert Log(WorkStopped(sentences=("thread 'a' was kept from os.mkdir /x",))).texts == (
+        "thread 'a' was kept from os.mkdir /x",
+    )
+
+
+def test_a_statement_that_failed_is_news_where_no_result_tells_of_it() -> None:
+    def recorded(number: int, call: str) -> StatementRecorded:
+        return StatementRecorded(
+            statement_id=StatementId(f"s{number}"), index=number, source="1 / 0\nx", tool_call_id=ToolCallId(call)
+        )
+
+    failure = ExceptionInfo(type="ZeroDivisionError", message="division by zero")
+    log = Log(ToolCall(tool_call_id=ToolCallId("asked"), tool="python", arguments={}))
+    log.add(recorded(1, "asked"), ended("s1", status="error", exception=failure))
+    assert log.texts == ()
+    log.add(recorded(2, "outside"), ended("s2"))
+    assert log.texts == ()
+    log.add(recorded(3, "another"), ended("s3", status="error", exception=failure))
+    assert log.texts == ("statement 3, `1 / 0`, ended with status error: ZeroDivisionError: division by zero",)
+
+
+def test_more_than_is_kept_is_counted_until_it_is_read() -> None:
+    log = Log(*(changed(str(number)) for number in range(1_000)))
+    news = log.feed.news
+    assert (len(news.items), news.left_out, news.items[-1].text) == (KEPT_ITEMS, 1_000 - KEPT_ITEMS, "999")
+    log.call(ANSWER)
+    assert (log.feed.news.items, log.feed.news.left_out) == ((), 0)
+
+
+def test_what_was_read_of_a_handle_is_its_history_until_it_is_shown_again() -> None:
+    log = Log(showing("view-1.1"), changed("one"), changed("other", "view-1.2"), RESTORED)
+    assert log.feed.news.earlier == ()
+    log.call(ANSWER)
+    assert log.feed.news.earlier == (FeedItem("view-1.1", "one"), FeedItem("view-1.2", "other"))
+    for number in range(20):
+        log.add(changed(str(number))).call(ANSWER)
+    texts = [item.text for item in log.feed.news.earlier if item.obj_id == "view-1.1"]
+    assert texts == [str(number) for number in range(20 - KEPT_CHANGES, 20)]
+    log.add(showing("view-1.1"))
+    assert log.feed.news.earlier == (FeedItem("view-1.2", "other"),)
+
+
+def test_a_change_that_a_later_render_shows_is_news_once_and_no_history() -> None:
+    log = Log(changed("one"), showing("view-1.1"))
+    assert log.texts == ("one",)
+    assert log.call(ANSWER).feed.news.earlier == ()
+
+
+_STEPS = st.lists(
+    st.sampled_from(["change", "rebuild", "answered", "failed", "refused", "cancelled", "lost", "look", "aside"]),
+    max_size=40,
+)
+
+
+@examples(1)
+@given(_STEPS, st.lists(st.booleans(), min_size=40, max_size=40))
+def test_each_item_reaches_exactly_one_answered_call(steps: list[str], meanwhile: list[bool]) -> None:
+    log, told, happened = Log(), list[str](), list[int]()
+    for number, (step, is_interrupted) in enumerate(zip(steps, meanwhile, strict=False)):
+        between = (changed(f"during {number}"),) if is_interrupted else ()
+        carried = log.texts
+        match step:
+            case "change":
+                log.add(changed(f"change {number}"))
+            case "rebuild":
+                log.add(EnvironmentRestored(executions=number))
+            case "answered":
+                log.call(ANSWER, meanwhile=between)
+                told += carried
+            case "failed" | "refused" | "cancelled":
+                log.call(meanwhile=between)
+            case "lost":
+                # The host was lost after the first event of an answer, and the log was repaired.
+                log.add(ANSWER, STOP)
+                told += carried
+            case "look":
+                assert log.texts == carried
+            case _:
+                log.add(AgentText(message_id=MessageId("m"), text="/context", aside=True))
+        is_call = step in ("answered", "failed", "refused", "cancelled")
+        if step in ("change", "rebuild") or (is_call and is_interrupted):
+            happened.append(number)
+    told += log.texts
+    numbers = [int("".join(filter(str.isdigit, text))) for text in told]
+    assert numbers == happened

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.ports import HandleRow
-from engine.projection.deltas import Delta, DeltaFeed
+from engine.ports import FeedItem, HandleRow, News
 from engine.projection.handles import table
 from engine.projection.tail import assemble
 from engine.tokens import count
@@ -37,8 +36,8 @@ def _row(draw: st.DrawFn) -> HandleRow:
     )
 
 
-_DELTAS = st.builds(
-    Delta,
+_ITEMS = st.builds(
+    FeedItem,
     obj_id=st.integers(1, 50).map("view-{}".format),
     text=st.lists(st.one_of(_LINE, st.sampled_from(["", " ", "/", "\r", "+x", "-"])), min_size=1, max_size=12).map(
         "\n".join
@@ -47,25 +46,30 @@ _DELTAS = st.builds(
 
 
 @examples(1.5)
-@given(st.lists(_row(), max_size=30), st.lists(_DELTAS, max_size=12), st.integers(0, 300), st.integers(0, 900))
-def test_never_over_budget_and_exact(rows: list[HandleRow], deltas: list[Delta], dropped: int, budget: int) -> None:
-    text, tokens = assemble(rows, (deltas, dropped), budget, count)
+@given(st.lists(_row(), max_size=30), st.lists(_ITEMS, max_size=12), st.integers(0, 300), st.integers(0, 900))
+def test_never_over_budget_and_exact(rows: list[HandleRow], items: list[FeedItem], dropped: int, budget: int) -> None:
+    news = News(items=tuple(items), left_out=dropped)
+    text, tokens = assemble(rows, news, budget, count)
     assert tokens == count(text) <= budget
-    assert assemble(rows, (deltas, dropped), budget, count) == (text, tokens)
+    assert assemble(rows, news, budget, count) == (text, tokens)
 
 
 @examples(1)
-@given(st.lists(_row(), min_size=1, max_size=40), st.lists(_DELTAS, max_size=5), st.integers(16, 600))
+@given(st.lists(_row(), min_size=1, max_size=40), st.lists(_ITEMS, max_size=5), st.integers(16, 600))
 def test_the_table_is_the_floor_and_says_how_many_are_left_out(
-    rows: list[HandleRow], deltas: list[Delta], budget: int
+    rows: list[HandleRow], items: list[FeedItem], budget: int
 ) -> None:
-    text, _ = assemble(rows, (deltas, 0), budget, count)
+    text, _ = assemble(rows, News(items=tuple(items)), budget, count)
     whole = table(rows, 10**6, count)[0]
     if text.endswith(whole):
         return
     last = text.splitlines()[-1]
     shown = sum(line in whole.splitlines()[1:] for line in text.rpartition("tokens used/budget):\n")[2].splitlines())
     assert last in {f"... {left} more handle{'s' * (left > 1)}" for left in range(len(rows) - shown, len(rows) + 1)}
+
+
+def _news(*items: FeedItem) -> News:
+    return News(items=items)
 
 
 def _rows(number: int) -> list[HandleRow]:
@@ -96,18 +100,20 @@ def test_a_cut_table_keeps_what_changed_then_what_runs_then_the_newest() -> None
 
 
 def test_at_the_smallest_budget_the_number_of_handles_is_left() -> None:
-    assert assemble(_rows(1000), ((Delta("view-1", "changed"),), 0), 16, count)[0] == "... 1000 more handles\n"
+    assert assemble(_rows(1000), _news(FeedItem("view-1", "changed")), 16, count)[0] == "... 1000 more handles\n"
 
 
 def test_a_small_feed_is_shown_beside_a_table_that_has_to_be_cut() -> None:
-    text, _ = assemble(_rows(500), ((Delta("view-1", "2 lines changed"),), 0), 300, count)
+    text, _ = assemble(_rows(500), _news(FeedItem("view-1", "2 lines changed")), 300, count)
     assert text.startswith("Changed since your last statement:\nh1: 2 lines changed\nHandles")
     assert text.splitlines()[-1].startswith("... ")
 
 
 def test_changes_without_room_are_counted_and_the_newest_kept() -> None:
-    deltas = [Delta(f"view-{index}", f"{index} lines changed in a rather long file name\n+more") for index in range(60)]
-    text, _ = assemble([], (deltas, 5), 200, count)
+    items = [
+        FeedItem(f"view-{index}", f"{index} lines changed in a rather long file name\n+more") for index in range(60)
+    ]
+    text, _ = assemble([], News(items=tuple(items), left_out=5), 200, count)
     lines = text.splitlines()
     shown = [line for line in lines if line.startswith("view-")]
     assert shown[-1].startswith("view-59: ")
@@ -115,19 +121,8 @@ def test_changes_without_room_are_counted_and_the_newest_kept() -> None:
 
 
 def test_a_delta_whose_diff_does_not_fit_is_shown_by_its_summary() -> None:
-    text, _ = assemble([], ((Delta("view-1", "many lines changed\n" + "+x\n" * 500),), 0), 100, count)
+    text, _ = assemble([], _news(FeedItem("view-1", "many lines changed\n" + "+x\n" * 500)), 100, count)
     assert text == "Changed since your last statement:\nview-1: many lines changed\n"
-
-
-def test_a_feed_keeps_a_bounded_number_and_counts_the_rest() -> None:
-    feed = DeltaFeed()
-    for index in range(1000):
-        feed.add(Delta("view-1", str(index)))
-    kept, dropped = feed.waiting
-    assert (len(kept), dropped, kept[-1].text) == (256, 744, "999")
-    assert feed.waiting == (kept, dropped)
-    feed.clear()
-    assert feed.waiting == ((), 0)
 
 
 def test_changes_are_told_once_and_by_name(tmp_path: Path) -> None:
@@ -146,7 +141,7 @@ def test_changes_are_told_once_and_by_name(tmp_path: Path) -> None:
 def test_a_thousand_handles_stay_within_any_budget(tmp_path: Path, budget: int) -> None:
     desk = Desk(tmp_path)
     desk.run("many = [view(text=f'x {n}') for n in range(1000)]")
-    text, tokens, rows = desk.board.tail(desk.namespace, budget)
+    text, tokens, rows = desk.board.tail(desk.namespace, budget, News())
     assert tokens == count(text) <= budget
     assert len(rows) == 1000
     assert text.splitlines()[-1].endswith("more handles")

@@ -14,7 +14,7 @@ from engine.errors import SessionBusyError, SessionReadOnlyError, StatementWithd
 from engine.events import Event
 from engine.events.conversation import RunStop, ToolCall, UserMessage
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from engine.events.session import PromptQueued, PromptWithdrawn, SessionOpened, UsageReported
+from engine.events.session import ProjectionSent, PromptQueued, PromptWithdrawn, SessionOpened
 from engine.ids import MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.ports import CommitListener, ModelSignal, Prompt, TextDelta
 from engine.store.memory import MemoryStore
@@ -58,7 +58,7 @@ async def test_a_cell_runs_in_the_namespace_and_is_recorded_without_entering_the
         assert [event.text for event in of(session, UserMessage) if event.aside] == ["x = 40; read('a.txt')", "x + 2"]
         (call,) = of(session, ToolCall)
         assert call.parent_id == of(session, StatementRecorded)[0].tool_call_id
-        assert of(session, UsageReported) == []
+        assert of(session, ProjectionSent) == []
         cycles = cycles_of(session.events)
         assert (len(cycles.cycles), cycles.anomalies) == (2, ())
         assert (await session.accept("x?").end()).cause == "end_turn"

@@ -24,7 +24,7 @@ from engine.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from engine.events.session import SessionOpened, UsageReported, ViewEnforced
+from engine.events.session import ProjectionSent, SessionOpened, ViewEnforced
 from engine.ids import EventId, MessageId, Seq, SessionId, ToolCallId
 from engine.ports import (
     ContextTooLongError,
@@ -92,7 +92,7 @@ async def test_a_long_run_stays_within_its_budget_and_keeps_its_request(tmp_path
         session = await sessions.create(str(tmp_path))
         assert await run(session, "count the words") == "end_turn"
         assert said(session) == "Done."
-        usages = found(session, UsageReported)
+        usages = found(session, ProjectionSent)
         assert len(usages) == len(model.prompts) == 41
         assert all(usage.used <= usage.size == BUDGET for usage in usages)
         condensations = found(session, Condensation)
@@ -214,8 +214,9 @@ async def test_a_provider_that_takes_less_than_the_budget_gets_less(tmp_path: Pa
         assert {request.reason for request in found(session, CondensationRequest)} <= {"refused", "budget"}
         assert found(session, CondensationRequest)[0].reason == "refused"
         assert found(session, Condensation)
-        assert len(found(session, UsageReported)) == 9
-        assert found(session, UsageReported)[-1].size < 10_000
+        answered = [sent.answered for sent in found(session, ProjectionSent)]
+        assert (answered.count(True), False in answered) == (9, True)
+        assert found(session, ProjectionSent)[-1].size < 10_000
         assert_whole(session)
 
 
@@ -243,7 +244,7 @@ async def test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_short
     async with opened(tmp_path, model) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "count the words") == "end_turn"
-        assert all(usage.used <= usage.size for usage in found(session, UsageReported))
+        assert all(usage.used <= usage.size for usage in found(session, ProjectionSent))
         assert not [event for event in found(session, Condensation) if event.forgotten]
         assert len(found(session, NoCutPossible)) == 1
         results = [message for message in model.prompts[-1].messages if isinstance(message, ToolResult)]

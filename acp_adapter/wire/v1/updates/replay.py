@@ -28,7 +28,7 @@ from acp_adapter.wire.v1.updates.steps import step
 from engine import CycleSummary, OptionValues
 from engine.events import AnyEvent
 from engine.events.conversation import RunStop
-from engine.events.session import UsageReported
+from engine.events.session import ProjectionSent, UsageReported
 
 M = TypeVar("M", bound=WireModel)
 
@@ -36,6 +36,7 @@ _REPLACED: Final = (CurrentModeUpdate, ConfigOptionUpdate, SessionInfoUpdate, Us
 """What replaces itself field by field, in the order in which it is sent at the end."""
 _FINAL: Final = frozenset({"completed", "failed"})
 _MOST_WAITING: Final = 1_000
+_USAGE: Final = (ProjectionSent, UsageReported)
 
 
 class Replay:
@@ -45,7 +46,7 @@ class Replay:
         self.shown = shown
         self._events = events
         self._facts = _LatestFacts(events, facts)
-        self._usage = next((event for event in reversed(events) if isinstance(event, UsageReported)), None)
+        self._usage = next((event for event in reversed(events) if isinstance(event, _USAGE)), None)
         self._waiting: deque[WireModel] = deque()
         self._places: dict[str, ToolCall] = {}
         """The calls among what waits, by id, as they are by now."""
@@ -54,7 +55,7 @@ class Replay:
 
     def __iter__(self) -> Iterator[Json]:
         for event in self._events:
-            if isinstance(event, UsageReported) and event is not self._usage:
+            if isinstance(event, _USAGE) and event is not self._usage:
                 continue  # because the last one has every field, and there may be as many as messages
             self.shown, updates = step(event, self.shown, self._facts, is_live=False)
             for update in updates:

@@ -31,6 +31,7 @@ from engine.events.session import (
     ModeChanged,
     PermissionAnswered,
     PermissionAsked,
+    ProjectionSent,
     PromptQueued,
     PromptWithdrawn,
     RoundOpened,
@@ -39,6 +40,7 @@ from engine.events.session import (
     TitleChanged,
     UsageReported,
     ViewEnforced,
+    WorkStopped,
 )
 
 
@@ -51,7 +53,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [_options(event.seq, facts)]
         case TitleChanged():
             return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
-        case UsageReported():
+        case UsageReported() | ProjectionSent():
             return shown, [UsageUpdate(used=count(event.used), size=count(event.size))]
         case EnvironmentRestored():
             return shown, [_restored(event)]
@@ -65,6 +67,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             | RoundOpened()
             | PermissionAsked()
             | ViewEnforced()
+            | WorkStopped()
         ):
             return shown, []
         case _:

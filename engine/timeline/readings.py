@@ -1,0 +1,50 @@
+"""What a model has read, as one fact: a fold over the log that says up to which position, and how often it read.
+
+A model has read what a call carried as soon as that call began to answer. A call that failed, was refused or was
+cancelled before that has read nothing, and neither has whoever looks. Each call leaves a ProjectionSent at its end that
+says whether it was answered, and at which position of the log it was made: what happened after that, while the model
+was answering, it has not read. Where the host was lost between the first event of an answer and that, the repaired
+log's RunStop closes it, and everything before the answer counts as read. Logs of earlier versions have UsageReported,
+where each call counted.
+
+Followed by `projection.feed` and by `replay`, so that what a tail tells and what handles take for read are never two
+opinions.
+"""
+
+from __future__ import annotations
+
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall
+from ..events.session import ProjectionSent, UsageReported
+
+
+class Readings:
+    """`count` grows with each reading. The events before position `until` are read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.until = 0
+        self._begun: int | None = None
+        """Where an answer began whose call has not ended."""
+
+    def apply(self, event: Event) -> None:
+        """For the log alone."""
+        match event:
+            case AgentText(aside=False) | AgentReasoning() | ToolCall(parent_id=None):
+                self._begun = event.seq if self._begun is None else self._begun
+            case ProjectionSent(answered=answered, position=position):
+                self._begun = None
+                if answered:
+                    self._read(position)
+            case UsageReported():
+                self._begun = None
+                self._read(event.seq)
+            case RunStop() if self._begun is not None:
+                begun, self._begun = self._begun, None
+                self._read(begun)
+            case _:
+                pass
+
+    def _read(self, until: int) -> None:
+        self.count += 1
+        self.until = max(self.until, until)
