@@ -53,6 +53,7 @@ WORDS = {
     "node_changed": ["obj_type"],
     "file_changed": ["before_digest", "after_digest"],
     "revision_adopted": ["digest", "withheld"],
+    "node_made": ["obj_type", "name"],
 }
 """Every field that is neither a text nor an identifier, by kind: what redaction leaves is decided upon here."""
 
