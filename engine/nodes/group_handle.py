@@ -87,8 +87,7 @@ class GroupHandle(NodeBase):
         return self.rendered
 
     def measure(self) -> RenderedView:
-        if self._stale and self._follows():
-            self._take_parts()
+        self._catch_up()
         if self._rendered is None:
             self._rendered = self.Render()
         return self._rendered
@@ -107,8 +106,7 @@ class GroupHandle(NodeBase):
         return self._schedule_digest() | {"members": list(self._members)}
 
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
-        if self._stale and self._follows():
-            self._take_parts()
+        self._catch_up()
         level = self._lod if lod is None else checked_lod(lod)
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
         return summarize(tuple(self._parts.values()), limit, level, tuple(LEVELS), self._context.count)
@@ -169,7 +167,8 @@ class GroupHandle(NodeBase):
         return TickResult(summary=summary, delta=summary)
 
     def _said(self, moved: dict[str, NodeBase]) -> str:
-        named = [self._context.name(node) for node in list(moved.values())[:_NAMED]]
+        ordered = [node for obj_id, node in self._members.items() if obj_id in moved]
+        named = [self._context.name(node) for node in ordered[:_NAMED]]
         rest = [more(len(moved) - _NAMED)] if len(moved) > _NAMED else []
         count = len(self._members)
         return f"{len(moved)} of {count} {'member' if count == 1 else 'members'} changed: {', '.join((*named, *rest))}"
@@ -192,6 +191,10 @@ class GroupHandle(NodeBase):
     def _hold(self, member: NodeBase) -> None:
         self._members[member.obj_id] = member
         member.note_holder(self, held=True)
+
+    def _catch_up(self) -> None:
+        if self._stale and (self._follows() or not self._parts):
+            self._take_parts()
 
     def _take_parts(self) -> None:
         self._parts = {obj_id: node.part() for obj_id, node in self._members.items()}
@@ -256,8 +259,8 @@ class GroupHandle(NodeBase):
         self._running, self._freq = state.running, state.freq
         self._min_turn_interval = max(state.min_turn_interval, 1)
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
-        self._moved = {}
-        self._take_parts()
+        # Taken when they are first asked for: by then the names that are being set are there, too.
+        self._moved, self._parts, self._stale, self._rendered = {}, {}, True, None
         self._changed, self._dirty, self._last_touched = state.changed, state.dirty, state.last_touched
         self.favour(state.pinned)
 
