@@ -460,21 +460,28 @@ class FeedItem(Struct, frozen=True):
 class News(Struct, frozen=True, kw_only=True):
     """What the log has for a tail: what is new to the model, oldest first, and how many older items are not among it.
 
-    `earlier` are changes of nodes that it has read since it was last given the content of those.
+    `earlier` are changes of nodes that it has read since it was last given the content of those. `expansions` are
+    renders that statements from outside its turns asked for.
     """
 
     items: tuple[FeedItem, ...] = ()
     left_out: int = 0
     earlier: tuple[FeedItem, ...] = ()
+    expansions: tuple[FeedItem, ...] = ()
 
 
 class ProjectionPart(Struct, frozen=True, kw_only=True):
-    """The worker's share of a projection: the tail block, and exact token counts of the texts it was asked about."""
+    """The worker's share of a projection: the tail block, and exact token counts of the texts it was asked about.
+
+    `sections` and `nodes` say what of the tail's tokens each section, and what is about each handle, takes.
+    """
 
     tail: str
     tail_tokens: int
     text_tokens: tuple[int, ...] = ()
     handles: tuple[HandleRow, ...] = ()
+    sections: dict[str, int] = field(default_factory=dict[str, int])
+    nodes: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class ValueGroup(Struct, frozen=True):

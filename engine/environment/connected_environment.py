@@ -176,6 +176,8 @@ class ConnectedEnvironment:
                         tail_tokens=part.tail_tokens,
                         text_tokens=part.text_tokens,
                         handles=part.handles,
+                        sections=part.sections,
+                        nodes=part.nodes,
                     )
                 case other:
                     raise await self._failed(worker, "projection", other)

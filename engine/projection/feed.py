@@ -22,6 +22,7 @@ from ..events.conversation import ToolCall
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import NodeChanged
 from ..events.session import EnvironmentRestored, WorkStopped
+from ..execution import Display
 from ..ids import StatementId, ToolCallId
 from ..ports import FeedItem, News
 from ..timeline.readings import Readings
@@ -30,6 +31,7 @@ KEPT_ITEMS: Final = 256
 KEPT_CHANGES: Final = 8
 """Of each handle, in its history."""
 KEPT_HISTORIES: Final = 64
+KEPT_EXPANSIONS: Final = 8
 _LONGEST_SOURCE: Final = 80
 _LONGEST_REASON: Final = 300
 
@@ -45,6 +47,7 @@ class Feed:
         self._shown: dict[str, int] = {}
         """Where a statement last showed each handle."""
         self._histories: OrderedDict[str, deque[FeedItem]] = OrderedDict()
+        self._expansions: deque[tuple[int, FeedItem]] = deque(maxlen=KEPT_EXPANSIONS)
         self._calls: set[ToolCallId] = set()
         """The model's, as long as they have no statement."""
         self._outside: dict[StatementId, StatementRecorded] = {}
@@ -77,6 +80,7 @@ class Feed:
             items=tuple(item for _, item in self._items),
             left_out=self._left_out,
             earlier=tuple(item for history in self._histories.values() for item in history),
+            expansions=tuple(item for _, item in self._expansions),
         )
 
     def _add(self, seq: int, item: FeedItem) -> None:
@@ -89,6 +93,8 @@ class Feed:
         until = self._readings.until
         if self._last_left_out < until:
             self._left_out = 0
+        while self._expansions and self._expansions[0][0] < until:
+            self._expansions.popleft()
         while self._items and self._items[0][0] < until:
             seq, item = self._items.popleft()
             if item.obj_id and seq > self._shown.get(item.obj_id, -1):
@@ -106,8 +112,13 @@ class Feed:
             self._shown[display.obj_id] = event.seq
             self._histories.pop(display.obj_id, None)
         statement = self._outside.get(event.statement_id)
-        if statement is not None and event.status != "ok":
+        if statement is None:
+            return
+        if event.status != "ok":
             self._add(event.seq, FeedItem("", _failure(statement, event)))
+        # What the session runs by itself opens attachments, which a model looks at as far as it wants to.
+        if statement.statement_kind == "python":
+            self._expansions += ((event.seq, _expansion(display)) for display in event.displays)
 
 
 def _items_of(event: Event) -> Iterable[FeedItem]:
@@ -123,6 +134,10 @@ def _items_of(event: Event) -> Iterable[FeedItem]:
             yield FeedItem("", f"rebuilt in a new worker: {executions} {noun} ran again")
         case _:
             pass
+
+
+def _expansion(display: Display) -> FeedItem:
+    return FeedItem(display.obj_id, f"{display.title}\n{display.text.rstrip(chr(10))}")
 
 
 def _failure(statement: StatementRecorded, finished: ExecutionFinished) -> str:

@@ -1,16 +1,17 @@
 """The handle table: one line per handle, within a budget.
 
 Where not all rows fit, those that changed are kept first, then those that run, then the newest; what is kept is in the
-order of creation. Called by `tail`; the Board shows a single row by the same `line`.
+order of creation. A section of the tail; `ls()` shows single rows by the same `line`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..cutting import more
 from ..ports import HandleRow
+from .part import EMPTY, Count, Part
 
 HEADING: Final = "Handles (name: type, document, mode, lod, tokens used/budget):\n"
 
@@ -23,8 +24,8 @@ def line(row: HandleRow) -> str:
     return f"{row.name}: {row.obj_type} {row.title}, {mode}, lod {row.lod}, {row.used_tokens}/{allowed}{changed}\n"
 
 
-def table(rows: Sequence[HandleRow], budget: int, count: Callable[[str], int]) -> tuple[str, int]:
-    """The table of `rows` within `budget` tokens, and its tokens. Empty for no rows, or where nothing fits.
+def table(rows: Sequence[HandleRow], budget: int, count: Count) -> Part:
+    """The table of `rows` within `budget` tokens. Empty for no rows, or where nothing fits.
 
     Whatever is left out is counted in the last line.
     """
@@ -32,15 +33,19 @@ def table(rows: Sequence[HandleRow], budget: int, count: Callable[[str], int]) -
     costs = [count(text) for text in lines]
     total = sum(costs)
     heading = count(HEADING)
-    if not rows or heading + total <= budget:
-        return (HEADING + "".join(lines), heading + total) if rows else ("", 0)
+    if not rows:
+        return EMPTY
+    if heading + total <= budget:
+        nodes = {row.obj_id: cost for row, cost in zip(rows, costs, strict=True)}
+        return Part(HEADING + "".join(lines), heading + total, nodes)
     kept = _chosen(rows, costs, budget - heading - count(_rest(len(rows))))
     if not kept:
         note = _rest(len(rows))
-        return (note, count(note)) if count(note) <= budget else ("", 0)
+        return Part(note, count(note)) if count(note) <= budget else EMPTY
     note = _rest(len(rows) - len(kept))
     text = HEADING + "".join(lines[index] for index in kept) + note
-    return text, heading + sum(costs[index] for index in kept) + count(note)
+    nodes = {rows[index].obj_id: costs[index] for index in kept}
+    return Part(text, heading + sum(nodes.values()) + count(note), nodes)
 
 
 def _rest(rows: int) -> str:

@@ -17,7 +17,7 @@ from ..nodes.looks import Looks
 from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
 from ..ports import Files, HandleRow, News
-from ..projection.tail import assemble
+from ..projection.sections import Tail, TailState, assemble, expansions
 from ..ticks import run
 from .handle_states import HandleStates
 from .listing import Listing, row
@@ -133,15 +133,15 @@ class Board:
         events = run(self._nodes.tick_context(round_id, now))
         return (*self.looks.take(), *events)
 
-    def tail(self, namespace: Mapping[str, object], budget: int, news: News) -> tuple[str, int, tuple[HandleRow, ...]]:
-        """The tail block within `budget` tokens, its exact tokens, and all rows of the handle table.
+    def tail(self, namespace: Mapping[str, object], budget: int, news: News) -> tuple[Tail, tuple[HandleRow, ...]]:
+        """The tail block within `budget` tokens, and all rows of the handle table.
 
         Changes nothing. A row's `tokens` of 0 means All.
         """
         self._nodes.namespace = namespace
         rows = self._rows()
-        text, tokens = assemble(rows, news, budget, self._count)
-        return text, tokens, rows
+        state = TailState(rows=rows, news=news, expansions=expansions(news, rows))
+        return assemble(state, budget, self._count), rows
 
     def read(self) -> None:
         """A model has read the handles as they are."""

@@ -258,9 +258,16 @@ class Interpreter:
             self._board.read()
         counts = tuple(self._count(text) for text in request.texts)
         if request.budget == 0:
-            return Projected(tail="", tail_tokens=0, text_tokens=counts, handles=())
-        text, tokens, handles = self._board.tail(self._namespace, request.budget, request.news)
-        return Projected(tail=text, tail_tokens=tokens, text_tokens=counts, handles=handles)
+            return Projected(tail="", tail_tokens=0, text_tokens=counts)
+        tail, handles = self._board.tail(self._namespace, request.budget, request.news)
+        return Projected(
+            tail=tail.text,
+            tail_tokens=tail.tokens,
+            text_tokens=counts,
+            handles=handles,
+            sections=dict(tail.sections),
+            nodes=dict(tail.nodes),
+        )
 
 
 def serve(transport: Transport, answer: Callable[[Request], FromWorker | None]) -> NoReturn:

@@ -313,7 +313,9 @@ class Projected(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     tail: str
     tail_tokens: int
     text_tokens: tuple[int, ...]
-    handles: tuple[HandleRow, ...]
+    handles: tuple[HandleRow, ...] = ()
+    sections: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    nodes: dict[str, int] = msgspec.field(default_factory=dict[str, int])
 
 
 class CleanedUp(msgspec.Struct, frozen=True, tag=True):

@@ -107,7 +107,7 @@ class Desk:
 
     def tail(self, budget: int = 4000) -> str:
         self.is_read = True
-        text = self.board.tail(self.namespace, budget, self.news())[0]
+        text = self.board.tail(self.namespace, budget, self.news())[0].text
         self.board.read()
         self.read_steps = len(self.steps)
         return text

@@ -10,6 +10,7 @@ import pytest
 from engine.execution import Location
 from engine.nodes.view_handle import ViewHandle
 from engine.ports import News
+from engine.projection.sections import Tail
 from engine.tokens import count
 from tests.support.boards import Desk, kinds
 
@@ -85,7 +86,7 @@ def test_misuse_is_an_error_of_the_statement(desk: Desk, statement: str, error: 
 def test_a_view_that_failed_to_be_made_leaves_no_handle(desk: Desk) -> None:
     with pytest.raises(ValueError, match="tokens"):
         desk.run("view(text='x', tokens=0)")
-    assert desk.board.tail(desk.namespace, 100, News()) == ("", 0, ())
+    assert desk.board.tail(desk.namespace, 100, News()) == (Tail("", 0, {}, {}), ())
 
 
 def test_a_handle_that_nobody_can_reach_is_gone_even_when_it_was_running(desk: Desk) -> None:
@@ -132,7 +133,7 @@ def test_old_revisions_of_a_followed_file_are_freed_without_the_garbage_collecto
 
 def test_handles_kept_in_containers_live_under_their_ids(desk: Desk) -> None:
     desk.run("kept = [view(text='a')]; _hidden = view(text='b'); named = also = view(text='c')")
-    rows = desk.board.tail(desk.namespace, 1000, News())[2]
+    rows = desk.board.tail(desk.namespace, 1000, News())[1]
     assert [(row.name, row.obj_id) for row in rows] == [
         ("view-1.1", "view-1.1"),
         ("view-1.2", "view-1.2"),
@@ -154,7 +155,7 @@ def test_a_namespace_full_of_odd_keys_and_objects_does_no_harm(desk: Desk) -> No
 
     desk.run("a = view(text='a')")
     strange: dict[object, object] = {7: desk.get("a"), "no name": desk.get("a"), "rude": Rude(), "ok": desk.get("a")}
-    rows = desk.board.tail(strange, 1000, News())[2]
+    rows = desk.board.tail(strange, 1000, News())[1]
     assert [row.name for row in rows] == ["ok"]
 
 
@@ -169,10 +170,10 @@ def test_the_listing_is_a_few_lines_with_names(desk: Desk) -> None:
 
 def test_rows_say_all_as_zero_and_carry_exact_tokens(desk: Desk) -> None:
     desk.run("a = view(text='x\\ny', tokens=All, freq='Sync')")
-    text, tokens, (row,) = desk.board.tail(desk.namespace, 1000, News())
+    tail, (row,) = desk.board.tail(desk.namespace, 1000, News())
     assert (row.tokens, row.used_tokens, row.mode, row.freq) == (0, count("1\tx\n2\ty\n"), "running", "Sync")
-    assert "/All" in text
-    assert tokens == count(text)
+    assert "/All" in tail.text
+    assert tail.tokens == count(tail.text)
 
 
 def test_the_changed_flag_is_set_until_the_next_tail(desk: Desk) -> None:

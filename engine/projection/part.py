@@ -1,0 +1,77 @@
+"""What one section contributes to the tail: a text within a budget, its exact tokens, and which handles they are about.
+
+A section is written as lines: it begins with a visible character that is no slash and ends with a newline, so that the
+tokens of sections add up to those of the tail (see `tokens.pieces`). Plain values; made by the sections' modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..cutting import DOTS
+
+Count = Callable[[str], int]
+"""Exact tokens of a text."""
+_NAMED: Final = 12
+"""Of what is left out, so many are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`nodes` are the tokens that are about one handle, by its id."""
+
+    text: str = ""
+    tokens: int = 0
+    nodes: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+EMPTY: Final = Part()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A text about a handle that is shown whole or not at all; it ends with a newline."""
+
+    obj_id: str
+    name: str
+    text: str
+
+
+def blocks(heading: str, wanted: Sequence[Block], budget: int, count: Count) -> Part:
+    """The first of the blocks that fit below `heading`, in their order; a line names the others, or counts them."""
+    if not wanted:
+        return EMPTY
+    costs = [count(block.text) for block in wanted]
+    room = budget - count(heading)
+    if sum(costs) <= room:
+        return _part(heading, list(zip(wanted, costs, strict=True)), "", count)
+    room -= count(_left_out(wanted))
+    kept: list[tuple[Block, int]] = []
+    left: list[Block] = []
+    for block, cost in zip(wanted, costs, strict=True):
+        if cost <= room:
+            room -= cost
+            kept.append((block, cost))
+        else:
+            left.append(block)
+    part = _part(heading, kept, _left_out(left), count)
+    return part if part.tokens <= budget else EMPTY
+
+
+def _part(heading: str, kept: Iterable[tuple[Block, int]], note: str, count: Count) -> Part:
+    kept = list(kept)
+    nodes: dict[str, int] = {}
+    for block, cost in kept:
+        nodes[block.obj_id] = nodes.get(block.obj_id, 0) + cost
+    text = "".join((heading, *(block.text for block, _ in kept), note))
+    return Part(text, count(heading) + sum(cost for _, cost in kept) + (count(note) if note else 0), nodes)
+
+
+def _left_out(left: Sequence[Block]) -> str:
+    if not left:
+        return ""
+    names = ", ".join(block.name for block in left[:_NAMED])
+    rest = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    return f"{DOTS} not shown for want of room: {names}{rest}\n"

@@ -1,0 +1,158 @@
+"""The tail: its sections as data, and how they share one exact budget.
+
+A section is a pure function from the state of all (`TailState`) and a budget to a `Part`; a row of SECTIONS says where
+it stands in the tail, how much it has for sure and what share of the whole it may count on. Where all that the sections
+want fits, they get it. Else they are served by rank: each gets what it wants as far as that leaves the later ones what
+these may count on, and what one does not use the next may. Rank 0 is the handle table, because with the names of its
+handles a model can ask for anything else; at the smallest budgets it is alone. What is left at the end goes to those
+that were cut, by rank again.
+
+No render passes the budget that it is given, and what is given never adds up to more than the whole, so the tail never
+passes its budget whatever the state is. Called by the Board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..ports import HandleRow, News
+from . import changes, handles
+from .part import EMPTY, Block, Count, Part, blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailState:
+    """All that a tail tells.
+
+    `groups`, `expansions` and `pins` are in the order of their importance: the first are kept where not all fit.
+    """
+
+    rows: tuple[HandleRow, ...] = ()
+    news: News = field(default_factory=News)
+    groups: tuple[Block, ...] = ()
+    expansions: tuple[Block, ...] = ()
+    pins: tuple[Block, ...] = ()
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Of each handle, by its id."""
+        return {row.obj_id: row.name for row in self.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`floor` are tokens below which it is left out, `share` is what it may count on of a budget that is too small."""
+
+    name: str
+    rank: int
+    floor: int
+    share: float
+    render: Callable[[TailState, int, Count], Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The tail's text, its exact tokens, and of these what each section and each handle takes."""
+
+    text: str
+    tokens: int
+    sections: Mapping[str, int]
+    nodes: Mapping[str, int]
+
+
+def _feed(state: TailState, budget: int, count: Count) -> Part:
+    news = state.news
+    if not news.items and not news.left_out and not news.earlier:
+        return EMPTY
+    followed = {row.obj_id for row in state.rows if row.mode == "running"}
+    return changes.feed(news, state.names, followed, budget, count)
+
+
+def _handles(state: TailState, budget: int, count: Count) -> Part:
+    return handles.table(state.rows, budget, count)
+
+
+def _groups(state: TailState, budget: int, count: Count) -> Part:
+    return blocks("Groups, as they are now:\n", state.groups, budget, count)
+
+
+def _expansions(state: TailState, budget: int, count: Count) -> Part:
+    return blocks("Shown from outside your statements:\n", state.expansions, budget, count)
+
+
+def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:
+    """What statements from outside have shown, the newest first, by the names that the handles have."""
+    names = {row.obj_id: row.name for row in rows}
+    named = [(item, names.get(item.obj_id, item.obj_id)) for item in reversed(news.expansions)]
+    return tuple(Block(item.obj_id, name, f"{name}: {item.text}\n") for item, name in named)
+
+
+def _pins(state: TailState, budget: int, count: Count) -> Part:
+    return blocks("Pinned:\n", state.pins, budget, count)
+
+
+SECTIONS: Final = (
+    Section("feed", 1, 24, 1 / 3, _feed),
+    Section("handles", 0, 0, 1 / 4, _handles),
+    Section("groups", 3, 64, 1 / 4, _groups),
+    Section("expansions", 4, 64, 1 / 6, _expansions),
+    Section("pins", 2, 24, 1 / 12, _pins),
+)
+"""In the order in which they stand in the tail."""
+_SMALL: Final = 96
+"""Below this budget there is the section of rank 0 alone, and what it leaves."""
+
+
+def assemble(state: TailState, budget: int, count: Count) -> Tail:
+    """The tail within `budget` tokens; empty where there is nothing to say."""
+    wanted = {section: section.render(state, budget, count) for section in SECTIONS}
+    if sum(part.tokens for part in wanted.values()) > budget:
+        wanted = _shared(state, wanted, budget, count)
+    nodes: dict[str, int] = {}
+    for part in wanted.values():
+        for obj_id, tokens in part.nodes.items():
+            nodes[obj_id] = nodes.get(obj_id, 0) + tokens
+    return Tail(
+        "".join(wanted[section].text for section in SECTIONS),
+        sum(part.tokens for part in wanted.values()),
+        {section.name: part.tokens for section, part in wanted.items() if part.tokens},
+        nodes,
+    )
+
+
+def _shared(state: TailState, wanted: Mapping[Section, Part], budget: int, count: Count) -> dict[Section, Part]:
+    ranked = sorted(SECTIONS, key=lambda section: section.rank)
+    counted_on = _counted_on(ranked, wanted, budget)
+    left = budget
+    given = dict.fromkeys(SECTIONS, EMPTY)
+    for place, section in enumerate(ranked):
+        room = left - sum(counted_on[later] for later in ranked[place + 1 :])
+        given[section] = _within(section, state, wanted[section], room, count)
+        left -= given[section].tokens
+    for section in ranked:
+        if given[section].tokens < wanted[section].tokens and left:
+            more = _within(section, state, wanted[section], given[section].tokens + left, count)
+            if more.tokens > given[section].tokens:
+                left -= more.tokens - given[section].tokens
+                given[section] = more
+    return given
+
+
+def _counted_on(ranked: Sequence[Section], wanted: Mapping[Section, Part], budget: int) -> dict[Section, int]:
+    """What each may count on; what there is beside the share of the first, as far as it goes."""
+    left = 0 if budget < _SMALL else budget - int(ranked[0].share * budget)
+    counted_on = dict.fromkeys(ranked, 0)
+    for section in ranked[1:]:
+        tokens = min(wanted[section].tokens, max(section.floor, int(section.share * budget)))
+        if tokens <= left:
+            counted_on[section] = tokens
+            left -= tokens
+    return counted_on
+
+
+def _within(section: Section, state: TailState, wanted: Part, room: int, count: Count) -> Part:
+    if wanted.tokens <= room:
+        return wanted
+    return section.render(state, room, count) if room >= section.floor else EMPTY
