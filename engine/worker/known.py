@@ -7,7 +7,8 @@ from typing import Final
 
 from ..cutting import ELLIPSIS
 from ..execution import ChangeInfo, NamespaceDiff, TypeInfo
-from .contents import Allowance, Contents, contents_again
+from .contents import Allowance, Contents, contents_again, contents_of
+from .keeping.identity import is_named
 from .reading import Uses
 from .summaries import describe
 
@@ -16,13 +17,15 @@ from .summaries import describe
 class Known:
     """What was last seen under a name. `reference` is dropped before a statement that binds or deletes the name.
 
-    A digest that is empty is that of nothing: the value was not walked.
+    A digest that is empty is that of nothing: the value was not walked. `is_named`: it is a function or a class, which
+    copies of other values may hold by this name.
     """
 
     identity: int
     reference: object
     info: TypeInfo
     contents: Contents
+    is_named: bool = False
 
     @property
     def digest(self) -> str | None:
@@ -60,6 +63,7 @@ class Found:
         "examined",
         "loose",
         "spread",
+        "unbound",
         "unknown",
     )
 
@@ -77,6 +81,9 @@ class Found:
         """Parts that cannot be told, and may have changed."""
         self.spread: set[str] = set()
         """Names of which that holds for some part."""
+        self.unbound: frozenset[int] = frozenset()
+        """Functions and classes that names have let go, with what is in those: copies that hold them by such a name
+        would hold another one."""
 
     def diff(self) -> NamespaceDiff:
         return NamespaceDiff(
@@ -94,6 +101,11 @@ def unexamined(value: object) -> Known:
     info = TypeInfo(type_name=type(value).__name__, short_repr=ELLIPSIS)
     parts = frozenset((id(value),))
     return Known(id(value), value, info, Contents(digest="", gap=INTERRUPTED, parts=parts, gaps=parts))
+
+
+def learned(value: object, allowance: Allowance) -> Known:
+    """What is to be known of a value."""
+    return Known(id(value), value, describe(value), contents_of(value, allowance), is_named(value))
 
 
 def looked_again(known: Known, allowance: Allowance) -> Known:

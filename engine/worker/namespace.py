@@ -25,12 +25,12 @@ from operator import is_not
 from typing import Final
 
 from ..execution import NamespaceDiff
-from .contents import Allowance, contents_of
+from .contents import Allowance
 from .holding import Holding
-from .known import ALLOWANCE, INTERRUPTED, Found, Known, change_of, looked_again, unexamined
+from .known import ALLOWANCE, INTERRUPTED, Found, Known, change_of, learned, looked_again, unexamined
 from .reading import Uses, uses_in
 from .sharing import Neighbours, kept_groups, may_be_apart, sharing_with
-from .summaries import ATOMS, FIXED, describe
+from .summaries import ATOMS, FIXED
 from .touched import names_in, reachable
 
 _MISSING: Final = object()
@@ -100,8 +100,7 @@ class NamespaceWatch:
             return
         parts = frozenset[int]().union(*(self._shares[name] for name in self._touched if name in self._shares))
         allowance = Allowance(ALLOWANCE)
-        held = {name: self._shares[name] for name in self.holding.names & self._shares.keys()}
-        for name in sharing_with(parts, held):
+        for name in sharing_with(parts, {name: self._shares.get(name, frozenset()) for name in self.holding.names}):
             if (known := self._known[name]).reference is not _MISSING:
                 self._keep(name, looked_again(known, allowance))
 
@@ -119,7 +118,8 @@ class NamespaceWatch:
             self._interrupted = True
             self._compare(found)
         self.diff = found.diff()
-        self._moved.update(found.added, found.changed, found.unknown)
+        holders = sharing_with(found.unbound, self._shares) if found.unbound else ()
+        self._moved.update(found.added, found.changed, found.unknown, holders)
         if not self._interrupted:
             return self.diff
         self._interrupted = False
@@ -237,6 +237,7 @@ class NamespaceWatch:
         return known.contents.cut and not self._neighbours.of(name).isdisjoint(found.spread)
 
     def _note_spread(self, name: str, known: Known, found: Found) -> None:
+        found.unbound |= known.contents.parts if known.is_named else frozenset()
         if name not in self._bound_only:
             found.dirty |= known.contents.parts
             found.spread.add(name)
@@ -248,8 +249,7 @@ class NamespaceWatch:
 
     def _forget(self, name: str, found: Found) -> None:
         del self._seen[name]
-        known = self._known.pop(name, None)
-        if known is not None:
+        if (known := self._known.pop(name, None)) is not None:
             self._note_spread(name, known, found)
             self._note_loose(name, known, found)
         if self._shown(name):
@@ -268,7 +268,7 @@ class NamespaceWatch:
         self._keep(name, known)
         if not self._interrupted:
             try:
-                known = Known(id(value), value, describe(value), contents_of(value, found.allowance))
+                known = learned(value, found.allowance)
             except KeyboardInterrupt:
                 self._interrupted = True
                 return known

@@ -35,12 +35,13 @@ class BoundNames:
         if self._found is None:
             # A copy, because threads of the user's may bind names meanwhile; the first of several names counts.
             items = tuple(dict(self._namespace).items())
-            self._found = {id(bound): name for name, bound in reversed(items) if _is_named(bound)}
+            self._found = {id(bound): name for name, bound in reversed(items) if is_named(bound)}
         name = self._found.get(id(value))
         return None if name is None else (name,)
 
 
-def _is_named(value: object) -> bool:
+def is_named(value: object) -> bool:
+    """Whether it is a function or a class: what others hold by the name that it is bound to."""
     return type(value) is FunctionType or issubclass(type(value), type)
 
 

@@ -251,3 +251,21 @@ async def test_a_handle_that_only_the_rebuild_has_put_into_a_cycle_is_in_no_tabl
         "2> changed held too",
         "2> deleted other names: v; held set from what was kept",
     ]
+
+
+@pytest.mark.parametrize("again", ["f, g = g, f", "def f(): return 'another'", "del f", "held.put = g; C.put = g"])
+async def test_a_copy_holds_the_function_that_it_held_whatever_its_name_stands_for_now(
+    tmp_path: Path, again: str
+) -> None:
+    definitions = (
+        "import os, functools\ndef f(): return 'f'\ndef g(): return 'g'\nclass C:\n    def put(self): return f()"
+    )
+    held = "held = functools.partial(f); held.own = [f, C.put]"
+    lost = "if os.path.exists('a.txt'): del held"
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, definitions, held, again, lost)
+        (tmp_path / "a.txt").write_text("now")
+        assert "held set from what was kept" in (await rebuilt(session)).divergences[-1]
+        shown = await session.cell("held(), [each.__qualname__ for each in held.own]")
+    assert shown.value == "('f', ['f', 'C.put'])"
