@@ -106,6 +106,7 @@ def reduced(walk: Walk, value: Any) -> None:
     note_class(walk, kind)
     walk.emit("r", name_of(kind))
     if isinstance(reduction, str):
+        walk.number(value)
         walk.emit(getattr(value, "__module__", None), reduction)
         walk.push(getattr(value, "__wrapped__", None))
         return

@@ -40,6 +40,11 @@ def fill_cell(cell: object, content: object) -> NoReturn:
     raise NotImplementedError(cell, content)
 
 
+def cached(function: object, maxsize: object, typed: object) -> NoReturn:
+    """The function behind an empty `functools.lru_cache`."""
+    raise NotImplementedError(function, maxsize, typed)
+
+
 def dynamic_class(path: object, fingerprint: str, make: object, arguments: object) -> NoReturn:
     """A class of a statement: the one that lives under `path`, where that is the same; otherwise `make` makes it."""
     raise NotImplementedError(path, fingerprint, make, arguments)

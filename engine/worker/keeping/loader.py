@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from functools import lru_cache
 from pickle import Unpickler
 from types import CellType, FunctionType
 from typing import Any, Final, Protocol, cast
@@ -68,6 +69,7 @@ class Loader:
             constructors.function.__name__: self._function,
             constructors.fill_function.__name__: _fill_function,
             constructors.fill_cell.__name__: _fill_cell,
+            constructors.cached.__name__: _cached,
             constructors.dynamic_class.__name__: self._dynamic_class,
             constructors.array_view.__name__: _array_view,
         }
@@ -162,6 +164,10 @@ def _fill_function(function: FunctionType, state: tuple[dict[str, object], dict[
 
 def _fill_cell(cell: CellType, content: tuple[object]) -> None:
     (cell.cell_contents,) = content
+
+
+def _cached(function: FunctionType, maxsize: int | None, typed: bool) -> object:
+    return lru_cache(maxsize, typed)(function)
 
 
 def _array_view(kind: Callable[..., Any], layout: tuple[object, ...], writeable: bool) -> object:

@@ -22,7 +22,7 @@ from gc import get_referents
 from importlib import import_module
 from sys import getrefcount
 from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
-from typing import Any, ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final, NewType, Protocol, cast
 
 from ...nodes.base import NodeBase
 from . import constructors
@@ -99,6 +99,33 @@ _VIEWS: Final[dict[type, Callable[[Any], Any]]] = {
     for kind in (dict[str, str], OrderedDict[str, str])
     for name in ("keys", "values", "items")
 }
+
+
+def _cached(function: Any) -> Any:
+    """A function behind `functools.lru_cache`, without what that holds, which nobody can read."""
+    attributes = cast("dict[str, Any]", vars(function)).copy()
+    wrapped, parameters = attributes.pop("__wrapped__", None), attributes.pop("cache_parameters", None)
+    # Both may have been replaced by a statement.
+    is_known = type(wrapped) is FunctionType and getattr(parameters, "__module__", "") == "functools"
+    if not is_known or _is_found(function):
+        return NotImplemented
+    return constructors.cached, (wrapped, *parameters().values()), attributes
+
+
+def _new_type(new: Any) -> Any:
+    return NotImplemented if _is_found(new) else (NewType, (new.__name__, new.__supertype__), vars(new))
+
+
+def _is_found(value: Any) -> bool:
+    """Whether its name leads to it in a module that is imported.
+
+    Python's pickler takes that for granted, and would write such a name of the namespace, too: by the time at which it
+    is loaded it is another's, or its own, and the copy is one of nothing.
+    """
+    module = sys.modules.get(value.__module__)
+    return value.__module__ != "__main__" and getattr(module, value.__qualname__, None) is value
+
+
 _OWN_REDUCERS: Final[dict[type, Callable[[Any], Any]]] = {
     **_VIEWS,
     CellType: _cell,
@@ -123,6 +150,14 @@ def _array(array: Any) -> Any:
     offset = array.ctypes.data - whole.ctypes.data
     layout = (array.shape, array.dtype, base, offset, array.strides)
     return constructors.array_view, (kind, layout, bool(array.flags.writeable))
+
+
+_BY_NAME: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {
+    ("numpy", "ndarray"): _array,
+    ("functools", "_lru_cache_wrapper"): _cached,
+    ("typing", "NewType"): _new_type,
+}
+"""By module and name, because not all are imported. A reducer may leave an object to Python's pickler."""
 
 
 class GroupPickler(CloudPickler):
@@ -174,8 +209,8 @@ class GroupPickler(CloudPickler):
             self.has_code = True
         elif NodeBase in kind.__mro__:
             return constructors.handle, (obj.obj_id, self._known.handles.state_of(obj))
-        elif kind.__name__ == "ndarray" and kind.__module__ == "numpy":
-            return _array(obj)
+        elif (reduced_by := _BY_NAME.get((kind.__module__, kind.__name__))) is not None:
+            return reduced_by(obj)
         elif (kind.__module__, kind.__name__) in _NOT_COPIED:
             raise NotKeptError(f"it holds {_NOT_COPIED[kind.__module__, kind.__name__]}, which cannot be copied")
         return NotImplemented

@@ -308,3 +308,24 @@ def test_each_name_that_cannot_be_loaded_says_why_and_the_others_are_loaded() ->
         "odd": "it was kept by another version of Rewindow, or its copy is damaged",
     }
     assert here["ok"] == 1
+
+
+CACHED = """
+import functools
+from typing import NewType
+held = [1]
+@functools.lru_cache(maxsize=7, typed=True)
+def f(n): return [n, held]
+f.seen = held
+h = f
+New = NewType('New', int)
+"""
+
+
+def test_what_python_keeps_by_its_name_alone_is_kept_as_itself() -> None:
+    there, here = namespace(CACHED), namespace("def f(n): return 'another'\nNew = 5")
+    assert load(here, keep(there, "f", "h"), keep(there, "New"), keep(there, "held")) == {}
+    assert here["f"] is here["h"]
+    assert here["f"].cache_parameters() == {"maxsize": 7, "typed": True}
+    assert (here["f"](2), here["f"].cache_info().currsize, here["f"].seen) == ([2, [1]], 1, [1])
+    assert (here["New"].__name__, here["New"].__supertype__, here["New"].__module__) == ("New", int, "__main__")
