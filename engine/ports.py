@@ -557,7 +557,8 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     `again`: it ended by itself, so it runs again; otherwise its names come from kept values alone. `bound` are the
     names that it added or changed, or may have, `unbound` those it deleted. `kept` are values as they were after it,
     `unkept` says of which names there is no copy, and why. `revisions` are those that nodes adopted; None where a log
-    of an earlier version does not say. `after_reading`: a model had read the handles since the step before.
+    of an earlier version does not say. `after_reading`: a model had read the handles since the step before. `ticks` are
+    the times of the ticks that it asked for.
     """
 
     request: RunRequest
@@ -570,6 +571,7 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     kept: tuple[PastValues, ...] = ()
     unkept: dict[str, str] = field(default_factory=dict[str, str])
     after_reading: bool = False
+    ticks: tuple[float, ...] = ()
 
 
 class PastTick(Struct, frozen=True, kw_only=True):

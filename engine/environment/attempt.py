@@ -147,6 +147,7 @@ class Attempt:
             answers=await self._past.answers(past.answers),
             revisions=None if past.revisions is None else await self._past.looks(past.revisions),
             after_reading=past.after_reading,
+            ticks=past.ticks,
         )
 
     async def _run(self, request: RunRequest, recording: Recording) -> tuple[RunOutcome, tuple[str, ...]]:

@@ -63,6 +63,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     answers: tuple[Answer, ...] = ()
     revisions: tuple[Look, ...] | None = ()
     after_reading: bool = False
+    ticks: tuple[float, ...] = ()
 
 
 class StatementRun:
@@ -147,6 +148,7 @@ class StatementRun:
             revisions=None if recording is None else recording.revisions,
             plan=self._request.plan,
             after_reading=self.after_reading,
+            ticks=() if recording is None else recording.ticks,
         )
 
     async def _wait_until_idle(self) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from ..ids import BlobDigest, ObjId
+from ..ids import BlobDigest, ExecutionId, ObjId
 from ..text import Exact
 from .base import Event
 
@@ -125,6 +125,29 @@ class NodesTicked(Event, frozen=True, kw_only=True):
     nodes: int
 
 
+class StatementTicked(Event, frozen=True, kw_only=True):
+    """A statement called `tick()` at `now`, seconds since the epoch, in the Round `round_id`; `nodes` were running.
+
+    What changed follows, among the other events of the execution.
+    """
+
+    kind: ClassVar[str] = "statement_ticked"
+    from_worker: ClassVar[bool] = True
+
+    execution_id: ExecutionId
+    round_id: int
+    now: float
+    nodes: int
+
+
 NodeEvent = (
-    NodeMade | MethodCalled | NodeChanged | TickApplied | GroupRecomputed | FileChanged | RevisionAdopted | NodesTicked
+    NodeMade
+    | MethodCalled
+    | NodeChanged
+    | TickApplied
+    | GroupRecomputed
+    | FileChanged
+    | RevisionAdopted
+    | NodesTicked
+    | StatementTicked
 )

@@ -43,7 +43,8 @@ class NodeContext:
 
     `tells` says whether anybody is told of what a tick changes. `statement` gives the number of the one that runs, or
     ran last; `name` what a node is called in the namespace, its id where it has no name; `knows` whether it is one of
-    the board's.
+    the board's; `admit` raises NodeChangeError, with the name of what was called, where the calling thread may not
+    change nodes now.
     """
 
     mint: Callable[[str], ObjId]
@@ -53,6 +54,7 @@ class NodeContext:
     statement: Callable[[], int]
     name: Callable[[NodeBase], str]
     knows: Callable[[NodeBase], bool]
+    admit: Callable[[str], None]
 
 
 def checked_freq(freq: object) -> Frequency:
@@ -80,10 +82,14 @@ def _is_interval(seconds: float) -> bool:
 
 
 def mutating(method: Callable[Concatenate[_N, _P], None]) -> Callable[Concatenate[_N, _P], _N]:
-    """Makes a method emit MethodCalled and return its node. One that raises has changed nothing and emits nothing."""
+    """Makes a method emit MethodCalled and return its node. One that raises has changed nothing and emits nothing.
+
+    From any thread but that of the statement or the tick it raises NodeChangeError.
+    """
 
     @wraps(method)
     def call(self: _N, *args: _P.args, **kwargs: _P.kwargs) -> _N:
+        self.admit(method.__name__)
         before = self.digest()
         method(self, *args, **kwargs)
         self.note_call(method.__name__, args, kwargs, before)
@@ -163,6 +169,7 @@ class NodeBase(ABC):
     def min_turn_interval(self, rounds: int) -> None:
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - set by user code
             raise ValueError(f"min_turn_interval={rounds!r}: give a number of Rounds from 1 on")
+        self.admit("min_turn_interval")
         before = self.digest()
         self._min_turn_interval = rounds
         self.note_call("min_turn_interval", (rounds,), {}, before)
@@ -332,6 +339,10 @@ class NodeBase(ABC):
             holder = each()
             if holder is not None:
                 holder.OnMemberChanged(self)
+
+    def admit(self, what: str) -> None:
+        """Raises NodeChangeError where the calling thread may not change nodes now."""
+        self._context.admit(what)
 
     def digest(self) -> str:
         """xxh3 hex of `GetDigest`."""

@@ -153,6 +153,7 @@ class GroupHandle(NodeBase):
             raise GroupCycleError(f"{name} cannot hold {self._context.name(node)}, which is or holds {name} itself")
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
+        self.admit("Tick")
         self._last_tick_time = now
         self._last_tick_turn = turn_id
         moved, self._moved = self._moved, {}

@@ -200,6 +200,7 @@ class ViewHandle(NodeBase):
         self._move(f"{min(max(target, 0), last) + self._revision.first_line}:0")
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
+        self.admit("Tick")
         self._last_tick_time = now
         self._last_tick_turn = turn_id
         revision = self._document.refresh_at_tick()

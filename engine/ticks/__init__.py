@@ -7,7 +7,7 @@ Board calls them once per Round, before its model call, and when a statement or 
 from __future__ import annotations
 
 from .context import TickContext
-from .phases import PHASES, run
+from .phases import PHASES, phases_of
 from .result import UNCHANGED, SourceChange, Ticking, TickResult
 
-__all__ = ["PHASES", "UNCHANGED", "SourceChange", "TickContext", "TickResult", "Ticking", "run"]
+__all__ = ["PHASES", "UNCHANGED", "SourceChange", "TickContext", "TickResult", "Ticking", "phases_of"]

@@ -25,6 +25,7 @@ PHASES: Final[tuple[tuple[str, Phase], ...]] = (
 all."""
 
 
-def run(context: TickContext) -> tuple[Event, ...]:
-    """Ticks the nodes once; the events stand in the order in which things happened."""
-    return tuple(event for _, phase in PHASES for event in phase(context))
+def phases_of(context: TickContext) -> Iterator[Event]:
+    """Ticks the nodes once, as far as the events are taken; they come in the order in which things happen."""
+    for _, phase in PHASES:
+        yield from phase(context)

@@ -22,6 +22,5 @@ def is_round(node: Ticking, context: TickContext) -> bool:
     """Whether it runs, and its `min_turn_interval` of Rounds has passed since its last tick."""
     if not node.running:
         return False
-    last = node.last_tick_turn
-    passed = context.round_id - last + context.asked
-    return last < 0 or passed >= node.min_turn_interval
+    last, interval = node.last_tick_turn, node.min_turn_interval
+    return last < 0 or context.round_id - last >= interval or (context.asked and interval == 1)

@@ -25,7 +25,7 @@ from ..events.execution import (
     ValuesDropped,
     ValuesKept,
 )
-from ..events.nodes import NodesTicked, RevisionAdopted
+from ..events.nodes import NodesTicked, RevisionAdopted, StatementTicked
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, Seq, StatementId, ToolCallId
 from ..ports import (
@@ -44,6 +44,8 @@ from ..toolbox import call_title
 from .divergence import bound_names
 from .readings import Readings
 
+_Part = EffectRequested | EffectAnswered | ExecutionFinished | ValuesKept | StatementTicked
+"""What the log says of an execution, by its id."""
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
 
 
@@ -58,6 +60,7 @@ class _Execution(Struct):
     answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
     revisions: list[RevisionAdopted] = field(default_factory=list[RevisionAdopted])
     kept: list[ValuesKept] = field(default_factory=list[ValuesKept])
+    ticks: list[float] = field(default_factory=list[float])
     is_omitted: bool = False
     reads: int = 0
 
@@ -88,7 +91,7 @@ class History:
                 self._steps.append(self._statements[statement_id])
             case ExecutionStarted():
                 self._start(event)
-            case EffectRequested() | EffectAnswered() | ExecutionFinished() | ValuesKept():
+            case EffectRequested() | EffectAnswered() | ExecutionFinished() | ValuesKept() | StatementTicked():
                 step = self._by_execution.get(event.execution_id)
                 if step is not None:
                     _take(step, event)
@@ -125,7 +128,7 @@ class History:
         if step is None:
             return
         step.started, step.finished, step.reads = event, None, self.reads
-        step.calls, step.questions, step.answers, step.revisions, step.kept = {}, {}, [], [], []
+        step.calls, step.questions, step.answers, step.revisions, step.kept, step.ticks = {}, {}, [], [], [], []
         self._by_execution[event.execution_id] = step
 
     @property
@@ -167,7 +170,7 @@ class History:
         return RestorePlan(steps=tuple(steps), after_reading=bool(steps) and self.reads > reads)
 
 
-def _take(step: _Execution, event: EffectRequested | EffectAnswered | ExecutionFinished | ValuesKept) -> None:
+def _take(step: _Execution, event: _Part) -> None:
     match event:
         case EffectRequested():
             step.questions[event.ordinal] = event
@@ -177,6 +180,8 @@ def _take(step: _Execution, event: EffectRequested | EffectAnswered | ExecutionF
             step.finished = event
         case ValuesKept():
             step.kept.append(event)
+        case StatementTicked():
+            step.ticks.append(event.now)
 
 
 def _past_tick(step: _Tick, reads: int) -> PastTick:
@@ -215,6 +220,7 @@ def _past_execution(step: _Execution, reads: int, time_limit: float, dropped_bef
         ),
         unkept={name: reason for kept in step.kept for name, reason in kept.unkept.items()},
         after_reading=step.reads > reads,
+        ticks=tuple(step.ticks),
     )
 
 

@@ -6,9 +6,10 @@ Which nodes live is known to `live_nodes`, how statements make them to `node_nam
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ..events import Event
+from ..ids import ExecutionId
 from ..nodes import source
 from ..nodes.base import NodeBase
 from ..nodes.disk import Disk
@@ -18,12 +19,12 @@ from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
 from ..ports import Files, HandleRow, News
 from ..projection.sections import Tail, TailState, assemble, expansions
-from ..ticks import run
 from .handle_states import HandleStates
 from .listing import Listing, row
 from .live_nodes import LiveNodes
 from .node_names import NodeNames
 from .shown import BoardReport, Shown, reported
+from .ticking import Ticks
 
 
 class Board:
@@ -49,10 +50,11 @@ class Board:
         self._count = count
         self.looks = Looks(Disk(files, now))
         self._documents = Documents(self.looks)
-        self._nodes = LiveNodes(count)
+        self._ticks = Ticks(self.looks, now)
+        self._nodes = LiveNodes(count, self._ticks)
         self._states = HandleStates(self._nodes, self._documents, self.looks)
         self._shown: dict[str, Shown] = {}
-        self._names = NodeNames(self._nodes, self._documents, self._show, cwd, directories)
+        self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
 
     def _show(self, shown: Shown) -> None:
         self._shown[shown.node.obj_id] = shown
@@ -91,17 +93,28 @@ class Board:
 
     # --- one execution -----------------------------------------------------------------------------------------------
 
-    def begin(self, index: int, namespace: Mapping[str, object]) -> None:
+    def begin(
+        self,
+        index: int,
+        namespace: Mapping[str, object],
+        *,
+        execution_id: str = "",
+        round_id: int = 0,
+        times: Sequence[float] = (),
+    ) -> None:
         """The statement `index` starts in `namespace`; the nodes that it makes are numbered from 1.
 
-        Those that a thread of its makes when it has ended go on from its last number.
+        Those that a thread of its makes when it has ended go on from its last number. In a re-run the ticks that it
+        asks for took place at these `times`.
         """
+        self._ticks.begin(ExecutionId(execution_id), round_id, times)
         self._shown.clear()
         self._nodes.begin(index, namespace)
         self.looks.begin()
 
     def finish(self) -> BoardReport:
         """The execution ended, however it did. A second call reports nothing."""
+        self._ticks.end()
         shown, events = tuple(self._shown.values()), self._nodes.take_events()
         self._shown.clear()
         reports = [reported(entry, self._nodes.statement) for entry in shown]
@@ -128,9 +141,7 @@ class Board:
         Where nobody `tells`, nodes change alike, and no event and no delta says so.
         """
         self.looks.begin()
-        self.looks.begin_tick()
-        self._nodes.tells = tells
-        events = run(self._nodes.tick_context(round_id, now))
+        events = self._ticks.step(self._nodes.tick_context(round_id, now), tells=tells)
         return (*self.looks.take(), *events)
 
     def tail(self, namespace: Mapping[str, object], budget: int, news: News) -> tuple[Tail, tuple[HandleRow, ...]]:

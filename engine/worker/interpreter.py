@@ -141,7 +141,13 @@ class Interpreter:
             self._replay(request.revisions)
         if request.after_reading:
             self._board.read()
-        self._board.begin(request.index, self._namespace)
+        self._board.begin(
+            request.index,
+            self._namespace,
+            execution_id=request.execution_id,
+            round_id=request.round_id,
+            times=request.ticks,
+        )
         self._arm(request)
         try:
             result = self._executor.run(request.source, request.label)

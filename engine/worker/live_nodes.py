@@ -24,6 +24,7 @@ from ..nodes.base import NodeBase, NodeContext
 from ..nodes.group_handle import GroupHandle
 from ..nodes.view_handle import ViewHandle
 from ..ticks import TickContext
+from .ticking import Ticks
 
 _CELL: Final = "<module>"
 """What Python calls the code of a cell outside its functions."""
@@ -32,17 +33,17 @@ _CELL: Final = "<module>"
 class LiveNodes:
     """The nodes of one board. `namespace` and `statement`, a number, are those of the latest execution."""
 
-    def __init__(self, count: Callable[[str], int]) -> None:
+    def __init__(self, count: Callable[[str], int], ticks: Ticks) -> None:
         self.namespace: Mapping[str, object] = {}
-        self.tells = True
         self.context = NodeContext(
             mint=self._mint,
-            emit=self._emit,
+            emit=self.emit,
             count=count,
-            tells=lambda: self.tells,
+            tells=lambda: ticks.tells,
             statement=lambda: self.statement,
             name=self.name_of,
             knows=lambda node: self.get(node.obj_id) is node,
+            admit=ticks.admit,
         )
         self.statement = 0
         self._minted = 0
@@ -67,7 +68,7 @@ class LiveNodes:
     def add(self, node: NodeBase) -> None:
         """A statement has made a node."""
         self._nodes[node.obj_id] = node
-        self._emit(NodeMade(obj_id=node.obj_id, obj_type=node.obj_type, statement=self.statement, line=self._line()))
+        self.emit(NodeMade(obj_id=node.obj_id, obj_type=node.obj_type, statement=self.statement, line=self._line()))
 
     def put_back(self, node: NodeBase) -> None:
         """A node that was made before lives again. Nodes are ticked and listed in the order in which they were made."""
@@ -137,7 +138,8 @@ class LiveNodes:
         name = made.obj_id if node is None else self.name_of(node)
         return made if name == made.obj_id else replace(made, name=name)
 
-    def _emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
+        """Something happened to a node."""
         self._events.append(event)
 
     def _mint(self, obj_type: str) -> ObjId:

@@ -1,4 +1,4 @@
-"""The names by which statements make, show and hold nodes: `view`, `show`, `group`, `pin`, `unpin`.
+"""The names by which statements make, show, hold and tick nodes: `view`, `show`, `group`, `pin`, `unpin`, `tick`.
 
 Owns what their arguments may be. Must not know what becomes of the nodes. Made by the Board.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal, TypeVar
 
+from ..events.nodes import GroupRecomputed, NodeChanged
+from ..ids import ObjId
 from ..nodes import source
 from ..nodes.base import NodeBase, checked_freq
 from ..nodes.budget import All, Budget, checked_budget
@@ -20,6 +22,7 @@ from ..text import printable
 from ..ticks.result import Frequency
 from .live_nodes import LiveNodes
 from .shown import Shown
+from .ticking import Ticks
 
 _LAST_LINE: Final = 10**12
 _LONGEST_REASON: Final = 200
@@ -41,12 +44,14 @@ class NodeNames:
         nodes: LiveNodes,
         documents: Documents,
         show: Callable[[Shown], None],
+        ticks: Ticks,
         cwd: str,
         directories: tuple[str, ...],
     ) -> None:
         self._nodes = nodes
         self._documents = documents
         self._shown = show
+        self._ticks = ticks
         self._cwd = cwd
         self._directories = directories
 
@@ -58,6 +63,7 @@ class NodeNames:
             "show": self._show,
             "pin": self._pin,
             "unpin": self._unpin,
+            "tick": self._tick,
             "All": All,
         }
 
@@ -107,6 +113,15 @@ class NodeNames:
         """
         follow = _schedule(mode, freq)
         return self._made(GroupHandle(self._nodes.context, members, tokens=tokens, lod=lod, follow=follow))
+
+    def _tick(self) -> list[NodeBase]:
+        """Has running handles catch up with their sources now; those that changed."""
+        changed: set[ObjId] = set()
+        for event in self._ticks.asked(self._nodes.tick_context):
+            self._nodes.emit(event)
+            if isinstance(event, NodeChanged | GroupRecomputed):
+                changed.add(event.obj_id)
+        return [node for node in self._nodes.all() if node.obj_id in changed]
 
     def _show(self, obj: object, lod: int | None = None, tokens: Budget | None = None) -> None:
         """Puts a handle's content into this statement's result, at its own policy or the given one."""

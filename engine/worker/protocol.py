@@ -155,7 +155,7 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     In a replay, during which nothing outside is touched, `recorded` answers its effects and `revisions` the looks of
     its nodes, None where those were not recorded. With `plan` nothing outside is changed either, and what would is
     refused with PermissionError. `after_reading`: a model has read the handles since the message before, as they were
-    then.
+    then. `ticks` are the times of the ticks that it asked for, where it runs again.
     """
 
     execution_id: str
@@ -167,6 +167,7 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     revisions: tuple[Look, ...] | None = None
     plan: bool = False
     after_reading: bool = False
+    ticks: tuple[float, ...] = ()
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.events import Event
-from engine.events.nodes import FileChanged, NodeChanged, RevisionAdopted, RevisionState, TickApplied
+from engine.events.nodes import FileChanged, NodeChanged, RevisionAdopted, RevisionState, StatementTicked, TickApplied
 from engine.ports import FeedItem, News
 from engine.tokens import count
 from engine.worker.board import Board
@@ -46,6 +46,11 @@ class Step:
         return [Look(each.path, each.look, each.state, each.digest, each.size, each.notice) for each in adopted]
 
     @property
+    def ticks(self) -> list[float]:
+        """The times of the ticks that the statement asked for."""
+        return [event.now for event in self.report.events if isinstance(event, StatementTicked)]
+
+    @property
     def events(self) -> list[Event]:
         """The step's events but for the record of its looks."""
         return [event for event in self.report.events if not isinstance(event, RevisionAdopted)]
@@ -78,11 +83,11 @@ class Desk:
         os.utime(path, ns=(age_ns or int(self.seconds * 1e9) - 10**9, age_ns or int(self.seconds * 1e9) - 10**9))
         return path
 
-    def run(self, source: str) -> BoardReport:
-        """One statement; what it raises comes through, after `finish`."""
+    def run(self, source: str, times: Sequence[float] = ()) -> BoardReport:
+        """One statement; what it raises comes through, after `finish`. `times` are those of its ticks in a re-run."""
         self.index += 1
         step = self._begin(source, self.index)
-        self.board.begin(self.index, self.namespace)
+        self.board.begin(self.index, self.namespace, round_id=self.round, times=times)
         try:
             exec(source, self.namespace)
         finally:
@@ -147,7 +152,7 @@ class Desk:
             self.tick()
         else:
             self.index = step.number - 1
-            self.run(step.source)
+            self.run(step.source, step.ticks)
         self.steps[-1].after_reading = step.after_reading
         return self.steps[-1].report
 

@@ -46,6 +46,7 @@ from engine.events.nodes import (
     NodeMade,
     NodesTicked,
     RevisionAdopted,
+    StatementTicked,
     TickApplied,
 )
 from engine.events.session import (
@@ -357,6 +358,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     SessionMoved(cwd="/elsewhere"),
     ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
     RoundOpened(round_id=3, cause="tick"),
+    StatementTicked(execution_id=ExecutionId("execution-1"), round_id=1, now=1.0, nodes=2),
     GroupRecomputed(obj_id=ObjId("group-2.1"), delta="1 of 2 members changed: a"),
     NodeMade(obj_id=ObjId("view-3.1"), obj_type="view", statement=3, line=1, name="a"),
 )

@@ -127,7 +127,7 @@ def test_a_group_that_is_gone_is_told_nothing(desk: Desk) -> None:
 def test_a_pinned_handle_lives_until_it_is_unpinned(desk: Desk) -> None:
     desk.run("pin(a, 'the bug is here'); del a")
     gc.collect()
-    (row, *_) = desk.board.tail(desk.namespace, 1000, News())[2]
+    (row, *_) = desk.board.tail(desk.namespace, 1000, News())[1]
     assert (row.obj_id, row.pinned) == ("view-1.1", True)
     desk.namespace["a"] = desk.board.handles()[0]
     desk.run("unpin(a); del a")
@@ -143,7 +143,7 @@ def test_only_handles_are_pinned_and_shown(desk: Desk, source: str) -> None:
 
 def test_a_row_names_the_nodes_of_a_group(desk: Desk) -> None:
     desk.run("g = group(b, c)")
-    assert desk.board.tail(desk.namespace, 1000, News())[2][-1].children == ("view-1.2", "view-1.3")
+    assert desk.board.tail(desk.namespace, 1000, News())[1][-1].children == ("view-1.2", "view-1.3")
 
 
 def test_each_node_leaves_an_event_with_its_statement_line_and_name(desk: Desk) -> None:

@@ -233,9 +233,9 @@ def test_dirty_flags_tell_what_changed_since_the_last_render(desk: Desk) -> None
     desk.run("a = view(text='x\\ny')")
     handle = _handle(desk, "a")
     assert not handle.dirty
-    handle.SetPos("2")
+    desk.run("a.SetPos('2')")
     assert handle.dirty_flags == {"pos": True, "policy": False, "source": False}
-    handle.SetTokens(7)
+    desk.run("a.SetTokens(7)")
     assert handle.dirty_flags == {"pos": True, "policy": True, "source": False}
     assert handle.rendered.tokens <= 7
     assert not handle.dirty

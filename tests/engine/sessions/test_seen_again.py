@@ -106,6 +106,24 @@ async def test_ticks_run_again_with_what_they_saw_at_their_time(tmp_path: Path, 
         assert restored(session).divergences == ()
 
 
+async def test_a_statement_that_asked_for_a_tick_saw_what_it_sees_again_and_when(tmp_path: Path, store: Store) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one\n")
+    async with begun(tmp_path, store) as session:
+        await session.cell(
+            "a = view('a.txt', freq='Sync'); b = view('a.txt', freq=('Periodic', 3600)); c = view('a.txt')"
+        )
+        await session.tick()
+        file.write_text("two\n")
+        await session.cell("seen = len(tick()), a.Render().text, b.Render().text, a.last_tick_time")
+        session_id, before = session.session_id, (await session.cell("seen, b.last_tick_time")).value
+    file.unlink()
+    async with loaded(tmp_path, store, session_id) as session:
+        assert (await session.cell("seen, b.last_tick_time")).value == before
+        assert await text(session, "c") == "1\tone\n"
+        assert restored(session).divergences == ()
+
+
 async def test_a_tick_of_running_nodes_is_on_the_log_even_if_nothing_changed(tmp_path: Path, store: Store) -> None:
     async with begun(tmp_path, store) as session:
         await session.tick()

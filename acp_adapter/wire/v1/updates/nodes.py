@@ -24,6 +24,7 @@ from engine.events.nodes import (
     NodeMade,
     NodesTicked,
     RevisionAdopted,
+    StatementTicked,
     TickApplied,
 )
 
@@ -41,6 +42,7 @@ def step(event: NodeEvent, shown: Shown) -> Step:
             | TickApplied()
             | RevisionAdopted()
             | NodesTicked()
+            | StatementTicked()
         ):
             return shown, []
         case _:
