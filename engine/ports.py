@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from .cutting import between, cut_line
 from .errors import StoreError
 from .events import Event
-from .events.nodes import RevisionState
+from .events.nodes import OutlineTier, RevisionState
 from .events.session import PermissionOutcome
 from .execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff, TextChange
 from .ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
@@ -594,10 +594,14 @@ PastStep = PastExecution | PastTick | PastLooks
 
 
 class RestorePlan(Struct, frozen=True, kw_only=True):
-    """How a namespace came about, in the order of the log. `after_reading`: a model read the handles after that."""
+    """How a namespace came about, in the order of the log. `after_reading`: a model read the handles after that.
+
+    `tiers` says what outlined the contents that were outlined, by their xxh3 hex.
+    """
 
     steps: tuple[PastStep, ...] = ()
     after_reading: bool = False
+    tiers: dict[str, OutlineTier] = field(default_factory=dict[str, OutlineTier])
 
 
 Contents = Callable[[Collection[BlobDigest]], Awaitable[Mapping[BlobDigest, bytes | StoreError]]]

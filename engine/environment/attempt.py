@@ -32,7 +32,7 @@ from ..ports import (
     RunRequest,
     ValueGroup,
 )
-from ..worker.protocol import Known, Settle, Settled, SetValues, Tick, Ticked, ValuesSet
+from ..worker.protocol import Known, Outlined, Settle, Settled, SetValues, Tick, Ticked, ValuesSet
 from .bounded_request import ask
 from .connection import Connection
 from .kept_values import KeptValues, Wanted
@@ -104,6 +104,8 @@ class Attempt:
 
     async def run(self) -> list[str] | Culprit:
         """The sentences on what came out differently, where the worker lived through all steps."""
+        if self._plan.tiers:
+            self._worker.send(Outlined(self._plan.tiers))
         for position, step in enumerate(self._plan.steps):
             match step:
                 case PastLooks(revisions=revisions):

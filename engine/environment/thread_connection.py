@@ -17,6 +17,7 @@ from typing import Final
 
 import anyio
 
+from ..nodes.outline.indentation import IndentationOutliner
 from ..ports import EnvironmentSpec
 from ..tokens import counter
 from ..worker.guard import OutsideGuard
@@ -64,6 +65,7 @@ class _Resident:
             flush=_nothing_more,
             python=OwnPython.of_nobody(),
             forks=False,
+            outliner=IndentationOutliner(),
         )
 
     def answer(self, request: Request) -> FromWorker | None:

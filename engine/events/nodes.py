@@ -14,6 +14,8 @@ TickKind = Literal["sync", "periodic", "async", "group"]
 FileChangeKind = Literal["modified", "created", "deleted", "unreadable"]
 RevisionState = Literal["text", "binary", "missing", "unreadable", "directory", "too large"]
 """What a document is found to be; the last four have no content."""
+OutlineTier = Literal["tree-sitter", "ctags", "indentation"]
+"""What made an outline, the best first; the last one never fails."""
 
 
 class NodeMade(Event, frozen=True, kw_only=True):
@@ -115,6 +117,16 @@ class RevisionAdopted(Event, frozen=True, kw_only=True):
     withheld: Exact = ""
 
 
+class OutlineMade(Event, frozen=True, kw_only=True):
+    """A content, known by its xxh3 hex, was outlined by `tier`; what outlines it later is to be the same."""
+
+    kind: ClassVar[str] = "outline_made"
+    from_worker: ClassVar[bool] = True
+
+    digest: Exact
+    tier: OutlineTier
+
+
 class NodesTicked(Event, frozen=True, kw_only=True):
     """A tick in the Round `round_id` at `now`, seconds since the epoch. `nodes` were running; what changed follows."""
 
@@ -148,6 +160,7 @@ NodeEvent = (
     | GroupRecomputed
     | FileChanged
     | RevisionAdopted
+    | OutlineMade
     | NodesTicked
     | StatementTicked
 )

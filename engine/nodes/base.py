@@ -26,7 +26,9 @@ from ..ticks.result import Frequency, TickResult
 from .budget import Budget, checked_budget
 from .group_parts import Part, Salience
 from .lod import checked_lod
+from .outline.model import Outline
 from .rendered import RenderedView
+from .revision import Revision
 
 Mode = Literal["paused", "running"]
 Aspect = Literal["pos", "policy", "source"]
@@ -41,15 +43,16 @@ _N = TypeVar("_N", bound="NodeBase")
 class NodeContext:
     """What a node needs from its board: a new id for its type, where events go, how tokens are counted.
 
-    `tells` says whether anybody is told of what a tick changes. `statement` gives the number of the one that runs, or
-    ran last; `name` what a node is called in the namespace, its id where it has no name; `knows` whether it is one of
-    the board's; `admit` raises NodeChangeError, with the name of what was called, where the calling thread may not
-    change nodes now.
+    `outline` gives what a revision declares, by a path that tells its language. `tells` says whether anybody is told of
+    what a tick changes. `statement` gives the number of the one that runs, or ran last; `name` what a node is called in
+    the namespace, its id where it has no name; `knows` whether it is one of the board's; `admit` raises
+    NodeChangeError, with the name of what was called, where the calling thread may not change nodes now.
     """
 
     mint: Callable[[str], ObjId]
     emit: Callable[[Event], None]
     count: Callable[[str], int]
+    outline: Callable[[Revision, str], Outline]
     tells: Callable[[], bool]
     statement: Callable[[], int]
     name: Callable[[NodeBase], str]

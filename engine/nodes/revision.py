@@ -1,7 +1,7 @@
 """One state of a document: its decoded lines, or the reason why there are none.
 
-Immutable. Owns what is shown of binary content (hex) and the sentences that stand in for content; `encodings` says
-what is text. Must not read anything itself; documents pass in the bytes or the error.
+Immutable. Owns the sentences that stand in for content; `encodings` says what is text. Must not read anything itself;
+documents pass in the bytes or the error.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..tokens import Ruler
 
 LARGEST: Final = 16 << 20
 """Bytes of the largest file that is read."""
-_HEX_SHOWN: Final = 4096
-_HEX_ROW: Final = 16
+_BYTES_SHOWN: Final = 4
+"""Of binary content: what tells its format, and too little for a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,18 +109,10 @@ def _text(text: str, encoding: str, data: bytes) -> Revision:
 
 
 def _binary(data: bytes) -> Revision:
-    shown = data[:_HEX_SHOWN]
-    rest = f"; the first {len(shown):,} of them" if len(data) > len(shown) else ""
     return Revision(
         state="binary",
-        lines=[_hex_row(shown[start : start + _HEX_ROW], start) for start in range(0, len(shown), _HEX_ROW)],
         digest=digest_of(data),
         size=len(data),
         encoding="binary",
-        notice=f"(binary, {len(data):,} bytes{rest} in hex)",
+        notice=f"(binary, {len(data):,} bytes, beginning with {data[:_BYTES_SHOWN].hex(' ')})",
     )
-
-
-def _hex_row(row: bytes, start: int) -> str:
-    printable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)  # noqa: PLR2004 - printable ASCII
-    return f"{start:08x}  {row.hex(' '):<47}  {printable}"

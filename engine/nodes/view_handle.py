@@ -6,6 +6,7 @@ ticks while it runs. Made by the Board's `view`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -16,9 +17,10 @@ from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
 from .document import Document
 from .group_parts import Part
-from .lod import DIFFERENCES, LEVELS, checked_lod
+from .lod import DIFFERENCES, LEVELS, OUTLINED, checked_lod
 from .lod.line import measured
 from .lod.scene import Scene
+from .outline.model import Outline
 from .position import Place, Pos, checked_pos, resolve
 from .rendered import RenderedView
 from .revision import Revision
@@ -164,9 +166,12 @@ class ViewHandle(NodeBase):
         }
 
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
-        level = LEVELS[self._lod if lod is None else checked_lod(lod)]
+        level = self._lod if lod is None else checked_lod(lod)
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
-        return level(self._scene(limit))
+        return _rendered(self._scene(limit), level, self._outline)
+
+    def _outline(self, revision: Revision) -> Outline:
+        return self._context.outline(revision, self._document.path or self._document.title)
 
     def _scene(self, budget: int) -> Scene:
         return Scene(
@@ -219,7 +224,7 @@ class ViewHandle(NodeBase):
             title=f"{self.title}{_content(revision)}",
             lod=self._lod,
             need=min(own, revision.size + _LINE_TOKENS * (len(revision.lines) + 2)),
-            render=lambda lod, budget: LEVELS[lod](replace(scene, budget=min(budget, own))),
+            render=lambda lod, budget: _rendered(replace(scene, budget=min(budget, own)), lod, self._outline),
             salience=self.salience(),
         )
 
@@ -317,6 +322,13 @@ class ViewHandle(NodeBase):
             path=self._document.path or "", change=change, before_digest=before.digest, after_digest=after.digest
         )
         return TickResult(summary=summary, delta=delta, source=source)
+
+
+def _rendered(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> RenderedView:
+    """The scene at a level, with an outline if that needs one."""
+    if lod in OUTLINED and scene.revision.state == "text":
+        scene = replace(scene, outline=outline(scene.revision))
+    return LEVELS[lod](scene)
 
 
 _SENTENCES: Final[dict[FileChangeKind, str]] = {

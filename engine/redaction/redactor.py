@@ -25,8 +25,7 @@ from typing import Final
 
 import msgspec
 
-from .forms import bytes_of, forms_of
-from .hex_rows import may_hold_rows, spans_in_rows
+from .forms import forms_of
 
 SHORTEST: Final = 8
 """Characters; shorter values, and shorter pieces of one, occur in ordinary text too often to be replaced."""
@@ -49,7 +48,6 @@ class Redactor:
     def __init__(self, values: Iterable[str]) -> None:
         """`values` of fewer than SHORTEST characters are left out, not counting the space around them."""
         values = [value for value in values if len(value.strip()) >= SHORTEST]
-        self._bytes = [bytes_of(value.strip()) for value in values]
         forms = {form for value in values for form in forms_of(value, SHORTEST)}
         # One that holds another is found where the other is not there only if the other is not looked for.
         self._forms = sorted((form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
@@ -86,7 +84,7 @@ class Redactor:
         if not self._forms:
             return False
         is_cut = b"\xe2\x80\xa6" in data or b"..." in data or b" left out]" in data
-        return is_cut or self.holds_in_json(data) or may_hold_rows(data)
+        return is_cut or self.holds_in_json(data)
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
@@ -118,7 +116,6 @@ class Redactor:
     def _spans(self, text: str, is_cut: bool) -> list[Span]:
         found = list(self._whole(text)) if self.holds(text) else []
         found += self._beside_cuts(text)
-        found += spans_in_rows(text, self._bytes, SHORTEST)
         if is_cut:
             found += self._piece_before(text, len(text))
         return _merged(found) if found else found

@@ -25,7 +25,7 @@ from ..events.execution import (
     ValuesDropped,
     ValuesKept,
 )
-from ..events.nodes import NodesTicked, RevisionAdopted, StatementTicked
+from ..events.nodes import NodesTicked, OutlineMade, OutlineTier, RevisionAdopted, StatementTicked
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, Seq, StatementId, ToolCallId
 from ..ports import (
@@ -81,6 +81,7 @@ class History:
         self._by_execution: dict[ExecutionId, _Execution] = {}
         self._present: _Execution | _Tick | None = None
         self._readings = Readings()
+        self._tiers: dict[str, OutlineTier] = {}
         self._dropped_before = UNSTAMPED
 
     def apply(self, event: Event) -> None:
@@ -112,6 +113,8 @@ class History:
                 self._steps.append(self._present)
             case RevisionAdopted() if self._present is not None:
                 self._present.revisions.append(event)
+            case OutlineMade(digest=digest, tier=tier):
+                self._tiers[digest] = tier
             case _:
                 pass
 
@@ -167,7 +170,8 @@ class History:
                 reads = step.reads
             elif step.revisions:
                 steps.append(PastLooks(revisions=tuple(map(_past_revision, step.revisions))))
-        return RestorePlan(steps=tuple(steps), after_reading=bool(steps) and self.reads > reads)
+        after_reading = bool(steps) and self.reads > reads
+        return RestorePlan(steps=tuple(steps), after_reading=after_reading, tiers=dict(self._tiers))
 
 
 def _take(step: _Execution, event: _Part) -> None:

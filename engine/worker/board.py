@@ -15,6 +15,8 @@ from ..nodes.base import NodeBase
 from ..nodes.disk import Disk
 from ..nodes.document import Documents
 from ..nodes.looks import Looks
+from ..nodes.outline.model import Outliner
+from ..nodes.outlines import Outlines
 from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
 from ..ports import Files, HandleRow, News
@@ -36,6 +38,7 @@ class Board:
         cwd: absolute directory that relative paths start from and titles are relative to.
         directories: absolute roots of the workspace; files outside of them are titled by their absolute path.
         now: seconds since the epoch.
+        outliner: what outlines contents.
     """
 
     def __init__(
@@ -45,13 +48,15 @@ class Board:
         cwd: str,
         directories: tuple[str, ...],
         now: Callable[[], float],
+        outliner: Outliner,
     ) -> None:
         self.cwd = cwd
         self._count = count
         self.looks = Looks(Disk(files, now))
         self._documents = Documents(self.looks)
         self._ticks = Ticks(self.looks, now)
-        self._nodes = LiveNodes(count, self._ticks)
+        self.outlines = Outlines(outliner)
+        self._nodes = LiveNodes(count, self.outlines.of, self._ticks)
         self._states = HandleStates(self._nodes, self._documents, self.looks)
         self._shown: dict[str, Shown] = {}
         self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
@@ -121,7 +126,7 @@ class Board:
         return BoardReport(
             displays=tuple(display for display, _ in reports),
             locations=tuple(location for _, location in reports if location is not None),
-            events=(*self.looks.take(), *events),
+            events=(*self.looks.take(), *self.outlines.take(), *events),
         )
 
     # --- between executions ------------------------------------------------------------------------------------------
@@ -142,7 +147,7 @@ class Board:
         """
         self.looks.begin()
         events = self._ticks.step(self._nodes.tick_context(round_id, now), tells=tells)
-        return (*self.looks.take(), *events)
+        return (*self.looks.take(), *self.outlines.take(), *events)
 
     def tail(self, namespace: Mapping[str, object], budget: int, news: News) -> tuple[Tail, tuple[HandleRow, ...]]:
         """The tail block within `budget` tokens, and all rows of the handle table.

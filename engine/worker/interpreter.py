@@ -17,6 +17,7 @@ from ..events.execution import NamesRebound
 from ..events.nodes import RevisionAdopted
 from ..execution import ExceptionInfo
 from ..ids import ExecutionId
+from ..nodes.outline.model import Outliner
 from .board import Board
 from .effects import Effects, Transport
 from .executor import Executor, Result
@@ -39,6 +40,7 @@ from .protocol import (
     FromWorker,
     Known,
     Look,
+    Outlined,
     Preserve,
     Project,
     Projected,
@@ -58,7 +60,7 @@ from .values import Values
 if TYPE_CHECKING:
     from .keeping.keeper import Keeper
 
-Request = Run | Tick | Project | CleanUp | Preserve | Collect | Content | Known | SetValues | Settle
+Request = Run | Tick | Project | CleanUp | Preserve | Collect | Content | Known | Outlined | SetValues | Settle
 
 
 class Interpreter:
@@ -72,6 +74,7 @@ class Interpreter:
         flush: called after each statement, to write out what was buffered outside Python's own streams.
         python: what our own code runs on.
         forks: whether the process is the statements' own, so that it may be forked to pickle values.
+        outliner: what outlines the contents of views.
     """
 
     def __init__(
@@ -87,12 +90,13 @@ class Interpreter:
         flush: Callable[[], None],
         python: OwnPython,
         forks: bool,
+        outliner: Outliner,
     ) -> None:
         self._namespace = namespace
         self._count = count
         self._interrupts = interrupts
         self._guard = guard
-        self._board = Board(DirectFiles(), count, cwd, directories, time.time)
+        self._board = Board(DirectFiles(), count, cwd, directories, time.time, outliner)
         self._effects = Effects(transport, interrupts, guard.admit)
         self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
@@ -123,16 +127,23 @@ class Interpreter:
                 return CleanedUp()
             case Preserve() | Collect() | SetValues():
                 return self._values.answer(request)
+            case Content() | Known() | Outlined():
+                self._take(request)
+                return None
+            case Settle():
+                return self._settle(request)
+
+    def _take(self, known: Content | Known | Outlined) -> None:
+        """What a replay knows of the past."""
+        match known:
             case Content(digest=digest, data=data):
                 self._board.looks.take_content(digest, data)
-                return None
+            case Outlined(tiers=tiers):
+                self._board.outlines.know(tiers)
             case Known(revisions=revisions, after_reading=after_reading):
                 self._board.looks.know(revisions)
                 if after_reading:
                     self._board.read()
-                return None
-            case Settle():
-                return self._settle(request)
 
     def _run(self, request: Run) -> Ran:
         self._interrupts.install()

@@ -22,6 +22,8 @@ from ..events.nodes import NodeMade
 from ..ids import ObjId
 from ..nodes.base import NodeBase, NodeContext
 from ..nodes.group_handle import GroupHandle
+from ..nodes.outline.model import Outline
+from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
 from ..ticks import TickContext
 from .ticking import Ticks
@@ -33,12 +35,13 @@ _CELL: Final = "<module>"
 class LiveNodes:
     """The nodes of one board. `namespace` and `statement`, a number, are those of the latest execution."""
 
-    def __init__(self, count: Callable[[str], int], ticks: Ticks) -> None:
+    def __init__(self, count: Callable[[str], int], outline: Callable[[Revision, str], Outline], ticks: Ticks) -> None:
         self.namespace: Mapping[str, object] = {}
         self.context = NodeContext(
             mint=self._mint,
             emit=self.emit,
             count=count,
+            outline=outline,
             tells=lambda: ticks.tells,
             statement=lambda: self.statement,
             name=self.name_of,

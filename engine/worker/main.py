@@ -10,6 +10,7 @@ import socket
 from contextlib import suppress
 from typing import NoReturn
 
+from ..nodes.outline.indentation import IndentationOutliner
 from ..tokens import counter
 from . import alarms, interpreter, streams
 from .channel import Channel
@@ -81,5 +82,6 @@ def serve(
         flush=flush_c_streams,
         python=OwnPython.of_this_process(),
         forks=True,
+        outliner=IndentationOutliner(),
     )
     interpreter.serve(channel, Worker(inner, spares).answer)

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from ..events.nodes import RevisionState
+from ..events.nodes import OutlineTier, RevisionState
 from ..execution import Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 from ..ports import HandleRow, News, ValueGroup
 
@@ -149,6 +149,12 @@ class Known(msgspec.Struct, frozen=True, tag=True):
     after_reading: bool = False
 
 
+class Outlined(msgspec.Struct, frozen=True, tag=True):
+    """In a replay, ahead of its steps: what outlined the contents that were outlined, by digest. Has no answer."""
+
+    tiers: dict[str, OutlineTier]
+
+
 class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Execute the statement number `index`.
 
@@ -219,7 +225,9 @@ class Settle(msgspec.Struct, frozen=True, tag=True):
     after_reading: bool = False
 
 
-ToWorker = Run | Tick | Project | Answer | CleanUp | Preserve | Collect | Content | Known | SetValues | Settle
+ToWorker = (
+    Run | Tick | Project | Answer | CleanUp | Preserve | Collect | Content | Known | Outlined | SetValues | Settle
+)
 
 # --- worker to host --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from engine.events import Event
 from engine.events.nodes import FileChanged, NodeChanged, RevisionAdopted, RevisionState, StatementTicked, TickApplied
+from engine.nodes.outline.indentation import IndentationOutliner
+from engine.nodes.outline.model import Outliner
 from engine.ports import FeedItem, News
 from engine.tokens import count
 from engine.worker.board import Board
@@ -62,13 +64,14 @@ class Desk:
     `steps` and `contents` are what the log and the store would have of it.
     """
 
-    def __init__(self, root: Path, directories: tuple[str, ...] = ()) -> None:
+    def __init__(self, root: Path, directories: tuple[str, ...] = (), outliner: Outliner | None = None) -> None:
         self.root = root
         self.files = DiskFiles()
+        self.outliner = outliner or IndentationOutliner()
         self.seconds = 1_000_000.0
         self.round = 0
         self.index = 0
-        self.board = Board(self.files, count, str(root), directories, lambda: self.seconds)
+        self.board = Board(self.files, count, str(root), directories, lambda: self.seconds, self.outliner)
         self.namespace: dict[str, object] = self.board.names()
         self.steps: list[Step] = []
         self.contents: dict[str, bytes] = {}

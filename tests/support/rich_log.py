@@ -45,6 +45,7 @@ from engine.events.nodes import (
     NodeChanged,
     NodeMade,
     NodesTicked,
+    OutlineMade,
     RevisionAdopted,
     StatementTicked,
     TickApplied,
@@ -361,6 +362,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     StatementTicked(execution_id=ExecutionId("execution-1"), round_id=1, now=1.0, nodes=2),
     GroupRecomputed(obj_id=ObjId("group-2.1"), delta="1 of 2 members changed: a"),
     NodeMade(obj_id=ObjId("view-3.1"), obj_type="view", statement=3, line=1, name="a"),
+    OutlineMade(digest="00", tier="tree-sitter"),
 )
 
 

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from typing import Final
 
 from ..rendered import RenderedView
-from . import diff, raw
+from . import diff, raw, summary, symbols
 from .scene import Scene
 
 Renderer = Callable[[Scene], RenderedView]
 """Never exceeds the scene's budget, and never raises for what a revision holds."""
 
-LEVELS: Final[dict[int, Renderer]] = {0: raw.render, 3: diff.render}
+LEVELS: Final[dict[int, Renderer]] = {0: raw.render, 1: symbols.render, 2: summary.render, 3: diff.render}
+OUTLINED: Final = frozenset({1, 2})
+"""The levels whose scenes need an outline."""
 DIFFERENCES: Final = 3
 """The one level that depends on what was shown before."""
 _MEANINGS: Final = {0: "raw excerpt", 1: "symbols", 2: "summary", 3: "diff since it was last shown"}

@@ -25,10 +25,9 @@ _LEAD: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines as excerpts show them: number and tab (not before rows of hex, which have an offset), text, newline."""
+    """Lines as excerpts show them: number and tab, text, newline."""
 
     lines: Sequence[str]
-    numbered: bool
     first: int = 1
 
     def head(self, index: int) -> str:
@@ -57,7 +56,7 @@ class Lines:
         return best
 
     def _gutter(self, index: int) -> str:
-        return f"{index + self.first}\t" if self.numbered else ""
+        return f"{index + self.first}\t"
 
     def _around(self, place: Place, size: int) -> str:
         length = len(self.lines[place.line])
@@ -73,5 +72,5 @@ class Lines:
 
 def measured(revision: Revision, count: Callable[[str], int]) -> tuple[Lines, Ruler]:
     """The revision's lines as excerpts show them, and the one ruler that measures their heads."""
-    lines = Lines(revision.lines, numbered=revision.state != "binary", first=revision.first_line)
+    lines = Lines(revision.lines, revision.first_line)
     return lines, revision.ruler(lines.head, count)

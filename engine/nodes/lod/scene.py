@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...cutting import DOTS
+from ..outline.model import Outline
 from ..position import Place
 from ..rendered import RenderedView
 from ..revision import Revision
@@ -20,7 +21,8 @@ class Scene:
 
     `budget` is in tokens, at least 1, and `count` gives exact tokens. `last_shown` is the revision that the model read
     last of this node, None where it has read none, and `shown_in` the index of the statement that showed it, 0 where
-    that is not known. `summary` is what a model wrote about the revision, empty where nothing is prepared.
+    that is not known. `outline` is of the revision, for the levels that need one. `summary` is what a model wrote about
+    the revision, empty where nothing is prepared.
     """
 
     revision: Revision
@@ -30,6 +32,7 @@ class Scene:
     title: str = ""
     last_shown: Revision | None = None
     shown_in: int = 0
+    outline: Outline | None = None
     summary: str = ""
 
 

@@ -153,13 +153,5 @@ def test_an_empty_file_and_a_missing_one_say_so() -> None:
     assert _render(gone, "7", 4).text == "(missing)\n"
 
 
-def test_binary_content_is_shown_in_hex_below_its_size() -> None:
-    rendered = _render(decoded(bytes(range(256)) * 40), "0:0", UNBOUNDED)
-    head, first, *rest = rendered.text.splitlines()
-    assert head == "(binary, 10,240 bytes; the first 4,096 of them in hex)"
-    assert first.startswith("00000000  00 01 02 03 ")
-    assert len(rest) == 255
-
-
 def test_carriage_returns_before_newlines_are_kept() -> None:
     assert _render(decoded(b"a\r\nb\r\n"), "1", 100).text == "1\ta\r\n2\tb\r\n"

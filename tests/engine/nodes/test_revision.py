@@ -34,7 +34,8 @@ def test_text_is_decoded_and_its_encoding_said(data: bytes, encoding: str, lines
 def test_binary_is_told_apart(data: bytes) -> None:
     revision = decoded(data)
     assert (revision.state, revision.encoding) == ("binary", "binary")
-    assert data[:1].hex() in revision.lines[0]
+    assert revision.notice == f"(binary, {len(data):,} bytes, beginning with {data[:4].hex(' ')})"
+    assert not revision.lines
 
 
 @pytest.mark.parametrize(

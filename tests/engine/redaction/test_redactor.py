@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cutting import cut_end, cut_line, cut_middle
-from engine.nodes.revision import decoded
-from engine.redaction import HIDDEN, SHORTEST, Redactor
+from engine.redaction import SHORTEST, Redactor
 from engine.worker.summaries import short_repr
 
 SECRETS = {
@@ -190,31 +189,3 @@ def test_space_is_no_secret() -> None:
 def test_a_text_full_of_dots_costs_what_its_length_does() -> None:
     redactor = Redactor([SECRETS["long"]])
     assert redactor.redact("a piece ... of it\n" * 20_000).count("...") == 20_000
-
-
-@pytest.mark.parametrize("name", [name for name in SECRETS if name != "long"])
-@pytest.mark.parametrize("before", [0, 3, 9, 16])
-def test_a_binary_file_that_is_shown_in_rows_shows_no_secret(name: str, before: int) -> None:
-    secret = SECRETS[name].encode()
-    data = bytes(before) + secret + bytes(40)
-    rows = decoded(b"\0" + data[1:] if before else data + bytes(8192)).lines
-    shown = Redactor([SECRETS[name]]).redact("\n".join(("[bin]", *rows)))
-    for start in range(len(secret) - SHORTEST + 1):
-        piece = secret[start : start + SHORTEST]
-        assert piece.hex(" ") not in shown
-        assert piece.decode("latin-1") not in shown
-    assert rows[-1] in shown
-
-
-def test_rows_that_begin_or_end_inside_of_a_secret_show_no_piece_of_it() -> None:
-    secret = "sk-0123456789-abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJ"
-    rows = decoded(b"\0\0\0" + secret.encode() + bytes(9)).lines
-    redactor = Redactor([secret])
-    for row in rows[:3]:
-        assert redactor.redact(row).count(HIDDEN) == 2
-    assert redactor.redact("\n".join(rows)).count(HIDDEN) == 2 * len(rows)
-
-
-def test_rows_without_a_secret_stay() -> None:
-    text = "\n".join(("a 10  b", *decoded(bytes(range(256)) * 4).lines))
-    assert Redactor(SECRETS.values()).redact(text) == text

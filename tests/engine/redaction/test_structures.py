@@ -54,6 +54,7 @@ WORDS = {
     "file_changed": ["before_digest", "after_digest"],
     "revision_adopted": ["digest", "withheld"],
     "node_made": ["obj_type", "name"],
+    "outline_made": ["digest"],
 }
 """Every field that is neither a text nor an identifier, by kind: what redaction leaves is decided upon here."""
 

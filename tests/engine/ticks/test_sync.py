@@ -140,7 +140,7 @@ def test_a_file_that_goes_and_comes_back_is_a_state_and_a_delta(desk: Desk) -> N
     desk.write("a.py", "one\ntwo\n")
     assert change() == ("created", "a.py is there now: 2 lines")
     desk.write("a.py", b"\x00\x01")
-    assert change() == ("modified", "a.py changed: binary, 2 bytes in hex")
+    assert change() == ("modified", "a.py changed: binary, 2 bytes, beginning with 00 01")
 
 
 def test_any_failure_of_reading_is_a_state(desk: Desk) -> None:

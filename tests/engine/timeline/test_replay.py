@@ -17,7 +17,7 @@ from engine.events.execution import (
     ValuesDropped,
     ValuesKept,
 )
-from engine.events.nodes import NodesTicked, RevisionAdopted
+from engine.events.nodes import NodesTicked, OutlineMade, RevisionAdopted
 from engine.events.session import UsageReported
 from engine.execution import ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
 from engine.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
@@ -213,3 +213,9 @@ def test_of_a_statement_that_ran_several_times_the_latest_execution_counts() -> 
     )
     step = only(history.plan(1.0))
     assert (step.request.execution_id, step.request.round_id, step.revisions) == ("e9", 4, ())
+
+
+def test_a_plan_says_what_outlined_each_content_last() -> None:
+    made = [OutlineMade(digest=digest, tier=tier) for digest, tier in (("d1", "tree-sitter"), ("d2", "ctags"))]
+    plan = plan_of(*began(1), *made, ended(1), OutlineMade(digest="d2", tier="indentation"))
+    assert plan.tiers == {"d1": "tree-sitter", "d2": "indentation"}

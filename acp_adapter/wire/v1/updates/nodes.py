@@ -23,6 +23,7 @@ from engine.events.nodes import (
     NodeChanged,
     NodeMade,
     NodesTicked,
+    OutlineMade,
     RevisionAdopted,
     StatementTicked,
     TickApplied,
@@ -41,6 +42,7 @@ def step(event: NodeEvent, shown: Shown) -> Step:
             | MethodCalled()
             | TickApplied()
             | RevisionAdopted()
+            | OutlineMade()
             | NodesTicked()
             | StatementTicked()
         ):

@@ -1,0 +1,111 @@
+"""Symbols as rows of text: where each stands, how deep, and what it is in one of three lengths.
+
+Pure. A row begins with a digit and ends with a newline, so the counts of rows add up. Used by the levels that show
+outlines.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ...cutting import ELLIPSIS, cut_line
+from ..outline.model import TOP, Kind, Outline, Symbol
+
+SHORTEST, SHORT, FULL, DOCUMENTED = range(4)
+"""A name with the word before it; a signature without values, on a short line; all of it; with what documents it."""
+_SHORT_CHARS: Final = 80
+_FULL_CHARS: Final = 240
+_DOC_CHARS: Final = 120
+_NAME_CHARS: Final = 60
+_INDENT: Final = "  "
+_VALUED: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property", "key", "element"})
+_AFTER_BRACKET: Final = re.compile(r"([(\[]) ")
+_BEFORE_BRACKET: Final = re.compile(r",? ([)\]])")
+_COMMENT: Final = re.compile(r"\s(?:#|//).*$")
+_OPEN: Final = re.compile(r"\s*(?:=\s*\w*)?[(\[{:=]+$")
+_VALUE: Final = re.compile(r"(?<=[\w\]\"'?)])\s*(?:=(?![=>])|:=).*$")
+_WORDS_AND_NAME: Final = re.compile(r"[^(={:<\[]*")
+
+
+def range_of(symbol: Symbol, offset: int = 0) -> str:
+    """The symbol's lines: `12-40`, or `12` for one. `offset` is added to the numbers."""
+    first, last = symbol.first_line + offset, symbol.last_line + offset
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def row(symbol: Symbol, form: int, offset: int = 0, more: int = 0) -> str:
+    """The symbol on one line: its range, a tab, what it is in that form, and how many below it are not shown."""
+    indent = "" if symbol.kind == "heading" else _INDENT * symbol.depth
+    left_out = f" (+{more})" if more else ""
+    return f"{range_of(symbol, offset)}\t{indent}{text_of(symbol, form)}{left_out}\n"
+
+
+def text_of(symbol: Symbol, form: int) -> str:
+    """What the symbol is, on one line and never empty."""
+    text = (_shortest, _short, _full, _documented)[form](symbol)
+    return text or name_of(symbol)
+
+
+def _full(symbol: Symbol) -> str:
+    """The signature without the space that line breaks left in it."""
+    text = _BEFORE_BRACKET.sub(r"\1", _AFTER_BRACKET.sub(r"\1", symbol.signature.strip()))
+    if symbol.kind not in _VALUED and symbol.kind != "heading":
+        text = _COMMENT.sub("", text)
+    opened = _OPEN.search(text)
+    if opened is not None and symbol.kind in _VALUED:
+        text = text[: opened.start()] + f" {opened[0].strip()}{ELLIPSIS}"
+    return cut_line(text, _FULL_CHARS)
+
+
+def _documented(symbol: Symbol) -> str:
+    return f"{_full(symbol)} - {cut_line(symbol.doc, _DOC_CHARS)}" if symbol.doc else _full(symbol)
+
+
+def _short(symbol: Symbol) -> str:
+    text = _full(symbol)
+    if symbol.kind in _VALUED:
+        text = _VALUE.sub("", text) if symbol.kind != "key" else text
+    return cut_line(text, _SHORT_CHARS)
+
+
+def _shortest(symbol: Symbol) -> str:
+    if symbol.kind in _VALUED:
+        return name_of(symbol)
+    if symbol.kind in ("heading", "rule", "block"):
+        return cut_line(symbol.signature.strip(), _NAME_CHARS)
+    match = _WORDS_AND_NAME.match(symbol.signature.strip())
+    head = match[0].strip() if match else ""
+    return cut_line(head if symbol.name in head else symbol.name, _NAME_CHARS)
+
+
+def descendants(outline: Outline) -> list[int]:
+    """Of each symbol the number of those that are in it, at any depth."""
+    below = [0] * len(outline.symbols)
+    for index in range(len(below) - 1, -1, -1):
+        parent = outline.symbols[index].parent
+        if parent != TOP:
+            below[parent] += 1 + below[index]
+    return below
+
+
+def around(outline: Outline, line: int) -> list[int]:
+    """The indices of the symbols that line number `line` is in, the outermost first."""
+    return [index for index, symbol in enumerate(outline.symbols) if symbol.first_line <= line <= symbol.last_line]
+
+
+def heading(outline: Outline | None, lines: int) -> str:
+    """What the text is, in a few words: `269 lines of python`."""
+    said = f"{lines} {'line' if lines == 1 else 'lines'}"
+    if outline is None:
+        return said
+    if outline.language:
+        said += f" of {outline.language}"
+    if outline.has_errors:
+        said += ", not well-formed"
+    return said if outline.complete else said + ", of which a part is outlined"
+
+
+def name_of(symbol: Symbol) -> str:
+    """The symbol's name, never empty and not very long."""
+    return cut_line(symbol.name, _NAME_CHARS) or symbol.kind

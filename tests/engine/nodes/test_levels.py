@@ -1,0 +1,151 @@
+"""What holds at every level: budgets, exact counts, equal texts of equal scenes, and one line for what has no text."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.nodes.lod import LEVELS, checked_lod
+from engine.nodes.lod.scene import Scene
+from engine.nodes.outline.indentation import outline_by_indentation
+from engine.nodes.outline.model import Outline, Symbol
+from engine.nodes.position import resolve
+from engine.nodes.rendered import RenderedView
+from engine.nodes.revision import Revision, decoded, from_text, without_content
+from engine.tokens import count
+from tests.support.examples import examples
+
+_CHARS = st.one_of(st.characters(), st.sampled_from("漢字かな👩‍👩‍👧‍👦\0\t\r\x0b\x0c\u2028\ud800\udfff �"))
+_LINES = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["", " ", "}", "/", "\r", "class Foo:", "    def bar(self, x: int = 3) -> str:", "        return 1", "# H"]
+        ),
+        st.text(_CHARS, max_size=40),
+        st.just("漢字" * 5_000),
+    ),
+    max_size=80,
+)
+_BUDGETS = st.one_of(st.integers(1, 60), st.integers(1, 100_000))
+
+
+@st.composite
+def _outlines(draw: st.DrawFn) -> Outline:
+    """Any outline, of whatever text: levels do not trust that it fits theirs."""
+    symbols: list[Symbol] = []
+    for index in range(draw(st.integers(0, 25))):
+        parent = draw(st.integers(-1, index - 1))
+        first = draw(st.integers(1, 90))
+        name = draw(st.text(_CHARS.filter(lambda char: char != "\n"), max_size=12))
+        symbols.append(
+            Symbol(
+                kind=draw(st.sampled_from(["class", "function", "constant", "heading", "key", "block"])),
+                name=name,
+                qualified=name,
+                first_line=first,
+                last_line=first + draw(st.integers(0, 30)),
+                signature=draw(st.text(_CHARS.filter(lambda char: char != "\n"), max_size=60)),
+                parent=parent,
+                depth=0 if parent < 0 else symbols[parent].depth + 1,
+                doc=draw(st.sampled_from(["", "Does a thing.", "漢字" * 99])),
+                public=draw(st.booleans()),
+            )
+        )
+    symbols.sort(key=lambda symbol: symbol.parent)
+    return Outline(
+        tier="tree-sitter",
+        language="python",
+        doc=draw(st.sampled_from(["", "A module.", "word " * 200])),
+        symbols=tuple(symbols),
+        from_outside=tuple(draw(st.lists(st.sampled_from(["os", "a.b", "漢"]), max_size=9))),
+        complete=draw(st.booleans()),
+        has_errors=draw(st.booleans()),
+    )
+
+
+def _scene(revision: Revision, outline: Outline | None, line: int, budget: int, before: Revision | None) -> Scene:
+    return Scene(
+        revision=revision,
+        place=resolve(str(line), revision.lines, revision.first_line),
+        budget=budget,
+        count=count,
+        outline=outline,
+        last_shown=before,
+        shown_in=3,
+    )
+
+
+def _holds(rendered: RenderedView, budget: int) -> None:
+    assert rendered.tokens == count(rendered.text) <= budget
+    assert rendered.text == "" or rendered.text.endswith("\n")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@examples(2)
+@given(_LINES, st.booleans(), st.none() | _outlines(), st.integers(0, 90), _BUDGETS, st.none() | _LINES)
+def test_no_render_passes_its_budget_and_each_is_exact_and_pure(
+    level: int,
+    lines: list[str],
+    ended: bool,
+    outline: Outline | None,
+    line: int,
+    budget: int,
+    before: list[str] | None,
+) -> None:
+    text = "\n".join(lines) + "\n" * ended
+    revision = from_text(text)
+    used = outline or outline_by_indentation(text.encode("utf-8", "replace"))
+    scene = _scene(revision, used, line, budget, None if before is None else from_text("\n".join(before)))
+    first = LEVELS[level](scene)
+    _holds(first, budget)
+    assert LEVELS[level](scene) == first
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("budget", [1, 3, 9, 40, 200, 5_000])
+def test_a_summary_that_a_model_wrote_and_huge_lines_stay_within_the_budget(level: int, budget: int) -> None:
+    line = "x" * 10_000_000
+    revision = from_text(f"class A:\n    {line}\n{line}")
+    outline = outline_by_indentation(b"class A:\n    x\n")
+    for place in (1, 2, 3):
+        _holds(LEVELS[level](_scene(revision, outline, place, budget, None)), budget)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_line_of_10_mb_stays_within_any_budget(level: int) -> None:
+    line = "漢a " * 3_400_000
+    revision, before = from_text(f"def f():\n{line}"), from_text(f"def f():\n{line[:-9]}y")
+    outline = outline_by_indentation(b"def f():\n    x\n")
+    dice = random.Random(11)
+    for budget in (1, 2, 7, *(dice.randint(1, 100_000) for _ in range(4))):
+        _holds(LEVELS[level](_scene(revision, outline, 2, budget, before)), budget)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "revision",
+    [
+        decoded(bytes(range(256)) * 40),
+        from_text(""),
+        without_content("missing", "(no file a.py; create it and Refresh(), or view another path)"),
+        without_content("unreadable", "(a.py cannot be read: Permission denied; Refresh() tries again)"),
+        without_content("directory", "(a is a directory; view a file in it)"),
+        without_content("too large", "(a.bin has 9,999,999,999 bytes)"),
+    ],
+    ids=lambda revision: revision.state,
+)
+def test_what_has_no_text_is_one_line_at_every_level(level: int, revision: Revision) -> None:
+    for before in (None, revision):
+        rendered = LEVELS[level](_scene(revision, None, 1, 2000, before))
+        assert rendered.text.count("\n") == 1
+        assert rendered.text.startswith("(")
+    for budget in range(1, 40):
+        _holds(LEVELS[level](_scene(revision, None, 1, budget, None)), budget)
+
+
+def test_a_level_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ValueError, match=r"lod=4: there are lod 0 \(raw excerpt\), 1 \(symbols\), 2 \(summary\), 3 "):
+        checked_lod(4)
