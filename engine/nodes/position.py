@@ -1,17 +1,32 @@
 """Where in a document a view stands: the forms of `pos`, and what they mean in given content.
 
 `"line:col"` and `"line"` count lines from 1 (0 means 1) and columns from 0 in characters; an int is a character offset
-in the decoded text. A position past the end means the last line. Called by ViewHandle and the renderers.
+in the decoded text; any other text names a symbol. A position past the end means the last line. A symbol is followed:
+in other content its line is where it is then. Where it is gone, the view stays at the line that it had, and says so.
+Pure. Called by ViewHandle and the renderers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from ..cutting import cut_line
+from ..text import printable
+from .outline.finding import find_symbol
+from .outline.model import Outline
+from .revision import Revision
 
 Pos = str | int
 _LINE_COLUMN: Final = re.compile(r"([0-9]{1,12})(?::([0-9]{1,12}))?")
+_NUMBERS: Final = re.compile(r"[\d:.,+-]+")
+"""What somebody writes who means no name."""
+_FORMS: Final = 'give "line:col", "line", a character offset, or a symbol such as "class Foo" or "Foo.bar"'
+_LONGEST: Final = 400
+"""Characters of the name of a symbol."""
+_SHOWN: Final = 60
 
 
 class Place(NamedTuple):
@@ -29,13 +44,72 @@ def checked_pos(pos: object) -> Pos:
     """
     if isinstance(pos, int) and not isinstance(pos, bool) and pos >= 0:
         return int(pos)
-    if isinstance(pos, str) and _LINE_COLUMN.fullmatch(pos.strip()):
+    if isinstance(pos, str) and _is_form(pos.strip()):
         return pos.strip()
-    raise ValueError(f'pos={pos!r} is no place this version can find: give "line:col", "line" or a character offset')
+    raise ValueError(f"pos={cut_line(repr(pos), _SHOWN)}: {_FORMS}")
+
+
+def _is_form(pos: str) -> bool:
+    if _NUMBERS.fullmatch(pos):
+        return _LINE_COLUMN.fullmatch(pos) is not None
+    return 0 < len(pos) <= _LONGEST and pos.isprintable()
+
+
+def is_symbol(pos: Pos) -> bool:
+    """Whether a checked `pos` names a symbol."""
+    return isinstance(pos, str) and _LINE_COLUMN.fullmatch(pos) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A checked `pos`, and of a symbol its line, counted from 0. `is_gone`: it was there and is no more."""
+
+    pos: Pos
+    line: int = 0
+    is_gone: bool = False
+
+    def place(self, revision: Revision) -> Place:
+        """What it means in that content."""
+        if is_symbol(self.pos):
+            return Place(min(self.line, max(len(revision.lines) - 1, 0)), 0)
+        return resolve(self.pos, revision.lines, revision.first_line)
+
+    def followed(self, revision: Revision, outline: Callable[[Revision], Outline]) -> Standing:
+        """The same position in other content; where that is no text, it is not looked for."""
+        if not is_symbol(self.pos) or revision.state != "text":
+            return self
+        symbol = find_symbol(outline(revision), str(self.pos)).symbol
+        return Standing(self.pos, self.line, True) if symbol is None else Standing(self.pos, symbol.first_line - 1)
+
+    @property
+    def note(self) -> str:
+        """What a title says of it besides the line: the symbol, and whether it is gone. Empty for none."""
+        if not is_symbol(self.pos):
+            return ""
+        name = cut_line(str(self.pos), _SHOWN)
+        return f" ({name} is gone)" if self.is_gone else f" ({name})"
+
+
+def standing(pos: object, revision: Revision, outline: Callable[[Revision], Outline], title: str) -> Standing:
+    """Where `pos` is in that content; `title` names it.
+
+    Raises:
+        ValueError: it has none of the forms, or names a symbol that the text does not declare; the message has those
+            that come nearest.
+    """
+    checked = checked_pos(pos)
+    if not is_symbol(checked) or revision.state != "text":
+        return Standing(checked)
+    found = find_symbol(outline(revision), str(checked))
+    if found.symbol is not None:
+        return Standing(checked, found.symbol.first_line - 1)
+    said = f"pos={cut_line(repr(checked), _SHOWN)}: {title} declares nothing of that name"
+    nearest = ", ".join(f'"{cut_line(printable(name), _SHOWN)}"' for name in found.nearest)
+    raise ValueError(f"{said}; nearest: {nearest}" if nearest else f"{said}; {_FORMS}")
 
 
 def resolve(pos: Pos, lines: Sequence[str], first_line: int = 1) -> Place:
-    """The place of a checked `pos` in `lines`, which carry no newline. Without lines it is 0, 0.
+    """The place of a checked `pos` that is no symbol, in `lines`, which carry no newline. Without lines it is 0, 0.
 
     `first_line` is the number of the first of them; a position before it means it.
     """

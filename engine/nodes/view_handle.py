@@ -1,7 +1,8 @@
 """The view handle: a window on one document, with a position, a budget and a level of detail.
 
 A paused handle keeps the revision it knows, whatever is set on it; Refresh and Run adopt what is there now, and so do
-ticks while it runs. Made by the Board's `view`.
+ticks while it runs. Made by the Board's `view`. One file in spite of its length, because it is the methods of one
+object, and what they need of its state is nobody else's.
 """
 
 from __future__ import annotations
@@ -10,24 +11,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from ..events.nodes import FileChangeKind, TickKind
-from ..ticks.delta import describe
-from ..ticks.result import UNCHANGED, Frequency, SourceChange, TickResult
+from ..events.nodes import TickKind
+from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
+from .changes import content_of, told
 from .document import Document
 from .group_parts import Part
 from .lod import DIFFERENCES, LEVELS, OUTLINED, checked_lod
 from .lod.line import measured
 from .lod.scene import Scene
 from .outline.model import Outline
-from .position import Place, Pos, checked_pos, resolve
+from .position import Place, Pos, Standing, checked_pos, standing
 from .rendered import RenderedView
 from .revision import Revision
-from .view_state import ShownRevision, ViewState, shown_state, text_of
+from .shown_revisions import ShownRevision, ShownRevisions
+from .view_state import ViewState, shown_state, text_of
 
-_DELTA_TOKENS: Final = 300
-"""Budget of the diff that one tick reports of one view."""
 _LINE_TOKENS: Final = 4
 """At least as many as the number before a line takes; every byte of a line is one token at most."""
 
@@ -38,7 +38,7 @@ class ViewHandle(NodeBase):
     `dirty_flags` says which of position, policy and source changed since the last render.
     """
 
-    __slots__ = ("_dirty", "_document", "_pos", "_read", "_rendered", "_revision", "_unread")
+    __slots__ = ("_dirty", "_document", "_rendered", "_revision", "_shown", "_standing")
 
     obj_type: ClassVar[str] = "view"
 
@@ -52,13 +52,12 @@ class ViewHandle(NodeBase):
         lod: int,
         follow: Frequency | None = None,
     ) -> None:
-        self._pos = checked_pos(pos)
         self._document = document
         self._revision = document.current
+        self._context = context
+        self._standing = standing(pos, self._revision, self._outline, document.title)
         self._rendered: RenderedView | None = None
-        self._read: ShownRevision | None = None
-        self._unread: tuple[ShownRevision, ...] = ()
-        """The first and the last of what was displayed since, which no model has read yet."""
+        self._shown = ShownRevisions()
         self._dirty: dict[Aspect, bool] = {"pos": True, "policy": True, "source": True}
         super().__init__(context, tokens=tokens, lod=lod)
         self._freq = follow
@@ -73,7 +72,7 @@ class ViewHandle(NodeBase):
 
     @property
     def pos(self) -> Pos:
-        return self._pos
+        return self._standing.pos
 
     @property
     def source_fingerprint(self) -> str:
@@ -95,12 +94,26 @@ class ViewHandle(NodeBase):
     @property
     def place(self) -> Place:
         """Where the view stands in its revision, line and column counted from 0."""
-        return resolve(self._pos, self._revision.lines, self._revision.first_line)
+        return self._standing.place(self._revision)
+
+    @property
+    def window_spec(self) -> dict[str, object]:
+        """What of the document it shows, as plain data.
+
+        `range_lines` are the first and the last line shown, from 1, None for none; `range_tokens` the tokens used and
+        allowed, the latter None for All; `anchors` the position, and the line where that is.
+        """
+        shown = self.measure()
+        lines = None if shown.first_line is None else [shown.first_line, shown.last_line]
+        allowed = self._tokens if isinstance(self._tokens, int) else None
+        line = self.place.line + self._revision.first_line
+        return {"range_lines": lines, "range_tokens": [shown.tokens, allowed], "anchors": [self.pos, line]}
 
     @property
     def title(self) -> str:
         number = self.place.line + self._revision.first_line
         where = f"{self._document.title}:{number}" if number > 1 else self._document.title
+        where += self._standing.note
         return f"{where} (outside the workspace)" if self._document.outside else where
 
     def measure(self) -> RenderedView:
@@ -112,32 +125,26 @@ class ViewHandle(NodeBase):
     @property
     def last_shown(self) -> Revision | None:
         """What a model read of this handle last; where none ever read, what was displayed first; None for nothing."""
-        shown = self._last_shown
-        return shown.revision if shown else None
+        last = self._shown.last
+        return last.revision if last else None
 
     @property
     def shown_in(self) -> int:
         """The index of the statement that displayed that; 0 for none."""
-        shown = self._last_shown
-        return shown.statement if shown else 0
-
-    @property
-    def _last_shown(self) -> ShownRevision | None:
-        return self._read or next(iter(self._unread), None)
+        last = self._shown.last
+        return last.statement if last else 0
 
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
         """As for all nodes. A diff that was cut does not count, so that a larger budget shows what was missing."""
         level = self._lod if lod is None else lod
         if rendered.whole or level != DIFFERENCES:
-            shown = ShownRevision(self._revision, statement)
+            self._shown.displayed(ShownRevision(self._revision, statement))
             self._forget_differences()
-            self._unread = (*self._unread[:1], shown)
 
     def mark_projected(self) -> None:
         """As for all nodes: differences are told against this revision from now on."""
         super().mark_projected()
-        if self._unread:
-            self._read, self._unread = self._unread[-1], ()
+        if self._shown.mark_read():
             self._forget_differences()
         self._clean()
 
@@ -155,7 +162,7 @@ class ViewHandle(NodeBase):
         revision = self._revision
         return self._schedule_digest() | {
             "title": self.title,
-            "pos": self._pos,
+            "pos": self.pos,
             "state": revision.state,
             "lines": len(revision.lines),
             "size": revision.size,
@@ -186,8 +193,12 @@ class ViewHandle(NodeBase):
 
     @mutating
     def SetPos(self, pos: Pos) -> None:
-        """Moves to "line:col", "line" or a character offset."""
-        self._move(checked_pos(pos))
+        """Moves to "line:col", "line", a character offset, or a symbol such as "class Foo" or "Foo.bar".
+
+        Raises:
+            ValueError: it is none of these, or no such symbol is declared; the message has the nearest names.
+        """
+        self._move(standing(pos, self._revision, self._outline, self._document.title))
 
     @mutating
     def Scroll(self, n: int | None = None, *, tokens: int | None = None) -> None:
@@ -202,18 +213,22 @@ class ViewHandle(NodeBase):
         line = self.place.line
         target = line + steps[0] if tokens is None else self._line_after(line, tokens)
         last = max(len(self._revision.lines) - 1, 0)
-        self._move(f"{min(max(target, 0), last) + self._revision.first_line}:0")
+        self._move(Standing(f"{min(max(target, 0), last) + self._revision.first_line}:0"))
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
         self.admit("Tick")
         self._last_tick_time = now
         self._last_tick_turn = turn_id
         revision = self._document.refresh_at_tick()
-        before = self._revision
+        before, stood = self._revision, self._standing
         if revision is before or revision.same_as(before):
             return UNCHANGED
         self._take(revision)
-        return self._result(before, revision) if self._context.tells() else UNCHANGED
+        if not self._context.tells():
+            return UNCHANGED
+        is_new = self._standing.is_gone and not stood.is_gone
+        note = f"{self.pos} is gone, the view stays at line {self.place.line + revision.first_line}" if is_new else ""
+        return told(self._document.title, self.path or "", before, revision, self._context.count, note)
 
     def part(self) -> Part:
         revision, own = self._revision, limit_of(self._tokens)
@@ -221,7 +236,7 @@ class ViewHandle(NodeBase):
         return Part(
             key=self._obj_id,
             name=self._context.name(self),
-            title=f"{self.title}{_content(revision)}",
+            title=f"{self.title}{content_of(revision)}",
             lod=self._lod,
             need=min(own, revision.size + _LINE_TOKENS * (len(revision.lines) + 2)),
             render=lambda lod, budget: _rendered(replace(scene, budget=min(budget, own)), lod, self._outline),
@@ -243,7 +258,9 @@ class ViewHandle(NodeBase):
             digest=revision.digest,
             size=revision.size,
             notice=revision.notice,
-            pos=self._pos,
+            pos=self.pos,
+            symbol_line=self._standing.line,
+            symbol_gone=self._standing.is_gone,
             tokens=self._tokens if isinstance(self._tokens, int) else None,
             lod=self._lod,
             running=self._running,
@@ -253,33 +270,27 @@ class ViewHandle(NodeBase):
             last_tick_time=self._last_tick_time,
             changed=self._changed,
             dirty=[what for what, is_dirty in self._dirty.items() if is_dirty],
-            read=None if self._read is None else shown_state(self._read, revision),
-            unread=[shown_state(shown, revision) for shown in self._unread],
+            read=None if self._shown.read is None else shown_state(self._shown.read, revision),
+            unread=[shown_state(shown, revision) for shown in self._shown.unread],
             last_touched=self._last_touched,
             pinned=self._pinned,
         )
 
-    def restore(
-        self,
-        state: ViewState,
-        document: Document,
-        revision: Revision,
-        read: ShownRevision | None = None,
-        unread: tuple[ShownRevision, ...] = (),
-    ) -> None:
+    def restore(self, state: ViewState, document: Document, revision: Revision, shown: ShownRevisions) -> None:
         """Takes a state over, with the document and the revisions that it names; says nothing about it.
 
         Raises:
             ValueError: no handle can be in that state; nothing was changed.
         """
-        pos, tokens, lod = checked_pos(state.pos), checked_budget(state.tokens or All), checked_lod(state.lod)
+        stood = Standing(checked_pos(state.pos), max(state.symbol_line, 0), state.symbol_gone)
+        tokens, lod = checked_budget(state.tokens or All), checked_lod(state.lod)
         self._document, self._revision, self._rendered = document, revision, None
-        self._pos, self._tokens, self._lod = pos, tokens, lod
+        self._standing, self._tokens, self._lod = stood, tokens, lod
         self._running, self._freq = state.running, state.freq
         self._min_turn_interval = max(state.min_turn_interval, 1)
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
         self._changed = state.changed
-        self._read, self._unread = read, unread
+        self._shown = shown
         self._last_touched = state.last_touched
         self._dirty = {what: what in state.dirty for what in self._dirty}
         self.favour(state.pinned)
@@ -293,6 +304,7 @@ class ViewHandle(NodeBase):
     def _take(self, revision: Revision) -> None:
         before, self._revision = self._revision, revision
         if revision is not before and not revision.same_as(before):
+            self._standing = self._standing.followed(revision, self._outline)
             self._touch("source")
 
     def _touch(self, what: Aspect) -> None:
@@ -300,9 +312,9 @@ class ViewHandle(NodeBase):
         self._dirty[what] = True
         self._rendered = None
 
-    def _move(self, pos: Pos) -> None:
-        if pos != self._pos:
-            self._pos = pos
+    def _move(self, stands: Standing) -> None:
+        if stands != self._standing:
+            self._standing = stands
             self._touch("pos")
 
     def _line_after(self, line: int, tokens: int) -> int:
@@ -311,44 +323,9 @@ class ViewHandle(NodeBase):
             return max(ruler.down(line, tokens), line + 1)
         return min(ruler.up(line, -tokens), line - 1) if tokens else line
 
-    def _result(self, before: Revision, after: Revision) -> TickResult:
-        title = self._document.title
-        change = _kind(before, after)
-        if before.state == after.state == "text":
-            summary, delta = describe(title, before.lines, after.lines, self._context.count, _DELTA_TOKENS)
-        else:
-            summary = delta = f"{title} {_SENTENCES[change]}{_content(after)}"
-        source = SourceChange(
-            path=self._document.path or "", change=change, before_digest=before.digest, after_digest=after.digest
-        )
-        return TickResult(summary=summary, delta=delta, source=source)
-
 
 def _rendered(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> RenderedView:
     """The scene at a level, with an outline if that needs one."""
     if lod in OUTLINED and scene.revision.state == "text":
         scene = replace(scene, outline=outline(scene.revision))
     return LEVELS[lod](scene)
-
-
-_SENTENCES: Final[dict[FileChangeKind, str]] = {
-    "modified": "changed",
-    "created": "is there now",
-    "deleted": "was deleted",
-    "unreadable": "cannot be read any more",
-}
-
-
-def _kind(before: Revision, after: Revision) -> FileChangeKind:
-    if after.state == "missing":
-        return "deleted"
-    if not after.has_content:
-        return "unreadable"
-    return "created" if before.state == "missing" else "modified"
-
-
-def _content(revision: Revision) -> str:
-    if revision.state == "text":
-        lines = len(revision.lines)
-        return f": {lines} {'line' if lines == 1 else 'lines'}"
-    return "" if revision.state == "missing" else f": {revision.notice.strip('()')}"

@@ -6,7 +6,7 @@ ViewHandle and the Board.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -14,13 +14,7 @@ from ..events.nodes import RevisionState
 from ..ticks.result import Frequency
 from .position import Pos
 from .revision import Revision
-
-
-class ShownRevision(NamedTuple):
-    """A revision that a result displayed, and the index of its statement, 0 where that is not known."""
-
-    revision: Revision
-    statement: int
+from .shown_revisions import ShownRevision
 
 
 class ShownState(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +43,8 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
 
     `path`, `title` and `outside` are the document's; `state` to `notice` are the revision shown, as the log has them in
     a RevisionAdopted. `tokens` of None are All. `read` is the revision that a model read last, `unread` the first and
-    the last that were displayed since. The others are as the handle's attributes of that name.
+    the last that were displayed since. `symbol_line` is where the symbol is that `pos` names, counted from 0, and
+    `symbol_gone` says that it is no more. The others are as the handle's attributes of that name.
     """
 
     type: Literal["view"] = "view"
@@ -63,6 +58,8 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     notice: str
     pos: Pos
+    symbol_line: int = 0
+    symbol_gone: bool = False
     tokens: int | None
     lod: int
     running: bool

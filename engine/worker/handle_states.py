@@ -21,8 +21,9 @@ from ..nodes.group_handle import GroupHandle
 from ..nodes.group_state import group_state
 from ..nodes.looks import Looks
 from ..nodes.revision import Revision, from_text
+from ..nodes.shown_revisions import ShownRevision, ShownRevisions
 from ..nodes.view_handle import ViewHandle
-from ..nodes.view_state import ShownRevision, ShownState, ViewState, view_state
+from ..nodes.view_state import ShownState, ViewState, view_state
 from .live_nodes import LiveNodes
 
 _TYPE: Final = "type"
@@ -77,7 +78,7 @@ class HandleStates:
             node = ViewHandle(self._context(obj_id), document, pos="0:0", tokens=All, lod=wanted.lod)
         read = None if wanted.read is None else self._shown_of(wanted, wanted.read, revision)
         unread = tuple(self._shown_of(wanted, shown, revision) for shown in wanted.unread[-2:])
-        node.restore(wanted, document, revision, read, unread)
+        node.restore(wanted, document, revision, ShownRevisions(read, unread))
         return node
 
     def _group(self, obj_id: str, state: dict[str, Any]) -> NodeBase:

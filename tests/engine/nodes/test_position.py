@@ -35,7 +35,7 @@ def test_a_position_in_nothing_is_the_start(pos: str | int) -> None:
     assert resolve(pos, []) == Place(0, 0)
 
 
-@pytest.mark.parametrize("pos", ["class Foo", "", "-1", "1:2:3", "\u0661", -1, 1.5, None, True, "1" * 13])
+@pytest.mark.parametrize("pos", ["", " ", "a\nb", "x" * 500, "-1", "1:2:3", "\u0661", -1, 1.5, None, True, "1" * 13])
 def test_what_is_no_position_is_refused_with_the_forms_there_are(pos: object) -> None:
-    with pytest.raises(ValueError, match='give "line:col", "line" or a character offset'):
+    with pytest.raises(ValueError, match='give "line:col", "line", a character offset, or a symbol'):
         checked_pos(pos)

@@ -135,9 +135,7 @@ def test_a_handle_made_again_in_the_step_that_lost_its_content_says_why(desk: De
     assert again.board.looks.take_phrases() == ()
 
 
-@pytest.mark.parametrize(
-    "change", [{"type": "group"}, {"pos": "nowhere"}, {"lod": 99}, {"tokens": -1}, {"dirty": 7}, None]
-)
+@pytest.mark.parametrize("change", [{"type": "group"}, {"pos": "-1"}, {"lod": 99}, {"tokens": -1}, {"dirty": 7}, None])
 def test_what_is_no_state_is_refused_and_changes_nothing(desk: Desk, change: dict[str, object] | None) -> None:
     desk.run("a = view('a.py')")
     state = desk.board.state_of(_handle(desk))
