@@ -166,6 +166,7 @@ VIEWS: Final[dict[str, tuple[Example, ...]]] = {
         Example('readme = view("README.md", tokens=400)', "a window on a file; its text is in this statement's result"),
         Example('readme.SetPos("12").SetTokens(900)', "move it to line 12, give it more room"),
         Example("readme.Scroll(20)", "20 lines on"),
+        Example("readme.SetLod(1)", "symbols with their lines; 2: summary, 3: what changed since you read it, 0: text"),
         Example('readme.Run(freq="Sync")', "follow the file: changes are reported after every statement"),
         Example("readme.Pause()", "keep what it shows"),
         Example("readme.Refresh()", "take the file as it is now"),

@@ -23,9 +23,9 @@ live namespace that keeps every name between cells. Cells are numbered statement
 The value of a trailing expression, what is printed, and the text of every view you open or show come back as the
 result. An exception is a result too. Answer the user in prose when you are done; a reply without a cell ends your turn.
 
-Files are looked at through view handles. A handle is a variable with a position (`"line:col"`, lines from 1), a budget
-in tokens, and a mode: paused (keeps what it shows) or running (follows the file). The table of your handles, and what
-changed since your last reply, stand at the end of the newest message.
+Files are looked at through view handles. A handle is a variable with a position (`"line:col"`, lines from 1,
+or a symbol: `"class Foo"`), a budget in tokens, and a mode: paused (keeps what it shows) or running (follows the file).
+The table of your handles, and what changed since your last reply, stand at the end of the newest message.
 """
 
 WORKED: Final = """\

@@ -20,7 +20,8 @@ from ..revision import Revision
 from .scene import Scene, instead_of_lines, one_line
 
 _CONTEXTS: Final = (3, 1, 0)
-_CUT_CONTEXT: Final = 1
+_ROOM_FOR_CONTEXT: Final = 300
+"""Tokens from which a part of the changes is shown with a line of context."""
 _LONGEST_LINE: Final = 240
 _TRIES: Final = 8
 
@@ -146,7 +147,7 @@ def _whole(changes: _Changes, context: int) -> str | None:
 def _part(changes: _Changes, room: int) -> str:
     """Changes around the place that take about `room` tokens; empty where there is room for none."""
     count = changes.scene.count
-    all_hunks = changes.hunks(_CUT_CONTEXT)
+    all_hunks = changes.hunks(1 if room >= _ROOM_FOR_CONTEXT else 0)
     header = changes.header()
     room -= count(header) + sum(count(_marker(all_hunks, side)) for side in ("above", "below"))
     start = _nearest(all_hunks, changes.scene.place.line)

@@ -1,0 +1,103 @@
+"""Criterion 1: the model makes a view, changes its level and budget, and sees the updates in later statements.
+
+The agent as an editor starts it, with a model whose replies are scripted and whose prompts are read.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.agents import Agent
+from tests.support.llm_answers import chat
+from tests.support.llm_server import Answer, Asked, LlmServer, llm_server
+
+MODEL = ("--model", "provider:openai:gpt-5")
+SOURCE = '''"""Counts what it is given."""
+
+from collections import Counter
+
+
+class Tally:
+    """Counts words."""
+
+    def __init__(self) -> None:
+        self.words = Counter[str]()
+
+    def add(self, text: str) -> None:
+        """Counts the words of a text."""
+        for word in text.split():
+            self.words[word.lower()] += 1
+
+    def most(self, number: int = 3) -> list[tuple[str, int]]:
+        """The most frequent words."""
+        return self.words.most_common(number)
+
+
+''' + "".join(f"def helper_{number}(value: int) -> int:\n    return value * {number}\n\n\n" for number in range(40))
+
+
+def runs(source: str) -> Answer:
+    return chat("", json.dumps({"source": source}))
+
+
+def result(asked: Asked) -> str:
+    """The result of the latest statement, as the model reads it in that prompt."""
+    return next(str(each["content"]) for each in reversed(asked.body["messages"]) if each["role"] == "tool")
+
+
+def tail(asked: Asked) -> str:
+    """What stands at the end of the prompt."""
+    return str(asked.body["messages"][-1]["content"])
+
+
+def play(agent: Agent, server: LlmServer, session: str, *sources: str) -> list[Asked]:
+    """One prompt, to which the model replies with these statements and a word; the prompts that it read."""
+    server.asked.clear()
+    server.answers += [*map(runs, sources), chat("Done.")]
+    assert agent.prompt(session, "go on") == "end_turn"
+    return server.asked[1:]
+
+
+@pytest.mark.slow
+def test_the_model_makes_a_view_adjusts_it_and_sees_the_updates(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    file = project / "tally.py"
+    file.write_text(SOURCE)
+    with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
+        session = agent.open(project)
+        made, outlined, summed, moved = play(
+            agent,
+            server,
+            session,
+            "tally = view('tally.py', tokens=200)",
+            "show(tally.SetLod(1).SetTokens(All))",
+            "show(tally.SetLod(2))",
+            "show(tally.SetLod(0).SetPos('Tally.most').SetTokens(60))",
+        )
+        assert '1\t"""Counts what it is given."""' in result(made)
+        assert "lines below" in result(made)
+        assert "tally: view tally.py, paused, lod 0" in tail(made)
+        assert "\tclass Tally" in result(outlined)
+        assert "return value" not in result(outlined)
+        assert "lod 1" in tail(outlined)
+        assert "helper_1" in result(summed)
+        assert len(result(summed)) < len(result(outlined)) < len(SOURCE) / 4
+        assert "[tally.py:17 (Tally.most)]" in result(moved)
+        assert "17\t    def most" in result(moved)
+        assert "lod 0" in tail(moved)
+        assert "/60" in tail(moved)
+
+        file.write_text(SOURCE.replace("number: int = 3", "number: int = 5"))
+        changed, again = play(agent, server, session, "show(tally.Refresh(), 3, 400)", "show(tally, 3, 400)")
+        assert "1 change since statement 4: +1 -1" in result(changed)
+        assert "-    def most(self, number: int = 3)" in result(changed)
+        assert "+    def most(self, number: int = 5)" in result(changed)
+        assert "(unchanged since statement 5)" in result(again)
+
+        server.asked.clear()
+        (refused,) = play(agent, server, session, "tally.SetPos('Tally.mots')")
+        assert 'nearest: "Tally.most"' in result(refused)
