@@ -839,10 +839,14 @@ class ReplyEnded(Struct, frozen=True):
 
 
 class TokensUsed(Struct, frozen=True):
-    """What the provider counted for this call, in its own tokens; the last word of a reply counts."""
+    """What the provider counted for this call, in its own tokens; the last word of a reply counts.
+
+    Of `input_tokens` so many are `cached_tokens`, which it had seen before; None where it does not say.
+    """
 
     input_tokens: int
     output_tokens: int
+    cached_tokens: int | None = None
 
 
 ModelSignal = TextDelta | ReasoningDelta | StatementAsked | TokensUsed | ReplyEnded

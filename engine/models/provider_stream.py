@@ -141,7 +141,7 @@ class _Answer:
         if isinstance(refusal := details.get("refusal"), str) and refusal:
             signals.append(TextDelta(refusal))
         if used.input_tokens or used.output_tokens:
-            signals.append(TokensUsed(used.input_tokens, used.output_tokens))
+            signals.append(TokensUsed(used.input_tokens, used.output_tokens, used.cache_read_tokens))
         match response.finish_reason:
             case "length":
                 return [*signals, ReplyEnded("length")]

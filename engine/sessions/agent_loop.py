@@ -67,7 +67,7 @@ from .projector import Projector
 from .questions import Questions
 from .replies import ReplyRecorder
 from .revisions import Revisions
-from .sent import sent
+from .sent import SentCalls
 from .statements import StatementRunner
 
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
@@ -88,6 +88,7 @@ class AgentLoop:
         statements: StatementRunner,
         revisions: Revisions,
         projector: Projector,
+        sent: SentCalls,
         condenser: Condenser,
         questions: Questions,
         model: Model,
@@ -104,6 +105,7 @@ class AgentLoop:
         self._environment = environment
         self._revisions = revisions
         self._projector = projector
+        self._sent = sent
         self._condenser = condenser
         self._statements = statements
         self._questions = questions
@@ -274,7 +276,7 @@ class AgentLoop:
             return t.ContextFull(refused=True)
         finally:
             # After the reply, because what is shown waits for what was recorded before it.
-            self._log.append(sent(projection, round_id, answered=recorder.answered))
+            self._log.append(self._sent.event(projection, round_id, answered=recorder.answered, used=recorder.used))
         return self._with_decision(replied)
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:

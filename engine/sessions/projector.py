@@ -29,6 +29,7 @@ TAIL_FLOOR: Final = 1_024
 _NARROWING: Final = 0.75
 """Of what a provider refused, so much is tried next."""
 _SHRINK_ATTEMPTS: Final = 4
+_TAIL_ATTEMPTS: Final = 3
 _NO_GENERATION: Final = -1
 """Of a sum over messages that are not all entries of the View."""
 
@@ -36,7 +37,8 @@ _NO_GENERATION: Final = -1
 class Projection(Struct, frozen=True, kw_only=True):
     """One prompt with its cost in tokens: `used` of `size`, and how they divide.
 
-    The log had `position` events when it was made.
+    The log had `position` events when it was made. `shortened` are the texts that were sent of messages that had to be
+    cut; `counts` has the tokens of whole messages, `shortened_counts` of those.
     """
 
     prompt: Prompt
@@ -47,6 +49,16 @@ class Projection(Struct, frozen=True, kw_only=True):
     tail_tokens: int
     handles: tuple[HandleRow, ...]
     position: int
+    tail_sections: dict[str, int]
+    tail_nodes: dict[str, int]
+    counts: dict[EventId, int]
+    shortened: dict[EventId, str]
+    shortened_counts: dict[EventId, int]
+
+    def cost(self, message: Event) -> int:
+        """Tokens of one of its messages, as it was sent."""
+        shortened = self.shortened_counts.get(message.event_id)
+        return self.counts[message.event_id] if shortened is None else shortened
 
 
 class _Sum(Struct, frozen=True):
@@ -83,12 +95,13 @@ class Projector:
         uncounted = self._uncounted(messages[known.length :])
         texts = self._texts(uncounted)
         part = await environment.project(texts, self._tail_budget, self._feed.news)
-        part = await self._shown(environment, part)
+        part = await self._visible(environment, part)
         self._take(uncounted, part.text_tokens)
         message_tokens = self._spend(known, messages)
+        shortened: dict[EventId, tuple[str, int]] = {}
         if message_tokens > self.room:
-            messages, costs = await self._shrunk(environment, messages, self._costs(messages))
-            message_tokens = sum(costs)
+            messages, shortened = await self._shrunk(environment, messages, self._costs(messages))
+            message_tokens += sum(tokens - self._counts[event_id] for event_id, (_, tokens) in shortened.items())
         instruction_tokens = self._instruction_tokens or 0
         self.latest = Projection(
             prompt=Prompt(
@@ -101,17 +114,35 @@ class Projector:
             tail_tokens=part.tail_tokens,
             handles=part.handles,
             position=position,
+            tail_sections=part.sections,
+            tail_nodes=part.nodes,
+            counts=self._counts,
+            shortened={event_id: text for event_id, (text, _) in shortened.items()},
+            shortened_counts={event_id: tokens for event_id, (_, tokens) in shortened.items()},
         )
         return self.latest
 
-    async def _shown(self, environment: Environment, part: ProjectionPart) -> ProjectionPart:
+    async def _visible(self, environment: Environment, part: ProjectionPart) -> ProjectionPart:
         """The worker's part as a model and a person may see it, which the log has no part in; counted anew."""
-        tail = self._redactor.redact(part.tail)
         handles = tuple(replace(row, title=self._redactor.redact(row.title)) for row in part.handles)
-        tokens = part.tail_tokens
-        if tail != part.tail:
+        tail, budget = self._redactor.redact(part.tail), self._tail_budget
+        if tail == part.tail:
+            return replace(part, handles=handles)
+        for _ in range(_TAIL_ATTEMPTS):
             tokens = (await environment.project((tail,), 0)).text_tokens[0]
-        return replace(part, tail=tail, tail_tokens=tokens, handles=handles)
+            if tokens <= self._tail_budget:
+                return replace(
+                    part,
+                    tail=tail,
+                    tail_tokens=tokens,
+                    handles=handles,
+                    sections=_adding_up_to(tokens, part.sections),
+                )
+            # What stands for a secret may take more than the secret.
+            budget -= 2 * (tokens - self._tail_budget)
+            part = await environment.project((), max(budget, 1), self._feed.news)
+            tail = self._redactor.redact(part.tail)
+        return replace(part, tail="", tail_tokens=0, handles=handles, sections={}, nodes={})
 
     @property
     def room(self) -> int:
@@ -199,8 +230,8 @@ class Projector:
 
     async def _shrunk(
         self, environment: Environment, messages: tuple[Event, ...], costs: list[int]
-    ) -> tuple[tuple[Event, ...], list[int]]:
-        """The messages with long outputs shortened, for this call alone, and what they cost then."""
+    ) -> tuple[tuple[Event, ...], dict[EventId, tuple[str, int]]]:
+        """The messages with long outputs shortened, for this call alone, and of those the texts with their costs."""
         long = [cost for message, cost in zip(messages, costs, strict=True) if is_shrinkable(message)]
         limit = fair_limit(long, self.room - (sum(costs) - sum(long)))
         shares = {
@@ -209,14 +240,24 @@ class Projector:
             if cost > limit and is_shrinkable(message)
         }
         shrunk = list(messages)
+        cut: dict[EventId, tuple[str, int]] = {}
         for _ in range(_SHRINK_ATTEMPTS):
             if not shares:
                 break
             for position, share in shares.items():
                 text = shortened(message_text(messages[position]), share)
                 shrunk[position] = replace(messages[position], text=text)
+                cut[messages[position].event_id] = (text, 0)
             part = await environment.project(tuple(self._sent(shrunk[position]) for position in shares), 0)
             for position, count in zip(shares, part.text_tokens, strict=True):
                 costs[position] = count + MESSAGE_OVERHEAD
+                event_id = messages[position].event_id
+                cut[event_id] = (cut[event_id][0], costs[position])
             shares = {position: shares[position] * 0.8 for position in shares if costs[position] > limit}
-        return tuple(shrunk), costs
+        return tuple(shrunk), cut
+
+
+def _adding_up_to(tokens: int, sections: dict[str, int]) -> dict[str, int]:
+    """The sections with what redaction has changed counted in the largest."""
+    largest = max(sections, key=lambda name: sections[name])
+    return {**sections, largest: sections[largest] + tokens - sum(sections.values())}

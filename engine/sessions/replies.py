@@ -38,6 +38,8 @@ class ReplyRecorder:
         self._thinking: list[ThinkingBlock] = []
         self.answered = False
         """Whether the model has begun to answer."""
+        self.used: TokensUsed | None = None
+        """What the provider has counted."""
 
     async def record(self, stream: AsyncGenerator[ModelSignal, None]) -> t.Replied:
         """Consumes the stream. Whatever ends it, cancellation included, the open item is appended.
@@ -59,7 +61,7 @@ class ReplyRecorder:
                         case ReplyEnded():
                             ended = signal
                         case TokensUsed():
-                            pass
+                            self.used = signal
         finally:
             self._end_item()
         if statement is None or ended.cause != "end":

@@ -20,7 +20,9 @@ from ..events.session import TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
 from ..ports import Model, Permissions
+from ..projection.account import Account
 from ..projection.feed import Feed
+from ..projection.sent import SentProjections
 from ..search.ripgrep import find_ripgrep
 from ..timeline.replay import History
 from ..tools import Seen, Workspace
@@ -38,6 +40,7 @@ from .past_bound import PastBound
 from .projector import Projection, Projector
 from .questions import Questions
 from .revisions import Revisions
+from .sent import SentCalls
 from .signals import TextStreamed
 from .statements import StatementRunner
 from .tickets import Ticket, TurnEnd, end_at
@@ -80,6 +83,10 @@ class Turns:
         self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store, values)
         feed = Feed()
         log.follow(feed.apply)
+        self._sent = SentProjections()
+        log.follow(self._sent.apply)
+        account = Account()
+        log.follow(account.apply)
         calls_tools = parts.settings.calls_tools
         self._projector = Projector(
             parts.view.view,
@@ -126,6 +133,7 @@ class Turns:
             statements=self._statements,
             revisions=revisions,
             projector=self._projector,
+            sent=SentCalls(parts.store, parts.redactor, self._sent, account),
             condenser=condenser,
             questions=self._questions,
             model=model,

@@ -13,7 +13,7 @@ from ..events import Event
 from ..events.conversation import Condensation
 from ..ids import EventId
 from .enforcement import Correction, Enforced
-from .entries import Summary, summary_id
+from .entries import Summary, summary_of
 from .indices import Indices
 from .properties import Property
 
@@ -25,16 +25,10 @@ def condensed(entries: Sequence[Event], condensation: Condensation) -> list[Even
     """
     forgotten = frozenset(condensation.forgotten)
     remaining = [entry for entry in entries if entry.event_id not in forgotten]
-    if condensation.summary is not None and condensation.summary_offset is not None:
-        summary = Summary(
-            seq=condensation.seq,
-            event_id=summary_id(condensation.event_id),
-            at=condensation.at,
-            branch_id=condensation.branch_id,
-            text=condensation.summary,
-        )
+    summary = summary_of(condensation)
+    if summary is not None:
         # Clamped here, because `insert` takes no number beyond 64 bits, and a log from elsewhere may hold one.
-        remaining.insert(min(max(condensation.summary_offset, 0), len(remaining)), summary)
+        remaining.insert(min(max(condensation.summary_offset or 0, 0), len(remaining)), summary)
     return remaining
 
 

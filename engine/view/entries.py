@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 from ..events import Event
-from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
+from ..events.conversation import AgentReasoning, AgentText, Condensation, ToolCall, ToolResult, UserMessage
 from ..ids import EventId
 
 TOOL_EVENTS: Final = (ToolCall, ToolResult)
@@ -32,6 +32,19 @@ class Summary(Event, frozen=True, kw_only=True):
 def summary_id(condensation: EventId) -> EventId:
     """The id under which a later Condensation can forget this one's summary."""
     return EventId(f"{condensation}-summary")
+
+
+def summary_of(condensation: Condensation) -> Summary | None:
+    """The entry that a Condensation brings into the View; None where it has no summary, or no place for one."""
+    if condensation.summary is None or condensation.summary_offset is None:
+        return None
+    return Summary(
+        seq=condensation.seq,
+        event_id=summary_id(condensation.event_id),
+        at=condensation.at,
+        branch_id=condensation.branch_id,
+        text=condensation.summary,
+    )
 
 
 Hidden = Callable[[Any], object]

@@ -120,7 +120,7 @@ async def test_text_streams_in_pieces_and_ends_with_what_was_counted(mock: Aimoc
     signals = await replied(spec, "hello")
     assert texts(signals) == "Hi there, this is text."
     assert sum(isinstance(signal, TextDelta) for signal in signals) > 1
-    assert signals[-2:] == [TokensUsed(11, 7), ReplyEnded()]
+    assert signals[-2:] == [TokensUsed(11, 7, 0), ReplyEnded()]
 
 
 async def test_a_call_is_a_statement_after_signed_thinking_and_text(mock: Aimock) -> None:
@@ -307,6 +307,65 @@ async def test_a_model_that_refuses_in_words_is_quoted(server: LlmServer) -> Non
     refusal = sse(chunk(role="assistant"), chunk(refusal="I will"), chunk(refusal=" not."), chunk("stop"), "[DONE]")
     server.answers += [Answer(pieces=(refusal,))]
     assert await replied(CHAT, "hi") == [TextDelta("I will not."), ReplyEnded("refusal")]
+
+
+def _counted_chat() -> bytes:
+    usage = {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
+    return sse(chunk(content="hi"), chunk("stop"), {**chunk(), "choices": [], "usage": usage}, "[DONE]")
+
+
+def _counted_responses() -> bytes:
+    part = {"type": "output_text", "text": "hi", "annotations": []}
+    item = {"id": "i", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    counts = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
+    usage = {**counts, "input_tokens_details": {"cached_tokens": 5}, "output_tokens_details": {"reasoning_tokens": 0}}
+    whole = {
+        "id": "r", "object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": False,
+        "tool_choice": "auto", "tools": [], "status": "completed", "output": [item], "usage": usage,
+    }  # fmt: skip
+    place = {"item_id": "i", "output_index": 0, "content_index": 0}
+    return sse(
+        {"type": "response.created", "sequence_number": 0, "response": {**whole, "output": [], "usage": None}},
+        {
+            "type": "response.output_item.added",
+            "sequence_number": 1,
+            "output_index": 0,
+            "item": {**item, "content": []},
+        },
+        {"type": "response.output_text.delta", "sequence_number": 2, **place, "delta": "hi", "logprobs": []},
+        {"type": "response.completed", "sequence_number": 3, "response": whole},
+    )
+
+
+def _counted_claude() -> bytes:
+    counts = {"input_tokens": 4, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2, "output_tokens": 1}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
+    start = {**message, "stop_reason": None, "stop_sequence": None, "usage": counts}
+    delta = {"stop_reason": "end_turn", "stop_sequence": None}
+    return sse(
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hi"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+    )
+
+
+def _counted_gemini() -> bytes:
+    said = {"content": {"role": "model", "parts": [{"text": "hi"}]}, "finishReason": "STOP", "index": 0}
+    counts = {"promptTokenCount": 11, "cachedContentTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 18}
+    return sse({"candidates": [said], "usageMetadata": counts})
+
+
+COUNTED = {CHAT: _counted_chat, RESPONSES: _counted_responses, CLAUDE: _counted_claude, GEMINI: _counted_gemini}
+
+
+@pytest.mark.parametrize("spec", COUNTED)
+async def test_what_came_from_a_providers_cache_is_counted_in_each_format(server: LlmServer, spec: str) -> None:
+    server.answers += [Answer(pieces=(COUNTED[spec](),))]
+    signals = await replied(spec, "hi")
+    assert texts(signals) == "hi"
+    assert [signal for signal in signals if isinstance(signal, TokensUsed)] == [TokensUsed(11, 7, 5)]
 
 
 async def test_an_error_in_the_middle_keeps_what_was_said_and_is_not_tried_again(server: LlmServer) -> None:

@@ -53,8 +53,12 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [_options(event.seq, facts)]
         case TitleChanged():
             return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
-        case UsageReported() | ProjectionSent():
+        case UsageReported():
             return shown, [UsageUpdate(used=count(event.used), size=count(event.size))]
+        case ProjectionSent():
+            # What the provider has counted, where it says so; our own count is exact for one family of models alone.
+            used = event.used if event.input_tokens is None else event.input_tokens
+            return shown, [UsageUpdate(used=count(used), size=count(event.size))]
         case EnvironmentRestored():
             return shown, [_restored(event)]
         case PermissionAnswered():

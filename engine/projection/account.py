@@ -1,0 +1,80 @@
+"""Where the tokens of a projection go: by section, and by the handle whose renders they are.
+
+The messages are divided by what they are, because that says what can be done about them; the tail's sections and its
+share of each handle come from the worker. What a handle's renders take of a statement's result is known from the log,
+so this is a fold. Counts are exact for sections; a render inside a result counts as it did when it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
+from ..events.execution import ExecutionFinished, StatementRecorded
+from ..ids import ObjId, StatementId, ToolCallId
+from ..view.entries import Summary
+
+INSTRUCTIONS: Final = "instructions"
+_KINDS: Final[Mapping[type[Event], str]] = {
+    UserMessage: "prompts",
+    AgentText: "replies",
+    AgentReasoning: "replies",
+    ToolCall: "statements",
+    ToolResult: "results",
+    Summary: "summary",
+}
+MESSAGES: Final = tuple(dict.fromkeys(_KINDS.values()))
+"""The sections of the messages, in the order in which they are listed."""
+LARGEST_NODES: Final = 24
+"""Handles of which the log says what they took of one call."""
+
+Cost = Callable[[Event], int]
+"""Exact tokens of a message."""
+
+
+class Account:
+    """Divides costs. `apply` is for the log alone."""
+
+    def __init__(self) -> None:
+        self._calls: dict[StatementId, ToolCallId] = {}
+        self._renders: dict[ToolCallId, dict[ObjId, int]] = {}
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case StatementRecorded(statement_id=statement_id, tool_call_id=call):
+                self._calls[statement_id] = call
+            case ExecutionFinished(statement_id=statement_id) if event.displays and statement_id in self._calls:
+                taken: dict[ObjId, int] = {}
+                for display in event.displays:
+                    obj_id = ObjId(display.obj_id)
+                    taken[obj_id] = taken.get(obj_id, 0) + display.tokens
+                self._renders.setdefault(self._calls[statement_id], taken)
+            case _:
+                pass
+
+    def sections(
+        self, instruction_tokens: int, messages: Sequence[Event], cost: Cost, tail: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Tokens by section, in the order in which they are sent; of empty ones nothing."""
+        taken = dict.fromkeys((INSTRUCTIONS, *MESSAGES), 0)
+        taken[INSTRUCTIONS] = instruction_tokens
+        for message in messages:
+            kind = _KINDS.get(type(message))
+            if kind is not None:
+                taken[kind] += cost(message)
+        return {name: tokens for name, tokens in (*taken.items(), *tail.items()) if tokens}
+
+    def nodes(self, messages: Sequence[Event], cost: Cost, tail: Mapping[str, int]) -> dict[ObjId, int]:
+        """Tokens by handle, the largest first, at most LARGEST_NODES of them."""
+        taken = {ObjId(obj_id): tokens for obj_id, tokens in tail.items()}
+        for message in messages:
+            if isinstance(message, ToolResult) and message.tool_call_id in self._renders:
+                renders = self._renders[message.tool_call_id]
+                # Of a result that was shortened less is left than its renders had.
+                most = cost(message)
+                for obj_id, tokens in renders.items():
+                    taken[obj_id] = taken.get(obj_id, 0) + min(tokens, most)
+        largest = sorted(taken.items(), key=lambda item: -item[1])[:LARGEST_NODES]
+        return dict(largest)

@@ -1,0 +1,139 @@
+"""What the log keeps of each model call: the very prompt, what it cost, and what of it the call before had too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from engine.config.system import SystemClock
+from engine.events.conversation import Condensation
+from engine.events.session import ProjectionSent
+from engine.ports import ContextTooLongError, ModelError, ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
+from engine.projection.sent import SentProjections, prompt_of
+from engine.sessions.session import Session
+from engine.store.memory import MemoryStore
+from tests.support.models import AnsweringModel, says
+from tests.support.sessions import sessions_of
+
+pytestmark = pytest.mark.anyio
+
+
+def calls_of(session: Session) -> SentProjections:
+    sent = SentProjections()
+    for event in session.events:
+        sent.apply(event)
+    return sent
+
+
+def prompts_of(session: Session, store: MemoryStore) -> list[Prompt]:
+    """The prompt of each call, made again from log and store."""
+    sent = calls_of(session)
+    return [prompt_of(call, sent.messages_of(call), session.events, store.blob_get) for call in sent.calls]
+
+
+def as_sent(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """Without what is for no provider."""
+    return [replace(prompt, typed=None) for prompt in prompts]
+
+
+async def test_every_prompt_is_made_again_from_the_log_also_after_condensations(tmp_path: Path) -> None:
+    sources = [
+        "print('word ' * 700)",
+        "a = view(text='line\\n' * 200, tokens=300)",
+        "1 / 0",
+        "print('huge ' * 5_000)",
+        *("print('more ' * 600)" for _ in range(8)),
+    ]
+
+    def answer(_: Prompt) -> Sequence[ModelSignal]:
+        return [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
+
+    model, store = AnsweringModel(answer), MemoryStore(SystemClock())
+    settings: dict[str, object] = {"context_budget": 4_000}
+    async with sessions_of(tmp_path, store, model=model, settings=settings) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for text in ("count the words", "and again"):
+            await session.accept(text).end()
+        assert any(isinstance(event, Condensation) for event in session.events)
+        sent = calls_of(session)
+        assert any(call.shortened for call in sent.calls)
+        assert prompts_of(session, store) == as_sent(model.prompts)
+        await sessions.close(session.session_id)
+        session = await sessions.load(session.session_id)
+        await session.accept("once more").end()
+        assert prompts_of(session, store) == as_sent(model.prompts)
+        for call in sent.calls:
+            assert call.used <= call.size
+            assert set(call.shortened) <= set(sent.messages_of(call))
+
+
+async def test_what_two_calls_share_is_counted_from_the_first_token_on(tmp_path: Path) -> None:
+    sources = ["a = view(text='hello there', title='greeting')", "x = 1"]
+
+    def answer(_: Prompt) -> Sequence[ModelSignal]:
+        return [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
+
+    async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("go").end()
+        first, second, third = calls_of(session).calls
+    assert (first.kept, first.shared) == (0, 0)
+    assert (second.kept, second.shared) == (1, first.sections["instructions"] + first.sections["prompts"])
+    whole = ("instructions", "prompts", "statements", "results")
+    assert third.shared == sum(second.sections[name] for name in whole)
+    assert second.sections["handles"] > 0
+    assert list(second.sections) == [*whole, "handles"]
+    assert set(second.nodes) == {"view-1.1"}
+    assert second.nodes["view-1.1"] > second.sections["handles"] // 2
+    assert first.instructions == third.instructions
+
+
+async def test_a_call_that_was_not_answered_is_on_the_log_as_such(tmp_path: Path) -> None:
+    answers: list[Exception | TextDelta] = [ModelError("overloaded"), ContextTooLongError("too long"), TextDelta("hi")]
+
+    def answer(_: Prompt) -> Sequence[ModelSignal]:
+        given = answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return [given, TokensUsed(900, 8, 700)]
+
+    async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for _ in range(2):
+            await session.accept("go").end()
+        calls = calls_of(session).calls
+    assert [call.answered for call in calls] == [False, False, True]
+    counts = [(call.input_tokens, call.cached_tokens, call.output_tokens) for call in calls]
+    assert counts == [(None, None, None)] * 2 + [(900, 700, 8)]
+    assert calls[2].kept == 2
+
+
+async def test_the_events_of_a_long_conversation_stay_small(tmp_path: Path) -> None:
+    sources = ["x = 1"] * 60
+
+    def answer(_: Prompt) -> Sequence[ModelSignal]:
+        return [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
+
+    async with sessions_of(tmp_path, model=AnsweringModel(answer), settings={"max_rounds": 100}) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("go").end()
+        assert all(len(call.messages) <= 2 for call in calls_of(session).calls)
+
+
+async def test_a_round_is_found_by_its_number_and_the_call_that_was_answered(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("go").end()
+        sent = calls_of(session)
+        (event,) = sent.calls
+    assert sent.of_round(event.round_id) is event
+    assert sent.of_round(event.round_id + 1) is None
+    failed = replace(event, answered=False)
+    sent = SentProjections()
+    for each in (failed, event, failed):
+        sent.apply(each)
+    assert sent.of_round(event.round_id) is event
+    assert isinstance(sent.latest, ProjectionSent)
