@@ -146,6 +146,25 @@ class Zygote:
         except OSError as error:
             raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
 
+    def ask_outlines(self) -> socket.socket:
+        """A socket on which outlines can be asked for (`worker.outlines`), for as long as this process lives.
+
+        Raises:
+            EnvironmentUnavailableError: the zygote cannot take it.
+            OSError: there are no sockets.
+        """
+        self.ensure()
+        if self._forks is None:
+            raise EnvironmentUnavailableError("the worker processes' parent is closed")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                socket.send_fds(self._forks, [b"O"], [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                raise EnvironmentUnavailableError(f"the worker processes' parent is busy: {error}") from error
+        return ours
+
     def sweep(self, brand: Brand | None) -> None:
         """Ends what the zygote with that brand left behind, once it is dead; waits shortly for its death.
 

@@ -31,7 +31,7 @@ _RESERVED: Final = 8
 _EXIT_SETUP: Final = 70
 
 
-def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int) -> NoReturn:
+def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int, outlines: int) -> NoReturn:
     """Turns this forked process into a worker that leaves by `os._exit` only."""
     channel = None
     try:
@@ -40,7 +40,7 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
         set_limits(request.data_bytes, request.open_files)
-        channel, spares = _place(worker_socket, stdout, stderr)
+        channel, spares, asks = _place(worker_socket, stdout, stderr, outlines)
         # Ahead of the import path, because a project's .pth files may run code.
         give_up_reading_others(domain=not request.allow_sudo)
         gc.enable()
@@ -48,7 +48,7 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         _set_environment(request.variables)
         namespace = _main_module()
         _set_path(request)
-        main.serve(channel, spares, namespace, request.cwd, request.directories)
+        main.serve(channel, spares, asks, namespace, request.cwd, request.directories)
     except BaseException as error:
         with contextlib.suppress(BaseException):
             reason = f"{type(error).__name__}: {error}"
@@ -57,9 +57,12 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         os._exit(_EXIT_SETUP)
 
 
-def _place(worker_socket: int, stdout: int, stderr: int) -> tuple[socket.socket, tuple[int, int]]:
+def _place(
+    worker_socket: int, stdout: int, stderr: int, outlines: int
+) -> tuple[socket.socket, tuple[int, int], socket.socket]:
     """Puts the pipes on 1 and 2, /dev/null on 0, ours at the top of the limit, and closes all others."""
     floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
+    asks = fcntl.fcntl(outlines, fcntl.F_DUPFD_CLOEXEC, floor)
     channel = fcntl.fcntl(worker_socket, fcntl.F_DUPFD_CLOEXEC, floor)
     spares = (
         fcntl.fcntl(stdout, fcntl.F_DUPFD_CLOEXEC, floor),
@@ -68,10 +71,10 @@ def _place(worker_socket: int, stdout: int, stderr: int) -> tuple[socket.socket,
     streams.replace(spares)
     os.closerange(3, floor)
     for descriptor in range(floor, floor + _RESERVED):
-        if descriptor not in (channel, *spares):
+        if descriptor not in (channel, *spares, asks):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-    return socket.socket(fileno=channel), spares
+    return socket.socket(fileno=channel), spares, socket.socket(fileno=asks)
 
 
 def _set_environment(variables: dict[str, str]) -> None:

@@ -9,7 +9,8 @@ import contextlib
 import os
 import signal
 import socket
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NoReturn
 
 from . import child, program
 from .framing import FrameBuffer, frame
@@ -23,13 +24,14 @@ class ForkedProcess:
     """One process and the channel over which the host asked for it.
 
     `limit` is how much memory its processes may hold, in bytes, `who` what is said to have held more, and `reason` why
-    it was ended, where we did.
+    it was ended, where we did. `ask_outlines` gives the descriptor on which a worker asks for outlines.
     """
 
-    __slots__ = ("buffer", "control", "limit", "passed", "pid", "reason", "who")
+    __slots__ = ("ask_outlines", "buffer", "control", "limit", "passed", "pid", "reason", "who")
 
-    def __init__(self, control: socket.socket, passed: list[int]) -> None:
+    def __init__(self, control: socket.socket, passed: list[int], ask_outlines: Callable[[], socket.socket]) -> None:
         self.control = control
+        self.ask_outlines = ask_outlines
         self.passed = passed
         self.pid: int | None = None
         self.limit = 0
@@ -53,30 +55,39 @@ class ForkedProcess:
         if self.pid is not None or not self.passed:
             return
         parent = os.getpid()
-        # A signal between fork and the child's own handlers would run the zygote's handlers in the child.
-        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         try:
-            pid = os.fork()
+            with contextlib.ExitStack() as given:
+                outlines = given.enter_context(self.ask_outlines()).fileno() if isinstance(request, Fork) else -1
+                pid = fork(lambda: self._become(request, parent, outlines))
         except OSError as error:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
             self.say(Died(-1, f"fork failed: {error}"))
             self.forget()
             return
-        if pid == 0:
-            signal.set_wakeup_fd(-1)
-            for number in HANDLED:
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-            self._become(request, parent)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         self.pid, self.limit = pid, request.data_bytes
         self.who = "the statement" if isinstance(request, Fork) else "the program"
         self.forget()
         self.say(Forked(pid))
 
-    def _become(self, request: Fork | Execute, parent: int) -> None:
+    def _become(self, request: Fork | Execute, parent: int, outlines: int) -> NoReturn:
         """What was forked goes its own way and does not return."""
         connection, stdout, stderr = self.passed
         if isinstance(request, Fork):
-            child.become_worker(request, parent, connection, stdout, stderr)
+            child.become_worker(request, parent, connection, stdout, stderr, outlines)
         program.become_keeper(request, parent, connection, stdout, stderr)
+
+
+def fork(become: Callable[[], NoReturn]) -> int:
+    """A child of the zygote, in which `become` is called. Its process id. Raises OSError."""
+    # A signal between fork and the child's own handlers would run the zygote's handlers in the child.
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for number in HANDLED:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+            become()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+    return pid

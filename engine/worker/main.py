@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
+from functools import partial
 from typing import NoReturn
 
-from ..nodes.outline.indentation import IndentationOutliner
 from ..tokens import counter
 from . import alarms, interpreter, streams
 from .channel import Channel
@@ -18,6 +18,7 @@ from .ending import end_below
 from .guard import OutsideGuard
 from .interpreter import Interpreter, Request
 from .interrupts import SignalInterrupts
+from .outlines import Outlines
 from .own_python import OwnPython
 from .proc import children_of
 from .processes import flush_c_streams
@@ -59,11 +60,15 @@ class Worker:
 def serve(
     connection: socket.socket,
     spares: tuple[int, int],
+    outlines: socket.socket,
     namespace: dict[str, object],
     cwd: str,
     directories: tuple[str, ...],
 ) -> NoReturn:
-    """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way."""
+    """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way.
+
+    On `outlines` outlines are asked for.
+    """
     streams.install()
     interrupts = SignalInterrupts()
     # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
@@ -82,6 +87,6 @@ def serve(
         flush=flush_c_streams,
         python=OwnPython.of_this_process(),
         forks=True,
-        outliner=IndentationOutliner(),
+        outliner=Outlines(partial(next, iter((outlines,)), None)),
     )
     interpreter.serve(channel, Worker(inner, spares).answer)

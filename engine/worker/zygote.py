@@ -1,8 +1,9 @@
 """The zygote: one single-threaded process per host that forks workers and keepers of programs, the parent of all.
 
-Loads once what all workers share, then serves two kinds of socket: the fork socket, whose closing means that the host
-is gone, and one control channel per forked process. Runs nothing of the user's. It must not hold threads or state that
-a fork could not copy. Started by `boot`; its other end is `environment.zygote`.
+Loads once what all workers share, then serves three kinds of socket: the fork socket, whose closing means that the host
+is gone, one control channel per forked process, and those on which outlines are asked for (`parsers`). Runs nothing of
+the user's. It must not hold threads or state that a fork could not copy. Started by `boot`; its other end is
+`environment.zygote`.
 
 It is the parent and the subreaper, so ids of its children cannot be reused before it has reaped them: all signals and
 all ending of processes go through it.
@@ -25,6 +26,7 @@ from .ending import end_below, end_left_behind, end_tree
 from .forked import ForkedProcess
 from .framing import ProtocolError, to_zygote
 from .memory import Watch as MemoryWatch
+from .parsers import Parsers
 from .privileges import become_unreadable
 from .proc import children_of
 from .processes import become_subreaper, die_with_parent, send, take_brand
@@ -36,6 +38,8 @@ READY: Final = b"R"
 """Second record: everything is loaded, fork requests are served."""
 PASSED: Final = 4
 """Descriptors that come with a fork request: control channel, the socket of who is forked, stdout and stderr pipes."""
+ASKS: Final = 1
+"""Descriptors that come with the request to serve a socket on which outlines are asked for: that socket."""
 _CHUNK: Final = 65536
 _AGAIN_SECONDS: Final = 0.1
 """Between two looks at orphans that have not ended yet."""
@@ -54,6 +58,7 @@ class ZygoteLoop:
         self._poll = select.epoll()
         self._poll.register(forks.fileno(), select.EPOLLIN)
         self._processes: dict[int, ForkedProcess] = {}
+        self._parsers = Parsers(self._poll)
         self._wake_read, wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         wake_write.setblocking(False)
@@ -76,6 +81,8 @@ class ZygoteLoop:
                     self._reap()
                 elif descriptor in self._processes:
                     self._receive(self._processes[descriptor])
+                elif self._parsers.has(descriptor):
+                    self._parsers.serve(descriptor)
 
     def _patience(self) -> float | None:
         """Seconds to wait for a request before there is something else to do; None for ever."""
@@ -126,6 +133,9 @@ class ZygoteLoop:
             return
         if not data:
             self.leave()
+        if len(passed) == ASKS:
+            self._parsers.add(socket.socket(fileno=passed[0]))
+            return
         if len(passed) != PASSED:  # the host's record to load, or a request that lost its descriptors
             for descriptor in passed:
                 os.close(descriptor)
@@ -133,7 +143,7 @@ class ZygoteLoop:
         control = socket.socket(fileno=passed[0])
         for descriptor in passed:
             os.set_inheritable(descriptor, False)
-        self._processes[control.fileno()] = ForkedProcess(control, passed[1:])
+        self._processes[control.fileno()] = ForkedProcess(control, passed[1:], self._parsers.ask)
         self._poll.register(control.fileno(), select.EPOLLIN)
 
     def _receive(self, process: ForkedProcess) -> None:
@@ -184,6 +194,7 @@ class ZygoteLoop:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
                 self._memory.end(pid)
+                self._parsers.ended(pid, status)
                 if process := self._process_of(pid):
                     process.pid = None
                     died.append((process, status))
@@ -196,13 +207,14 @@ class ZygoteLoop:
 
     def _reap_orphan(self, pid: int) -> None:
         """Reaps what a dead worker left and has ended; a worker is left to `_reap`, which reports its end."""
-        if self._process_of(pid) is None:
+        if self._process_of(pid) is None and pid not in self._parsers.pids:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
     def _end_orphans(self) -> None:
         """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
         workers = {process.pid for process in self._processes.values() if process.pid is not None}
+        workers |= self._parsers.pids
         # Again until there are none, because one that was missed may never end by itself and so never be noticed.
         self._has_orphans = bool((children_of("self") or frozenset()) - workers)
         if self._has_orphans:
@@ -247,7 +259,8 @@ def _load() -> None:
 
 def _load_later() -> None:
     """What the first statement does without: workers that were forked by then load it by themselves."""
+    from . import outlining
     from .keeping import keeper
 
-    del keeper
+    del keeper, outlining
     gc.freeze()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from . import environment, storage, worker
+from . import environment, outlines, storage, worker
 from .finding import Finding
 
 CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
@@ -25,6 +25,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("integrity", storage.integrity),
     ("in use", storage.in_use),
     ("tokens", worker.tokens),
+    ("outlines", outlines.outlines),
     ("left behind", worker.left),
     ("worker", worker.statement),
     ("sandbox", worker.sandbox),

@@ -24,6 +24,7 @@ Kind = Literal[
     "struct",
     "enum",
     "trait",
+    "extension",
     "type",
     "function",
     "method",
@@ -37,7 +38,7 @@ Kind = Literal[
     "element",
     "block",
 ]
-"""What a symbol is. A block is what indentation alone tells of."""
+"""What a symbol is. An extension adds to a type (`impl` of Rust); a block is what indentation alone tells of."""
 
 TOP: Final = -1
 """The `parent` of a symbol that is in no other."""
@@ -47,10 +48,10 @@ class Symbol(Struct, frozen=True, array_like=True):
     """One declaration, heading or key.
 
     `qualified` is the name behind those of the symbols around it, joined by dots. Lines count from 1, and `last_line`
-    is at least `first_line`; a decorator or a comment above belongs to it where the language says so. `signature` is
-    the declaration's own text on one line, without its body. `parent` is the index of the symbol that this one is in,
-    always smaller than its own; TOP for none. `depth` is the number of symbols around it; of a heading, its level from
-    0. `doc` is the first line of what documents it. `public` says whether others are meant to use it.
+    is at least `first_line`; a decorator above belongs to it where the language says so. `signature` is the
+    declaration's own text on one line, without its body. `parent` is the index of the symbol that this one is in,
+    always smaller than its own; TOP for none. `depth` is the number of symbols around it. `doc` is the first line of
+    what documents it. `public` says whether others are meant to use it.
     """
 
     kind: Kind

@@ -17,15 +17,16 @@ NAME_CHARS: Final = 100
 SIGNATURE_CHARS: Final = 200
 DOC_CHARS: Final = 120
 _DEEPEST: Final = 20
+_LEVELS: Final = 7
 _QUALIFIED_CHARS: Final = 300
-_CLASSES: Final[frozenset[Kind]] = frozenset({"class", "interface", "struct", "enum", "trait"})
+_CLASSES: Final[frozenset[Kind]] = frozenset({"class", "interface", "struct", "enum", "trait", "extension"})
 _CALLABLES: Final[frozenset[Kind]] = frozenset({"function", "method"})
 
 
 class Declared(NamedTuple):
     """A declaration that was found. `start` and `end` are its place in any one unit; lines count from 1.
 
-    `public` is what the declaration says of itself, whatever is around it.
+    `public` is what the declaration says of itself, whatever is around it. `level` is a heading's, from 1.
     """
 
     kind: Kind
@@ -37,6 +38,7 @@ class Declared(NamedTuple):
     signature: str = ""
     doc: str = ""
     public: bool = True
+    level: int = 0
 
 
 def one_line(text: str, limit: int) -> str:
@@ -44,19 +46,35 @@ def one_line(text: str, limit: int) -> str:
     return cut_line(" ".join(text[: 4 * limit].split()), limit)
 
 
+def with_sections(declared: Iterable[Declared], end: int, lines: int) -> list[Declared]:
+    """The same, with headings as long as their sections: up to the next of no lower level, or to `end`.
+
+    `lines` is the number of lines of the text.
+    """
+    found = list(declared)
+    headings = sorted((one for one in found if one.kind == "heading"), key=lambda one: one.start, reverse=True)
+    if not headings:
+        return found
+    # Of each level the nearest heading below that ends a section of it: place and line.
+    ends = dict.fromkeys(range(_LEVELS), (end, lines + 1))
+    sections: list[Declared] = []
+    for heading in headings:
+        place, line = ends[min(heading.level, _LEVELS - 1)]
+        sections.append(heading._replace(end=place, last_line=line - 1))
+        for level in range(min(heading.level, _LEVELS - 1), _LEVELS):
+            ends[level] = (heading.start, heading.first_line)
+    return [one for one in found if one.kind != "heading"] + sections
+
+
 def nested(declared: Iterable[Declared]) -> tuple[Symbol, ...]:
     """The first `SYMBOLS` of them in their order, each in the innermost that is around it.
 
-    Of several that begin and end in the same place the first stays.
+    Of several with one name in one place the first stays.
     """
-    ordered = sorted(declared, key=lambda found: (found.start, -found.end))
     symbols: list[Symbol] = []
     around: list[tuple[int, int]] = []
-    place = None
-    for found in ordered:
-        if (found.start, found.end) == place:
-            continue
-        place = (found.start, found.end)
+    unlike = {(found.start, -found.end, found.name): found for found in reversed(list(declared))}
+    for found in sorted(unlike.values(), key=lambda found: (found.start, -found.end)):
         while around and around[-1][1] <= found.start:
             around.pop()
         if len(around) > _DEEPEST:

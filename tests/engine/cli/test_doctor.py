@@ -7,12 +7,13 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from engine.cli.checks import environment, storage, worker
+from engine.cli.checks import environment, outlines, storage, worker
 from engine.cli.checks.finding import Finding
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
 from engine.store.inspection import contents_taken, faults
@@ -62,6 +63,13 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert found["sandbox"][0][0] == "note"
     assert "loaded in" in found["tokens"][0][1]
     assert "ran a statement" in found["worker"][0][1]
+    assert found["outlines"][0] == ("ok", "outlines of 23 languages and formats")
+
+
+def test_a_grammar_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tree_sitter_lua", None)
+    said = [finding.text for finding in outlines.outlines() if finding.grade == "note"]
+    assert any("install it again: tree-sitter-lua for lua: " in text for text in said)
 
 
 @pytest.mark.parametrize(

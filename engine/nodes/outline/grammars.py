@@ -1,0 +1,303 @@
+"""The first tier: an outline from a tree that a grammar of tree-sitter makes, by the language's own queries.
+
+Grammars are C code: some texts crash one, or keep it busy for minutes. So this is called in a process that may die
+(`worker.outlining`), which `worker.outlines` replaces; imported there alone, because nobody else needs the library.
+
+A query names what it captures. The declaration has its kind for a name (`@class`), of which what follows a dot is its
+name where the text has none (`.text`: all ahead of the body is). `@name` and `@body`, where the signature ends, if
+they are not the fields of these names; `@parameters`, with which it ends where there is no body; `@owner`, the type
+that a method stands outside of; `@level` of a heading; `@doc` of what is `@documented`; `@about` for the whole text;
+`@import`; `@package`. A name that begins with an underscore is for the query alone. Of several patterns that fit one
+declaration the first in the file counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Final, NamedTuple, cast, get_args
+
+import tree_sitter
+
+from . import comments, imports
+from .languages import LANGUAGES, Language
+from .model import Kind, Outline
+from .nesting import DOC_CHARS, NAME_CHARS, SIGNATURE_CHARS, Declared, nested, one_line, with_sections
+
+BYTES: Final = 3 << 20
+"""A longer text is outlined up to here; data and generated code are what is longer."""
+_CHUNK: Final = 1 << 16
+_MATCHES: Final = 40_000
+_WORDS: Final = 200_000
+"""Identifiers that are counted."""
+_REFERENCES: Final = 1_500
+"""Names that are told, those that are used most."""
+_SHORTEST: Final = 3
+_LONGEST: Final = 64
+_QUERIES: Final = Path(__file__).with_name("queries")
+_KINDS: Final = frozenset(cast(tuple[str, ...], get_args(Kind)))
+_WRAPPERS: Final = frozenset(
+    {"decorated_definition", "export_statement", "template_declaration", "ambient_declaration", "type_declaration"}
+)
+"""Nodes around a declaration that belong to it."""
+_DECORATED: Final = "decorated_definition"
+_SHORT_KINDS: Final = frozenset({"constant", "variable", "property", "key", "element"})
+"""Of these the first line is the signature: what follows is a value."""
+_OPEN: Final = frozenset({"ruby", "lua"})
+"""Languages whose blocks begin with no sign: where no `@parameters` end the signature, its first line is it."""
+_DATA_KINDS: Final = frozenset({"key", "rule", "element"})
+
+Stop = Callable[[], bool]
+"""Whether it has taken too long. Asked while a tree is made, and between searches: one that asks crashes this version
+of the binding, so whoever calls this has to bound the time of the process as well."""
+
+
+class GrammarError(Exception):
+    """Raised where a grammar made no outline: it is not installed, does not load, or was stopped."""
+
+
+class _Grammar(NamedTuple):
+    language: tree_sitter.Language
+    declared: tree_sitter.Query
+    words: tree_sitter.Query | None
+
+
+def outline_by_grammar(text: bytes, language: Language, path: str, stop: Stop) -> Outline:
+    """The outline of a text in UTF-8. Raises GrammarError."""
+    grammar = loaded(language.name)
+    # A part of a character at the end would be an error in the text.
+    source = text[:BYTES] if len(text) <= BYTES else text[: text.rfind(b"\n", 0, BYTES) + 1]
+    tree = _parsed(grammar, source, stop)
+    matches = _Matches(source, language, grammar.declared, tree.root_node, stop)
+    symbols = nested(with_sections(matches.declared, len(source), matches.rows))
+    names = {symbol.name for symbol in symbols}
+    return Outline(
+        tier="tree-sitter",
+        language=language.name,
+        lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
+        doc=matches.doc,
+        symbols=symbols,
+        imports=imports.told(map(imports.plain, matches.imports)),
+        from_outside=imports.told(imports.outside(matches.imports, language.name, path, matches.package)),
+        references=_references(grammar, source, tree, names, stop),
+        complete=len(source) == len(text) and not matches.was_cut,
+        has_errors=tree.root_node.has_error,
+    )
+
+
+@cache
+def loaded(name: str) -> _Grammar:
+    """The grammar of a language, with its queries; takes up to 0.2 s. Raises GrammarError where it cannot be loaded."""
+    row = LANGUAGES[name]
+    language = _language(row)
+    try:
+        declared = tree_sitter.Query(language, (_QUERIES / row.query_file).read_text("utf-8"))
+        words = " ".join(f"({word})" for word in row.words)
+        return _Grammar(language, declared, tree_sitter.Query(language, f"[{words}] @word") if words else None)
+    except (OSError, ValueError) as error:
+        raise GrammarError(f"the grammar of {name} ({row.wheel}) cannot be used: {error}") from error
+
+
+def missing() -> list[str]:
+    """The distributions whose grammars cannot be loaded, each with the reason."""
+    found: dict[str, str] = {}
+    for row in LANGUAGES.values():
+        try:
+            _language(row)
+        except GrammarError as error:
+            found.setdefault(row.wheel, str(error))
+    return list(found.values())
+
+
+def _language(row: Language) -> tree_sitter.Language:
+    try:
+        pointer: object = getattr(import_module(row.module), row.function)()
+        return tree_sitter.Language(pointer)
+    except (ImportError, AttributeError, OSError, ValueError) as error:
+        raise GrammarError(f"{row.wheel} for {row.name}: {error}") from error
+
+
+def _parsed(grammar: _Grammar, source: bytes, stop: Stop) -> tree_sitter.Tree:
+    # From bytes, the binding parses without a look at the callback.
+    def read(offset: int, _: object) -> bytes:
+        return source[offset : offset + _CHUNK]
+
+    def progress(_offset: int, _has_error: bool) -> bool:
+        return stop()
+
+    try:
+        return tree_sitter.Parser(grammar.language).parse(read, progress_callback=progress)
+    except ValueError as error:
+        raise GrammarError(f"parsing was stopped: {error}") from error
+
+
+def _references(grammar: _Grammar, source: bytes, tree: tree_sitter.Tree, own: set[str], stop: Stop) -> dict[str, int]:
+    """How often the text uses each identifier that it does not declare; those most used."""
+    if grammar.words is None or stop():
+        return {}
+    nodes = tree_sitter.QueryCursor(grammar.words).captures(tree.root_node)
+    words = Counter(source[node.start_byte : node.end_byte] for node in nodes.get("word", ())[:_WORDS])
+    told = ((word.decode("utf-8", "replace"), count) for word, count in words.most_common())
+    used = [(word, count) for word, count in told if _SHORTEST <= len(word) <= _LONGEST and word not in own]
+    return dict(used[:_REFERENCES])
+
+
+class _Matches:
+    """What the matches of a query say of a text."""
+
+    def __init__(
+        self, source: bytes, language: Language, query: tree_sitter.Query, root: tree_sitter.Node, stop: Stop
+    ) -> None:
+        self._source = source
+        self._language = language
+        self._lines = source.decode("utf-8", "replace").split("\n")
+        self._docs: dict[int, str] = {}
+        self.imports: list[str] = []
+        self.package = ""
+        self.doc = ""
+        cursor = tree_sitter.QueryCursor(query)
+        cursor.set_max_start_depth(language.depth)
+        found = cursor.matches(root)
+        self.was_cut = len(found) > _MATCHES or stop()
+        matches = [captured for _, captured in sorted(found[:_MATCHES], key=lambda match: match[0])]
+        for captured in matches:
+            self._note(captured)
+        self.declared = [declared for captured in matches for declared in self._declarations(captured)]
+        self.doc = self.doc or comments.at_top(self._lines, language.comment)
+
+    @property
+    def rows(self) -> int:
+        """The number of lines of what was parsed."""
+        return len(self._lines) - (not self._lines[-1])
+
+    def _note(self, captured: dict[str, list[tree_sitter.Node]]) -> None:
+        """What is no declaration."""
+        for node in captured.get("import", ()):
+            self.imports.append(self._text(node))
+        for node in captured.get("import.text", ()):
+            self.imports.append(self._text(node).removeprefix("import").strip())
+        for node in captured.get("package", ()):
+            self.package = self._text(node).removeprefix("package").strip()
+        if "about" in captured and not self.doc:
+            paragraph = self._text(captured["about"][0]).strip().split("\n\n", 1)[0]
+            self.doc = one_line(paragraph, 4 * DOC_CHARS)
+        if "documented" in captured:
+            self._docs[captured["documented"][0].id] = self._text(captured["doc"][0]).strip().split("\n", 1)[0]
+
+    def _declarations(self, captured: dict[str, list[tree_sitter.Node]]) -> Iterator[Declared]:
+        for capture, nodes in captured.items():
+            kind, _, named = capture.partition(".")
+            if kind in _KINDS:
+                yield self._declared(cast(Kind, kind), named, nodes[0], captured)
+
+    def _declared(
+        self, kind: Kind, named: str, node: tree_sitter.Node, captured: dict[str, list[tree_sitter.Node]]
+    ) -> Declared:
+        around = node
+        while (parent := around.parent) is not None and parent.type in _WRAPPERS:
+            around = parent
+        start = node.start_byte if around.type == _DECORATED else around.start_byte
+        signature = self._signature(kind, start, node, captured)
+        name = self._name(named, signature, node, captured)
+        first, last = around.start_point.row, around.end_point.row - (not around.end_point.column)
+        doc = self._docs.get(node.id) or comments.above(self._lines, first, self._language.comment)
+        return Declared(
+            kind,
+            name,
+            around.start_byte,
+            around.end_byte,
+            first + 1,
+            last + 1,
+            signature,
+            doc,
+            self._is_public(kind, name, signature),
+            self._level(captured),
+        )
+
+    def _signature(
+        self, kind: Kind, start: int, node: tree_sitter.Node, captured: dict[str, list[tree_sitter.Node]]
+    ) -> str:
+        end = node.end_byte
+        if body := self._body(node, captured):
+            end = body.start_byte
+        elif "parameters" in captured:
+            end = captured["parameters"][0].end_byte
+        text = self._source[start : min(end, start + 8 * SIGNATURE_CHARS)].decode("utf-8", "replace")
+        if kind == "heading":
+            return text.strip().split("\n", 1)[0]
+        if kind not in _DATA_KINDS:
+            text = _without_attributes(text)
+        is_value = kind in _SHORT_KINDS or (self._language.name in _OPEN and "parameters" not in captured)
+        return text.lstrip().split("\n", 1)[0] if is_value else text
+
+    def _body(self, node: tree_sitter.Node, captured: dict[str, list[tree_sitter.Node]]) -> tree_sitter.Node | None:
+        if "body" in captured:
+            return captured["body"][0]
+        return None if self._language.name in _OPEN else node.child_by_field_name("body")
+
+    def _name(
+        self, named: str, signature: str, node: tree_sitter.Node, captured: dict[str, list[tree_sitter.Node]]
+    ) -> str:
+        if named == "text":
+            return signature.strip()
+        if named:
+            return named
+        found = captured["name"][0] if "name" in captured else node.child_by_field_name("name")
+        name = self._text(found).strip().strip("\"'`") if found else signature
+        owner = captured.get("owner")
+        return f"{self._text(owner[0])}.{name}" if owner else name
+
+    def _level(self, captured: dict[str, list[tree_sitter.Node]]) -> int:
+        """The level of a heading from 1; 0 of what is none."""
+        if "level" not in captured:
+            return 0
+        mark = self._text(captured["level"][0]).strip()
+        if mark[:1] in "hH":
+            return int(mark[1:])
+        return mark.count("#") or (1 if mark[:1] == "=" else 2)
+
+    def _is_public(self, kind: Kind, name: str, signature: str) -> bool:
+        row = self._language
+        if row.hidden_name is not None and row.hidden_name.match(name):
+            return False
+        if row.hidden is not None and row.hidden.match(signature):
+            return False
+        return row.shown is None or kind in {"method", "property"} or row.shown.match(signature) is not None
+
+    def _text(self, node: tree_sitter.Node) -> str:
+        end = min(node.end_byte, node.start_byte + 8 * max(NAME_CHARS, DOC_CHARS))
+        return self._source[node.start_byte : end].decode("utf-8", "replace")
+
+
+def _without_attributes(text: str) -> str:
+    """The signature without annotations ahead of it, each on a line of its own or with its arguments."""
+    text = text.lstrip()
+    while text.startswith(("@", "#[", "[")):
+        end = _end_of_attribute(text)
+        if end is None:
+            return text
+        text = text[end:].lstrip()
+    return text
+
+
+def _end_of_attribute(text: str) -> int | None:
+    """Where an attribute ends that begins the text; None where it does not, or is all of it."""
+    depth = 0
+    for index, letter in enumerate(text):
+        if letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+            if depth < 0:
+                return None
+        if depth == 0 and index and (letter.isspace() or letter in ")]") and text[:10] not in {"@interface"}:
+            rest = text[index + 1 :].lstrip()
+            if not rest:
+                return None
+            if letter.isspace() and rest[0] == "(":
+                continue
+            return index + 1
+    return None

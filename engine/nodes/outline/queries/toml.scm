@@ -1,0 +1,5 @@
+(document (pair . (_) @name) @key)
+(table . (_) @name) @key
+(table_array_element . (_) @name) @key
+(table . (_) (pair . (_) @name) @key)
+(table_array_element . (_) (pair . (_) @name) @key)
