@@ -26,6 +26,7 @@ from . import comments, imports
 from .languages import LANGUAGES, Language
 from .model import Kind, Outline
 from .nesting import DOC_CHARS, NAME_CHARS, SIGNATURE_CHARS, Declared, nested, one_line, with_sections
+from .signatures import without_attributes
 
 BYTES: Final = 3 << 20
 """A longer text is outlined up to here; data and generated code are what is longer."""
@@ -56,7 +57,7 @@ of the binding, so whoever calls this has to bound the time of the process as we
 
 
 class GrammarError(Exception):
-    """Raised where a grammar made no outline: it is not installed, does not load, or was stopped."""
+    """Raised where a grammar made no outline: it does not load, was stopped, or found nothing in a broken text."""
 
 
 class _Grammar(NamedTuple):
@@ -73,6 +74,8 @@ def outline_by_grammar(text: bytes, language: Language, path: str, stop: Stop) -
     tree = _parsed(grammar, source, stop)
     matches = _Matches(source, language, grammar.declared, tree.root_node, stop)
     symbols = nested(with_sections(matches.declared, len(source), matches.rows))
+    if not symbols and tree.root_node.has_error:
+        raise GrammarError("nothing was found in a text that is not well-formed")
     names = {symbol.name for symbol in symbols}
     return Outline(
         tier="tree-sitter",
@@ -141,8 +144,12 @@ def _references(grammar: _Grammar, source: bytes, tree: tree_sitter.Tree, own: s
     nodes = tree_sitter.QueryCursor(grammar.words).captures(tree.root_node)
     words = Counter(source[node.start_byte : node.end_byte] for node in nodes.get("word", ())[:_WORDS])
     told = ((word.decode("utf-8", "replace"), count) for word, count in words.most_common())
-    used = [(word, count) for word, count in told if _SHORTEST <= len(word) <= _LONGEST and word not in own]
+    used = [(word, count) for word, count in told if _is_name(word) and word not in own]
     return dict(used[:_REFERENCES])
+
+
+def _is_name(word: str) -> bool:
+    return _SHORTEST <= len(word) <= _LONGEST and word.replace("-", "_").replace("$", "_").isidentifier()
 
 
 class _Matches:
@@ -155,7 +162,7 @@ class _Matches:
         self._language = language
         self._lines = source.decode("utf-8", "replace").split("\n")
         self._docs: dict[int, str] = {}
-        self.imports: list[str] = []
+        self._imports: list[tuple[int, str]] = []
         self.package = ""
         self.doc = ""
         cursor = tree_sitter.QueryCursor(query)
@@ -165,8 +172,15 @@ class _Matches:
         matches = [captured for _, captured in sorted(found[:_MATCHES], key=lambda match: match[0])]
         for captured in matches:
             self._note(captured)
+        self.imports = [text for _, text in sorted(self._imports)]
         self.declared = [declared for captured in matches for declared in self._declarations(captured)]
-        self.doc = self.doc or comments.at_top(self._lines, language.comment)
+        self.doc = self.doc or self._top()
+
+    def _top(self) -> str:
+        """What the comment at the top says, unless it is about the first declaration."""
+        text = comments.at_top(self._lines, self._language.comment)
+        first = min(self.declared, key=lambda declared: declared.start, default=None)
+        return "" if first is not None and first.doc and text.startswith(first.doc) else one_line(text, 4 * DOC_CHARS)
 
     @property
     def rows(self) -> int:
@@ -176,9 +190,9 @@ class _Matches:
     def _note(self, captured: dict[str, list[tree_sitter.Node]]) -> None:
         """What is no declaration."""
         for node in captured.get("import", ()):
-            self.imports.append(self._text(node))
+            self._imports.append((node.start_byte, self._text(node)))
         for node in captured.get("import.text", ()):
-            self.imports.append(self._text(node).removeprefix("import").strip())
+            self._imports.append((node.start_byte, self._text(node).removeprefix("import").strip()))
         for node in captured.get("package", ()):
             self.package = self._text(node).removeprefix("package").strip()
         if "about" in captured and not self.doc:
@@ -202,7 +216,7 @@ class _Matches:
         start = node.start_byte if around.type == _DECORATED else around.start_byte
         signature = self._signature(kind, start, node, captured)
         name = self._name(named, signature, node, captured)
-        first, last = around.start_point.row, around.end_point.row - (not around.end_point.column)
+        first, last = around.start_point.row, self._last_row(around)
         doc = self._docs.get(node.id) or comments.above(self._lines, first, self._language.comment)
         return Declared(
             kind,
@@ -217,11 +231,20 @@ class _Matches:
             self._level(captured),
         )
 
+    def _last_row(self, node: tree_sitter.Node) -> int:
+        """The row of its last visible letter: some grammars count the white space behind it in."""
+        first, (row, column) = node.start_point.row, node.end_point
+        while row > first and not self._lines[row][:column].strip():
+            row, column = row - 1, None
+        return row
+
     def _signature(
         self, kind: Kind, start: int, node: tree_sitter.Node, captured: dict[str, list[tree_sitter.Node]]
     ) -> str:
         end = node.end_byte
         if body := self._body(node, captured):
+            while (ahead := body.prev_sibling) is not None and ahead.type == "comment":
+                body = ahead
             end = body.start_byte
         elif "parameters" in captured:
             end = captured["parameters"][0].end_byte
@@ -229,7 +252,7 @@ class _Matches:
         if kind == "heading":
             return text.strip().split("\n", 1)[0]
         if kind not in _DATA_KINDS:
-            text = _without_attributes(text)
+            text = without_attributes(text)
         is_value = kind in _SHORT_KINDS or (self._language.name in _OPEN and "parameters" not in captured)
         return text.lstrip().split("\n", 1)[0] if is_value else text
 
@@ -270,34 +293,3 @@ class _Matches:
     def _text(self, node: tree_sitter.Node) -> str:
         end = min(node.end_byte, node.start_byte + 8 * max(NAME_CHARS, DOC_CHARS))
         return self._source[node.start_byte : end].decode("utf-8", "replace")
-
-
-def _without_attributes(text: str) -> str:
-    """The signature without annotations ahead of it, each on a line of its own or with its arguments."""
-    text = text.lstrip()
-    while text.startswith(("@", "#[", "[")):
-        end = _end_of_attribute(text)
-        if end is None:
-            return text
-        text = text[end:].lstrip()
-    return text
-
-
-def _end_of_attribute(text: str) -> int | None:
-    """Where an attribute ends that begins the text; None where it does not, or is all of it."""
-    depth = 0
-    for index, letter in enumerate(text):
-        if letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-            if depth < 0:
-                return None
-        if depth == 0 and index and (letter.isspace() or letter in ")]") and text[:10] not in {"@interface"}:
-            rest = text[index + 1 :].lstrip()
-            if not rest:
-                return None
-            if letter.isspace() and rest[0] == "(":
-                continue
-            return index + 1
-    return None

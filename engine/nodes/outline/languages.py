@@ -98,7 +98,6 @@ _ROWS: Final = (
         "cpp",
         "tree_sitter_cpp",
         (".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".ipp", ".tpp", ".cu", ".cuh", ".ino"),
-        hidden=re.compile(r"static\b"),
         words=(*_C_WORDS, "namespace_identifier"),
     ),
     Language(
@@ -164,7 +163,7 @@ _ROWS: Final = (
         "tree_sitter_json",
         (".json", ".jsonc", ".json5", ".ipynb", ".webmanifest", ".geojson"),
         names=(".babelrc", ".eslintrc", ".prettierrc"),
-        depth=5,
+        depth=4,
     ),
     Language(
         "yaml",
@@ -172,7 +171,7 @@ _ROWS: Final = (
         (".yaml", ".yml"),
         names=(".clang-format", ".clang-tidy"),
         comment="#",
-        depth=8,
+        depth=7,
     ),
     Language(
         "toml",
@@ -192,6 +191,9 @@ _BY_SUFFIX: Final = {suffix: row for row in _ROWS for suffix in row.suffixes}
 _BY_INTERPRETER: Final = {name: row for row in _ROWS for name in row.interpreters}
 _INTERPRETER: Final = re.compile(rb"#!\s*\S*?(?:/env\s+(?:-\S+\s+)*)?([\w-]+?)[\d.]*(?:\s|$)")
 _HEAD: Final = 200
+_CPP: Final = re.compile(rb"^[ \t]*(?:namespace|class|template|using)\b", re.MULTILINE)
+"""What a header has that is not of C alone."""
+_LOOKED_AT: Final = 1 << 16
 
 
 def language_of(path: str, text: bytes = b"") -> Language | None:
@@ -200,6 +202,8 @@ def language_of(path: str, text: bytes = b"") -> Language | None:
     if found := _BY_NAME.get(name):
         return found
     stem, dot, suffix = name.rpartition(".")
+    if suffix == "h" and stem and _CPP.search(text[:_LOOKED_AT]):
+        return LANGUAGES["cpp"]
     if stem and (found := _BY_SUFFIX.get(dot + suffix)):
         return found
     shebang = _INTERPRETER.match(text[:_HEAD])

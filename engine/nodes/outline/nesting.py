@@ -21,6 +21,7 @@ _LEVELS: Final = 7
 _QUALIFIED_CHARS: Final = 300
 _CLASSES: Final[frozenset[Kind]] = frozenset({"class", "interface", "struct", "enum", "trait", "extension"})
 _CALLABLES: Final[frozenset[Kind]] = frozenset({"function", "method"})
+_VALUES: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property"})
 
 
 class Declared(NamedTuple):
@@ -77,13 +78,18 @@ def nested(declared: Iterable[Declared]) -> tuple[Symbol, ...]:
     for found in sorted(unlike.values(), key=lambda found: (found.start, -found.end)):
         while around and around[-1][1] <= found.start:
             around.pop()
-        if len(around) > _DEEPEST:
+        if len(around) > _DEEPEST or (around and _is_local(found.kind, symbols[around[-1][0]].kind)):
             continue
         if len(symbols) == SYMBOLS:
             break
         symbols.append(_symbol(found, around[-1][0] if around else TOP, len(around), symbols))
         around.append((len(symbols) - 1, found.end))
     return tuple(symbols)
+
+
+def _is_local(kind: Kind, outer: Kind) -> bool:
+    """Whether it is a part of what a function does."""
+    return outer in _CALLABLES and kind in _VALUES
 
 
 def _symbol(found: Declared, parent: int, depth: int, symbols: list[Symbol]) -> Symbol:
@@ -96,8 +102,8 @@ def _symbol(found: Declared, parent: int, depth: int, symbols: list[Symbol]) -> 
         name=name,
         qualified=name if outer is None else cut_line(f"{outer.qualified}.{name}", _QUALIFIED_CHARS),
         first_line=found.first_line,
-        last_line=max(found.first_line, found.last_line),
-        signature=one_line(found.signature, SIGNATURE_CHARS).rstrip(" {:"),
+        last_line=max(found.first_line, min(found.last_line, outer.last_line if outer else found.last_line)),
+        signature=one_line(found.signature, SIGNATURE_CHARS).rstrip(" {:;="),
         parent=parent,
         depth=depth,
         doc=one_line(found.doc, DOC_CHARS),

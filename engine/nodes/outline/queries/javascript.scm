@@ -3,6 +3,7 @@
 (generator_function_declaration) @function
 (method_definition) @method
 (field_definition property: (_) @name value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]) @method
+(pair key: (property_identifier) @name value: (function_expression body: (_) @body)) @method
 (program (lexical_declaration (variable_declarator name: (identifier) @name value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)])) @function)
 (program (lexical_declaration (variable_declarator name: (identifier) @name value: (class body: (_) @body))) @class)
 (program (lexical_declaration (variable_declarator name: (identifier) @name)) @constant)

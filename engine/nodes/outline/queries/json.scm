@@ -1,3 +1,1 @@
-(document (object (pair key: (string) @name) @key))
-(document (object (pair value: (object (pair key: (string) @name) @key))))
-(document (array (object (pair key: (string) @name) @key)))
+(pair key: (string) @name) @key

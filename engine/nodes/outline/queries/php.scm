@@ -1,4 +1,4 @@
-(namespace_definition) @module
+(namespace_definition body: (_)) @module
 (namespace_definition name: (_) @package !body)
 (class_declaration) @class
 (interface_declaration) @interface

@@ -9,9 +9,9 @@
 (generator_function_declaration) @function
 (function_signature) @function
 (method_definition) @method
-(method_signature) @method
+(interface_body (method_signature) @method)
 (abstract_method_signature) @method
-(property_signature) @property
+(interface_body (property_signature) @property)
 (public_field_definition name: (_) @name value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]) @method
 (public_field_definition) @property
 (program (lexical_declaration (variable_declarator name: (identifier) @name value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)])) @function)

@@ -1,0 +1,100 @@
+"""Outlines by grammars: one real text in each language, and what is left of each when it is broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.nodes.outline.grammars import GrammarError, missing, outline_by_grammar
+from engine.nodes.outline.languages import LANGUAGES, language_of
+from engine.nodes.outline.model import TOP, Outline
+from tests.support.outlines import KEPT, outlined, readable, samples
+
+CONFLICT = b"<<<<<<< ours\n%s=======\n%s>>>>>>> theirs\n"
+
+
+def consistent(outline: Outline) -> None:
+    """What must hold for any outline."""
+    for index, symbol in enumerate(outline.symbols):
+        assert 1 <= symbol.first_line <= symbol.last_line <= max(outline.lines, 1)
+        assert TOP <= symbol.parent < index
+        if symbol.parent != TOP:
+            around = outline.symbols[symbol.parent]
+            assert symbol.depth == around.depth + 1
+            assert around.first_line <= symbol.first_line
+            assert symbol.last_line <= around.last_line
+            assert symbol.qualified == f"{around.qualified}.{symbol.name}" or len(symbol.qualified) == 300
+        assert "\n" not in symbol.signature + symbol.name + symbol.doc
+
+
+@pytest.mark.parametrize("path", samples(), ids=lambda path: path.name)
+def test_the_outline_of_a_real_text_is_the_one_that_was_reviewed(path: Path) -> None:
+    outline = outlined(path.read_bytes(), path.name)
+    consistent(outline)
+    assert readable(outline) == path.with_name(path.name + KEPT).read_text()
+
+
+def test_there_is_a_sample_in_every_language_and_no_grammar_is_missing() -> None:
+    found = {language_of(path.name, path.read_bytes()) for path in samples()}
+    assert found == set(LANGUAGES.values())
+    assert missing() == []
+
+
+@pytest.mark.parametrize("path", samples(), ids=lambda path: path.name)
+def test_a_broken_text_has_an_outline_of_what_is_left(path: Path) -> None:
+    text = path.read_bytes()
+    whole = {symbol.name for symbol in outlined(text, path.name).symbols}
+    lines = text.splitlines(keepends=True)
+    half = len(lines) // 2
+    ours = b"".join(lines[half : half + 5])
+    for broken in (text[: len(text) // 2], b"".join([*lines[:half], CONFLICT % (ours, ours), *lines[half + 5 :]])):
+        outline = outlined(broken, path.name)
+        consistent(outline)
+        if whole:
+            assert whole & {symbol.name for symbol in outline.symbols}
+
+
+def test_a_grammar_that_is_told_to_stop_makes_no_outline() -> None:
+    with pytest.raises(GrammarError):
+        outline_by_grammar(b"x = 1\n" * 20_000, LANGUAGES["python"], "a.py", lambda: True)
+
+
+def test_a_text_that_is_too_long_is_outlined_up_to_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.nodes.outline.grammars.BYTES", 30)
+    outline = outlined("def first(): pass\ndef ünicode(): pass\ndef third(): pass\n".encode(), "a.py")
+    assert [symbol.name for symbol in outline.symbols] == ["first"]
+    assert (outline.complete, outline.lines, outline.has_errors) == (False, 3, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name"),
+    [
+        ("src/a.PY", b"", "python"),
+        ("Rakefile", b"", "ruby"),
+        ("tool", b"#!/usr/bin/env -S python3.11 -u\n", "python"),
+        ("tool", b"#!/bin/sh\n", "bash"),
+        ("a.h", b"int f(void);\n", "c"),
+        ("a.h", b"#pragma once\nnamespace a {\n", "cpp"),
+        ("a\\b\\c.tsx", b"", "tsx"),
+    ],
+)
+def test_a_language_is_told_by_the_name_or_the_first_line(path: str, text: bytes, name: str) -> None:
+    assert language_of(path, text) == LANGUAGES[name]
+
+
+@pytest.mark.parametrize("path", ["LICENSE", ".py", "a.unknown", "py", "", "a.b/c"])
+def test_of_other_texts_no_language_is_known(path: str) -> None:
+    assert language_of(path, b"text\n") is None
+
+
+def test_imports_of_the_own_package_are_told_apart() -> None:
+    text = b"import os, acme.core\nfrom . import a\nfrom ..b import c\nfrom rich.text import Text\nimport acme_other\n"
+    outline = outlined(text, "src/acme/views/page.py")
+    assert outline.imports == ("os", "acme.core", ".", "..b", "rich.text", "acme_other")
+    assert outline.from_outside == ("os", "rich.text", "acme_other")
+
+
+def test_what_a_text_uses_and_does_not_declare_is_counted() -> None:
+    outline = outlined(b"def load(path):\n    return Store(path).load(Store)\n", "a.py")
+    assert outline.references == {"path": 2, "Store": 2}
