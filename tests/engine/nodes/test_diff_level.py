@@ -122,7 +122,7 @@ def test_where_not_all_changes_fit_those_at_the_place_are_shown_and_the_others_c
     assert rows[1] == "... 4 changes above, the next at line 351"
     assert rows[2].startswith("@@ -451 +451 @@")
     assert rows[-1].startswith("... ")
-    assert "changes below, the next at line " in rows[-1]
+    assert " below, the next at line " in rows[-1]
     assert not _render(before, after, 160).whole
     assert _render(before, after, 2000).whole
 
