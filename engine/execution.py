@@ -97,6 +97,17 @@ class Captured(Struct, frozen=True, kw_only=True):
         return self.total_bytes > kept
 
 
+class Ending(Struct, frozen=True, kw_only=True):
+    """What a run came to, as far as two runs of one statement are compared."""
+
+    status: ExecutionStatus
+    value: str | None = None
+    exception: ExceptionInfo | None = None
+    stdout: Captured = field(default_factory=Captured)
+    stderr: Captured = field(default_factory=Captured)
+    diff: NamespaceDiff = field(default_factory=NamespaceDiff)
+
+
 class Display(Struct, frozen=True, kw_only=True):
     """A node's render that belongs into the statement's result, because `view` or `show` asked for it."""
 

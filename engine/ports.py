@@ -18,7 +18,7 @@ from .errors import StoreError
 from .events import Event
 from .events.nodes import OutlineTier, RevisionState
 from .events.session import PermissionOutcome
-from .execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff, TextChange
+from .execution import Captured, Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff, TextChange
 from .ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 
 # --- time and chance -------------------------------------------------------------------------------------------------
@@ -543,12 +543,13 @@ class PastRevision(Struct, frozen=True, kw_only=True):
 class PastValues(Struct, frozen=True, kw_only=True):
     """Names whose values were kept together, and their pickle as content; None where that is not kept.
 
-    `dropped`: the session has dropped it since, unless something else of it names the same content.
+    `dropped`: the session has dropped it since, unless something else of it names the same content. `size` in bytes.
     """
 
     names: tuple[str, ...]
     content: BlobDigest | None
     dropped: bool = False
+    size: int = 0
 
 
 class PastExecution(Struct, frozen=True, kw_only=True):
@@ -558,7 +559,8 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     names that it added or changed, or may have, `unbound` those it deleted. `kept` are values as they were after it,
     `unkept` says of which names there is no copy, and why. `revisions` are those that nodes adopted; None where a log
     of an earlier version does not say. `after_reading`: a model had read the handles since the step before. `ticks` are
-    the times of the ticks that it asked for.
+    the times of the ticks that it asked for. `record` is what it came to, None where whoever compares has more to go by
+    than that. `acted` by itself, it is likely to be kept from it, and to need what is kept of its names.
     """
 
     request: RunRequest
@@ -572,6 +574,8 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     unkept: dict[str, str] = field(default_factory=dict[str, str])
     after_reading: bool = False
     ticks: tuple[float, ...] = ()
+    record: Ending | None = None
+    acted: bool = False
 
 
 class PastTick(Struct, frozen=True, kw_only=True):

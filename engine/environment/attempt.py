@@ -1,27 +1,23 @@
 """One way through a history in a fresh worker: each step sees what it saw then.
 
-A statement that does not run again (it was stopped, its source is not kept, or it ended a worker) has the names that it
-bound set from what was kept of them. So has one that is stopped now, or that comes out differently: the next statement
-is to find what it found then. What has no copy is named. Must not know why something is left out, which is `rebuild`'s
-business, nor the log.
+Steps go to the worker in stretches, which it goes through by itself (`ahead`, `replay_run`). What it cannot decide
+there, and each step that is to be taken alone, is done here, one after the other. A statement that does not run again
+(it was stopped, its source is not kept, or it ended a worker) has the names that it bound set from what was kept of
+them. So has one that is stopped now, or that comes out differently: the next statement is to find what it found then.
+What has no copy is named. Must not know why something is left out, which is `rebuild`'s business, nor the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import Final
 
 import anyio
-from msgspec import Struct, field
 
-from ..errors import EnvironmentUnavailableError
-from ..execution import NamespaceDiff
 from ..ids import ExecutionId
 from ..ports import (
     Comparison,
     Contents,
-    EffectAnswer,
-    EffectRequest,
     Limits,
     PastExecution,
     PastLooks,
@@ -30,50 +26,23 @@ from ..ports import (
     RestorePlan,
     RunOutcome,
     RunRequest,
-    ValueGroup,
 )
-from ..worker.protocol import Known, Outlined, Settle, Settled, SetValues, Tick, Ticked, ValuesSet
-from .bounded_request import ask
+from ..worker.protocol import Known, Outlined, Settle, Settled, Ticked
+from .ahead import Ahead, Prepared, recording_of, tick_message
+from .brought_back import BroughtBack
 from .connection import Connection
-from .kept_values import KeptValues, Wanted
+from .left_out import Culprit, LeftOut
 from .past_contents import PastContents
-from .sentences import STOPPED, bounded, outcome_of, sentence, skipped, told
+from .replay_run import TICK_SECONDS, ReplayRun, discard_output, no_effects
+from .sentences import bounded
 from .statement_run import Recording, StatementRun
 
-_REQUEST_SECONDS: Final = 30.0
-"""A tick that takes longer has lost its worker."""
 _TICKS_AT_ONCE: Final = 32
 """So many are on their way at once, because a history has more of them than statements, and nothing waits for one."""
 _TICK_BYTES: Final = 1 << 20
 """A tick that brings files of so many bytes is waited for, so that not all of them are in memory."""
-_LOADING_SECONDS: Final = 10.0
-"""How long loading values may take before it is interrupted."""
-_BATCH_BYTES: Final = 64 << 20
-"""Of values that are sent together, as far as they are several groups."""
 _CHECK: Final = RunRequest(execution_id=ExecutionId("check"), label="<check>", source="0\nNone", time_limit=10.0)
 """What runs in every worker that works, and touches no name."""
-
-
-class Culprit(Struct, frozen=True):
-    """What ended an attempt: the statement at `position` of the steps, None where nobody knows which, -1 before any.
-
-    `is_loading`: not that statement, but what was kept of its names.
-    """
-
-    position: int | None
-    fault: Literal["ended the worker", "left Python unusable in its process"] = "left Python unusable in its process"
-    is_loading: bool = False
-
-
-class LeftOut(Struct):
-    """What an attempt is not to do: statements, by position, each with a phrase that says why, and loading of values.
-
-    With `checks` it looks after each statement whether another one would still run.
-    """
-
-    statements: dict[int, str] = field(default_factory=dict[int, str])
-    values: set[int] = field(default_factory=set[int])
-    checks: bool = False
 
 
 class Attempt:
@@ -91,11 +60,12 @@ class Attempt:
         self._worker = worker
         self._plan = plan
         self._limits = limits
-        self._past = PastContents(contents, worker, plan.steps)
-        self._compare = compare
+        self._past = PastContents(contents, plan.steps)
+        is_alone = left_out.alone or left_out.checks
+        alone = range(len(plan.steps)) if is_alone else left_out.statements
+        self._ahead = Ahead(plan.steps, self._past, alone, left_out.values)
         self._left_out = left_out
-        self._kept = KeptValues()
-        self._sentences: list[str] = []
+        self._names = BroughtBack(worker, plan.steps, self._past, compare, left_out.values)
         self._last = -1
         """The position of the last statement that ran."""
         self._ticks = 0
@@ -106,14 +76,10 @@ class Attempt:
         """The sentences on what came out differently, where the worker lived through all steps."""
         if self._plan.tiers:
             self._worker.send(Outlined(self._plan.tiers))
-        for position, step in enumerate(self._plan.steps):
-            match step:
-                case PastLooks(revisions=revisions):
-                    culprit = await self._know(revisions)
-                case PastTick():
-                    culprit = await self._tick(step)
-                case PastExecution():
-                    culprit = await self._ticked() or await self._statement(position, step)
+        while (position := self._ahead.position) < len(self._plan.steps):
+            await self._ahead.prepare()
+            stretch = self._ahead.take()
+            culprit = await (self._stretch(stretch) if stretch else self._alone(position))
             if culprit is not None:
                 return culprit
         if (culprit := await self._ticked()) is not None:
@@ -122,86 +88,87 @@ class Attempt:
             return Culprit(None)
         return await self._settle()
 
-    # --- statements ---------------------------------------------------------------------------------------------------
+    # --- in stretches ------------------------------------------------------------------------------------------------
+
+    async def _stretch(self, stretch: Sequence[Prepared]) -> Culprit | None:
+        run = ReplayRun(self._worker, stretch, self._limits, self._was_brought_back, self._ahead.prepare)
+        if (culprit := await self._ticked()) is not None:
+            return culprit
+        await run.conduct()
+        if run.is_unclear:
+            return Culprit(None, is_unclear=True)
+        begun = run.begun
+        for prepared in begun:
+            if isinstance(prepared.step, PastExecution):
+                self._last = prepared.position
+                self.executions += 1
+        if self._worker.dead:
+            return self._ended(begun, is_loading=run.is_loading)
+        if run.over < len(stretch):
+            self._ahead.put_back(stretch[run.over :])
+        if run.came is not None:
+            present = begun[-1]
+            assert isinstance(present.step, PastExecution)
+            return await self._names.compared(present.position, present.step, run.came, run.stops)
+        return None
+
+    def _ended(self, begun: Sequence[Prepared], *, is_loading: bool) -> Culprit:
+        """A tick runs nothing of the statements': the one before it is what ended a worker there."""
+        if is_loading:
+            return Culprit(self._last, is_loading=True)
+        if begun and isinstance(begun[-1].step, PastExecution):
+            return Culprit(self._last, "ended the worker")
+        return Culprit(self._last)
+
+    def _was_brought_back(
+        self, prepared: Prepared, outcome: RunOutcome, stops: Sequence[str], failures: dict[str, str]
+    ) -> None:
+        assert isinstance(prepared.step, PastExecution)
+        self._names.was_set(prepared.position, prepared.step, outcome, stops, failures)
+
+    # --- one after the other -----------------------------------------------------------------------------------------
+
+    async def _alone(self, position: int) -> Culprit | None:
+        self._ahead.skip()
+        match self._plan.steps[position]:
+            case PastLooks(revisions=revisions):
+                return await self._know(revisions)
+            case PastTick() as step:
+                return await self._tick(step)
+            case PastExecution() as step:
+                return await self._ticked() or await self._statement(position, step)
 
     async def _statement(self, position: int, past: PastExecution) -> Culprit | None:
-        self._kept.take(past)
         fault = self._left_out.statements.get(position)
         if fault is not None or not past.again:
             await self._know(past.revisions or (), past.after_reading)
-            wanted = self._kept.wanted((*past.bound, *past.unbound))
-            return await self._bring_back(position, past, skipped(past, fault), wanted)
+            return await self._names.skip(position, past, fault, self._last)
         self._last = position
         self.executions += 1
-        outcome, stops = await self._run(past.request, await self._recording(past))
+        recording = await recording_of(past, self._past)
+        outcome, stops = await self._run(past.request, recording)
         if self._worker.dead:
             return Culprit(position, "ended the worker")
-        different = self._compare(past, outcome)
-        if phrases := told(stops, different.phrases):
-            names = (*past.bound, *past.unbound, *_names(outcome.diff))
-            culprit = await self._bring_back(position, past, phrases, self._kept.wanted(names, different.same))
-            if culprit is not None:
-                return culprit
+        culprit = await self._names.compared(position, past, outcome, stops)
+        if culprit is not None:
+            return culprit
         return Culprit(position) if self._left_out.checks and not await self._is_sound() else None
 
-    async def _recording(self, past: PastExecution) -> Recording:
-        return Recording(
-            answers=await self._past.answers(past.answers),
-            revisions=None if past.revisions is None else await self._past.looks(past.revisions),
-            after_reading=past.after_reading,
-            ticks=past.ticks,
-        )
-
     async def _run(self, request: RunRequest, recording: Recording) -> tuple[RunOutcome, tuple[str, ...]]:
-        statement = StatementRun(self._worker, request, self._limits, _no_effects, _discard_output, recording)
+        self._send_contents()
+        statement = StatementRun(self._worker, request, self._limits, no_effects, discard_output, recording)
         return await statement.conduct(), statement.stops
 
     async def _is_sound(self) -> bool:
         outcome, _ = await self._run(_CHECK, Recording())
         return outcome.status == "ok" and not self._worker.dead
 
-    # --- kept values --------------------------------------------------------------------------------------------------
-
-    async def _bring_back(
-        self, position: int, past: PastExecution, phrases: Sequence[str], wanted: Wanted
-    ) -> Culprit | None:
-        """Sets what is kept of a step's names; says what it came to, unless a stopped one has all its names back."""
-        without = dict(wanted.without)
-        groups: list[ValueGroup] = []
-        for data, names in zip(await self._past.values(wanted.groups), wanted.groups.values(), strict=True):
-            if isinstance(data, str):
-                without |= dict.fromkeys(names, f"its copy {data}")
-            elif position in self._left_out.values:
-                without |= dict.fromkeys(names, "loading its copy ended the worker")
-            else:
-                groups.append(ValueGroup(names, data))
-        for batch in _batches(groups):
-            failures = await self._set(SetValues(batch))
-            if failures is None:
-                return Culprit(position, is_loading=True)
-            without |= failures
-        brought = [name for group in groups for name in group.names if name not in without]
-        if wanted.delete and await self._set(SetValues((), wanted.delete)) is None:
-            return Culprit(self._last)
-        if phrases or without:
-            *others, last = phrases or (STOPPED.format(past.status),)
-            said = "; ".join([last, *outcome_of(brought, without)])
-            self._sentences += [sentence(past.request.label, phrase) for phrase in (*others, said)]
-        return None
-
-    async def _set(self, message: SetValues) -> dict[str, str] | None:
-        """The names that could not be set, each with the reason; None where the worker did not live through it."""
-        match await ask(self._worker, message, _LOADING_SECONDS):
-            case ValuesSet(failures=failures):
-                return failures
-            case _:
-                return None
-
-    # --- between statements -------------------------------------------------------------------------------------------
+    # --- between statements ------------------------------------------------------------------------------------------
 
     async def _tick(self, past: PastTick) -> Culprit | None:
-        revisions = await self._past.looks(past.revisions)
-        self._worker.send(Tick(past.round_id, past.now, True, revisions, past.after_reading))
+        message = await tick_message(past, self._past)
+        self._send_contents()
+        self._worker.send(message)
         self._ticks += 1
         is_large = sum(revision.size for revision in past.revisions) >= _TICK_BYTES
         return await self._ticked() if is_large or self._ticks == _TICKS_AT_ONCE else None
@@ -210,7 +177,7 @@ class Attempt:
         """Waits for the ticks that are on their way; the statement before them is what ended a worker there."""
         while self._ticks:
             self._ticks -= 1
-            match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
+            match await self._worker.receive(anyio.move_on_after(TICK_SECONDS)):
                 case Ticked():
                     pass
                 case _:
@@ -220,39 +187,19 @@ class Attempt:
     async def _know(self, revisions: Sequence[PastRevision], after_reading: bool = False) -> None:
         """Has the nodes know what was seen in a step that does not run again, and what was read before it."""
         if revisions or after_reading:
-            self._worker.send(Known(await self._past.looks(revisions), after_reading))
+            looks = await self._past.looks(revisions)
+            self._send_contents()
+            self._worker.send(Known(looks, after_reading))
+
+    def _send_contents(self) -> None:
+        for content in self._past.take_unsent():
+            self._worker.send(content)
 
     async def _settle(self) -> list[str] | Culprit:
         self._worker.send(Settle(self._plan.after_reading))
-        match await self._worker.receive(anyio.move_on_after(_REQUEST_SECONDS)):
+        match await self._worker.receive(anyio.move_on_after(TICK_SECONDS)):
             case Settled(sentences=sentences):
-                return [*self._sentences, *map(bounded, sentences)]
+                return [*self._names.sentences, *map(bounded, sentences)]
             case _:
                 # What the last statement started may have ended it meanwhile.
                 return Culprit(self._last if self._left_out.checks else None)
-
-
-def _batches(groups: Iterable[ValueGroup]) -> Iterable[tuple[ValueGroup, ...]]:
-    """The groups as they are sent, the small ones first: functions and classes are, and others may need them."""
-    batch: list[ValueGroup] = []
-    size = 0
-    for group in sorted(groups, key=lambda group: len(group.data)):
-        if batch and size + len(group.data) > _BATCH_BYTES:
-            yield tuple(batch)
-            batch, size = [], 0
-        batch.append(group)
-        size += len(group.data)
-    if batch:
-        yield tuple(batch)
-
-
-def _names(diff: NamespaceDiff) -> Iterable[str]:
-    return (*diff.added, *diff.changed, *diff.unknown, *diff.deleted)
-
-
-async def _no_effects(request: EffectRequest) -> EffectAnswer:
-    raise EnvironmentUnavailableError(f"{request.operation} is not available in a replay")
-
-
-def _discard_output(stream: Literal["stdout", "stderr"], text: str) -> None:
-    del stream, text

@@ -19,6 +19,8 @@ REPEAT_SECONDS: Final = 0.1
 """Between two interrupts: one that comes just before a system call does not end that call."""
 GRACE_SECONDS: Final = 5.0
 """After the first interrupt, before the worker is ended."""
+LOADING_SECONDS: Final = 10.0
+"""How long loading values may take before it is interrupted."""
 _CLEAN_UP_SECONDS: Final = 5.0
 
 

@@ -82,6 +82,10 @@ class Connection(ABC):
         self._touched = touched
         self._parts = ContentParts()
 
+    def announce_reading(self, on: bool) -> None:
+        """While it is on, the worker is told before its output is read for the first time; see `OutputTaken`."""
+        del on
+
     def watch_memory(self, on: bool) -> None:
         """A statement begins or ends; where there is a process, what it holds with all its own is bounded meanwhile."""
         del on

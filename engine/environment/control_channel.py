@@ -43,6 +43,11 @@ class Outbox:
         if not more or len(self._queue) >= _PIECE:
             self.flush()
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something has not been sent."""
+        return bool(self._queue)
+
     def flush(self) -> None:
         """Sends what waits, as far as the socket takes it."""
         try:

@@ -1,8 +1,10 @@
 """What the steps of a history need of the store, loaded and handed to one worker as each of them is due.
 
 Owns how a blob that is missing or damaged is told to the worker: as an answer, or a revision, that is not to be had.
-Each revision's content travels to a worker once. Answers and revisions are read ahead, because a step has few and small
-ones, and each visit of the store costs as much as a statement. Must not know what a step does. Used by `rebuild`.
+Each revision's content travels to a worker once: whoever sends a step takes what it needs ahead of it. Answers and
+revisions are read ahead, because a step has few and small ones, and each visit of the store costs as much as a
+statement; so are the copies of a statement that is likely to be kept from what it did. Must not know what a step does.
+Used by `attempt`, `ahead` and `brought_back`.
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ from msgspec.structs import replace
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from ..ports import Contents, PastAnswer, PastExecution, PastRevision, PastStep, PastValues
+from ..ports import Contents, PastAnswer, PastExecution, PastRevision, PastStep, PastValues, ValueGroup
 from ..worker.protocol import Answer, Content, Look
-from .connection import Connection
+from .kept_values import KeptValues
 
 _AHEAD: Final = 32
 """So many contents are read at once, and kept in memory until they are due."""
 _AHEAD_BYTES: Final = 1 << 20
 """The revisions among them are of at most so many bytes together, but for the first."""
+_COPIES_BYTES: Final = 256 << 10
+"""Copies of the values of one step are read ahead up to so many bytes."""
 WITHHELD: Final = "held a secret and was not kept"
 TOO_LARGE: Final = "was too large to be kept"
 MISSING: Final = "is missing in the store"
@@ -32,11 +36,11 @@ DAMAGED: Final = "is damaged in the store"
 
 
 class PastContents:
-    """The contents of one history, for one worker. Called for its steps in order."""
+    """The contents of one history, for one worker. Called for its steps in order, once for each."""
 
-    def __init__(self, contents: Contents, worker: Connection, steps: Iterable[PastStep]) -> None:
+    def __init__(self, contents: Contents, steps: Iterable[PastStep]) -> None:
         self._contents = contents
-        self._worker = worker
+        self._unsent: list[Content] = []
         self._sent: set[str] = set()
         self._due = deque(_due(steps))
         """What was not read yet, each with its size as far as that is known, in the order of the steps."""
@@ -47,8 +51,24 @@ class PastContents:
         return tuple([await self._answer(place, answer) for place, answer in enumerate(past)])
 
     async def looks(self, past: Iterable[PastRevision]) -> tuple[Look, ...]:
-        """The looks as the worker takes them, after whatever content it has not been sent yet."""
+        """The looks as the worker takes them, after whatever content it has not been sent yet: `take_unsent`."""
         return tuple([await self._look(revision) for revision in past])
+
+    def take_unsent(self) -> tuple[Content, ...]:
+        """The contents that `looks` named since this was last called, for the worker, ahead of their step."""
+        unsent, self._unsent = self._unsent, []
+        return tuple(unsent)
+
+    async def copies(self, past: PastExecution) -> tuple[ValueGroup, ...] | None:
+        """All that is kept of the names that the step had bound; None where not all of that is small and to be had."""
+        if not is_ahead(past):
+            return None
+        own = KeptValues()
+        own.take(past)
+        wanted = own.wanted((*past.bound, *past.unbound)).groups
+        found = {values: await self._load(values.content) for values in wanted if values.content is not None}
+        groups = [ValueGroup(wanted[values], data) for values, data in found.items() if isinstance(data, bytes)]
+        return tuple(groups) if len(groups) == len(wanted) else None
 
     async def values(self, past: Collection[PastValues]) -> list[bytes | str]:
         """Pickles of values, or the reason why one is not to be had, a phrase."""
@@ -89,7 +109,7 @@ class PastContents:
         )
 
     async def _sent_content(self, past: PastRevision) -> str:
-        """Sends the content unless the worker has it; the reason where it is not to be had."""
+        """Has the content sent unless the worker has it; the reason where it is not to be had."""
         if past.digest in self._sent:
             return ""
         if past.content is None:
@@ -97,7 +117,7 @@ class PastContents:
         data = await self._load(past.content)
         if isinstance(data, str):
             return data
-        self._worker.send(Content(past.digest, data))
+        self._unsent.append(Content(past.digest, data))
         self._sent.add(past.digest)
         return ""
 
@@ -128,11 +148,18 @@ def _value_in(found: Mapping[BlobDigest, bytes | StoreError], values: PastValues
     return DAMAGED if isinstance(data, StoreError) else data
 
 
+def is_ahead(past: PastExecution) -> bool:
+    """Whether what is kept of a step is likely to be needed, and small. What it asked of the host is answered again."""
+    return past.acted and not past.answers and sum(values.size for values in past.kept) <= _COPIES_BYTES
+
+
 def _due(steps: Iterable[PastStep]) -> Iterator[tuple[BlobDigest, int]]:
     seen: set[str] = set()
     for step in steps:
         if isinstance(step, PastExecution):
             yield from ((answer.content, 0) for answer in step.answers if answer.content is not None)
+            if is_ahead(step):
+                yield from ((kept.content, kept.size) for kept in step.kept if kept.content is not None)
         for revision in step.revisions or ():
             if revision.content is not None and revision.digest not in seen:
                 seen.add(revision.digest)

@@ -9,7 +9,8 @@ is the next one that seems to fail. So the end of each attempt is a check that a
 the first failure on that is checked after each statement. A statement that was left out before there were checks, and
 follows one that fails its check, is taken in again: it may be innocent. Loading what was kept of a statement runs code
 of the statements' own, too; where that ends the worker, it is not loaded again. After SEARCH_SECONDS whatever seems a
-culprit is taken for one and all that follows it is left out, so the search ends.
+culprit is taken for one and all that follows it is left out, so the search ends. Where an attempt could not tell two
+statements apart, because one had begun when the other was to be stopped, all further ones ask for each by itself.
 
 Must not know what a step is, nor the log. Called by `connected_environment`.
 """
@@ -24,8 +25,9 @@ import anyio
 from ..cutting import more
 from ..errors import EnvironmentUnavailableError
 from ..ports import Comparison, Contents, Limits, Restored, RestorePlan
-from .attempt import Attempt, Culprit, LeftOut
+from .attempt import Attempt
 from .connection import Connection
+from .left_out import Culprit, LeftOut
 
 SEARCH_SECONDS: Final = 60.0
 """After the first worker was lost, so long each culprit is looked for by itself."""
@@ -68,6 +70,9 @@ class Rebuild:
             found = await attempt.run()
             if not isinstance(found, Culprit):
                 return Restored(executions=attempt.executions, divergences=_bounded(found))
+            if found.is_unclear:
+                self._left_out.alone = True
+                continue
             self._deadline = self._deadline or anyio.current_time() + SEARCH_SECONDS
             is_late = anyio.current_time() >= self._deadline
             if found.position is None or found == self._suspect or is_late:

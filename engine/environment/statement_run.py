@@ -43,7 +43,7 @@ from ..ports import (
     ignore_touched,
 )
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
-from ..worker.protocol import Answer, Ask, Content, Failed, Look, Ran, Run
+from ..worker.protocol import Answer, Ask, Content, Failed, Look, Ran, Replay, Run
 from .bounded_request import REPEAT_SECONDS, forget_interrupts
 from .capture import Capture
 from .connection import Connection, Received
@@ -64,6 +64,22 @@ class Recording(Struct, frozen=True, kw_only=True):
     revisions: tuple[Look, ...] | None = ()
     after_reading: bool = False
     ticks: tuple[float, ...] = ()
+
+
+def run_message(request: RunRequest, recording: Recording | None, *, after_reading: bool) -> Run:
+    """The request as the worker takes it."""
+    return Run(
+        execution_id=request.execution_id,
+        label=request.label,
+        source=request.source,
+        round_id=request.round_id,
+        index=request.index,
+        recorded=None if recording is None else recording.answers,
+        revisions=None if recording is None else recording.revisions,
+        plan=request.plan,
+        after_reading=after_reading,
+        ticks=() if recording is None else recording.ticks,
+    )
 
 
 class StatementRun:
@@ -111,6 +127,7 @@ class StatementRun:
             return RunOutcome(status="error", exception=ExceptionInfo(type="FrameTooLargeError", message=str(error)))
         self._worker.watch_memory(True)
         try:
+            await self._meanwhile()
             return await self._finish()
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -126,30 +143,32 @@ class StatementRun:
         if self._stop is not None or self._outcome is not None:
             return
         self._stop = stop
-        self._kill_at = anyio.current_time() + self._limits.grace_seconds
+        self._kill_at = anyio.current_time() + self._grace_seconds
         self._send_interrupt()
         self._scope.deadline = anyio.current_time() + self._left
         if self._answering is not None:
             self._answering.cancel()
 
+    # --- what is otherwise where several statements are asked for at once --------------------------------------------
+
+    @property
+    def _grace_seconds(self) -> float:
+        return self._limits.grace_seconds
+
+    async def _meanwhile(self) -> None:
+        """What the host does as soon as the request is sent."""
+
+    def _take_other(self, message: Received) -> None:
+        self._worker.violate(f"{type(message).__name__} while a statement runs")
+
+    # --- one statement -----------------------------------------------------------------------------------------------
+
     def _send_interrupt(self) -> None:
         self._worker.interrupt()
         self._left = max(0.0, min(REPEAT_SECONDS, self._kill_at - anyio.current_time()))
 
-    def _message(self) -> Run:
-        recording = self._recording
-        return Run(
-            execution_id=self._request.execution_id,
-            label=self._request.label,
-            source=self._request.source,
-            round_id=self._request.round_id,
-            index=self._request.index,
-            recorded=None if recording is None else recording.answers,
-            revisions=None if recording is None else recording.revisions,
-            plan=self._request.plan,
-            after_reading=self.after_reading,
-            ticks=() if recording is None else recording.ticks,
-        )
+    def _message(self) -> Run | Replay:
+        return run_message(self._request, self._recording, after_reading=self.after_reading)
 
     async def _wait_until_idle(self) -> None:
         """After a failure of the awaiting side: until the worker is idle or dead, whatever its output sink does."""
@@ -186,7 +205,7 @@ class StatementRun:
                     # Nothing of ours may fail there, so what did is no longer ours.
                     self._worker.violate(f"the statement could not be run: {reason}")
                 case _:
-                    self._worker.violate(f"{type(message).__name__} while a statement runs")
+                    self._take_other(message)
         await self._clean_up()
         return self._outcome
 
@@ -244,6 +263,12 @@ class StatementRun:
             return EffectAnswer(error=ExceptionInfo(type=type(error).__name__, message=str(error)))
 
     def _ended(self, ran: Ran) -> RunOutcome | None:
+        self.stops = ran.stops
+        self._worker.drain()
+        return self._outcome_of(ran, self._stdout, self._stderr)
+
+    def _outcome_of(self, ran: Ran, stdout: Capture, stderr: Capture) -> RunOutcome | None:
+        """What came of the statement; None where that cannot be, and the worker is ended for it."""
         try:
             if ran.execution_id != self._request.execution_id:
                 raise ProtocolError("the result of another execution")
@@ -252,15 +277,13 @@ class StatementRun:
             # Nothing came of it yet: the worker's death is what comes next.
             self._worker.violate(str(error))
             return None
-        self._worker.drain()
-        self.stops = ran.stops
         return RunOutcome(
             status=self._stop or ran.status,
             value=ran.value,
             exception=ran.exception,
             time_ms=ran.time_ms,
-            stdout=self._stdout.finish(),
-            stderr=self._stderr.finish(),
+            stdout=stdout.finish(),
+            stderr=stderr.finish(),
             displays=ran.displays,
             locations=ran.locations,
             diff=ran.diff,

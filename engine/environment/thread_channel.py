@@ -70,6 +70,10 @@ class ThreadChannel:
     def ours(self) -> bool:
         return os.getpid() == self._owner
 
+    @property
+    def idle(self) -> bool:
+        return self.to_thread.empty()
+
     def send(self, message: FromWorker) -> None:
         self.to_host.append(body_of(message))
         self._bell.ring()

@@ -21,16 +21,17 @@ from ..nodes.outline.indentation import IndentationOutliner
 from ..ports import EnvironmentSpec
 from ..tokens import counter
 from ..worker.guard import OutsideGuard
-from ..worker.interpreter import Interpreter, Request, serve
+from ..worker.interpreter import Interpreter, Request
 from ..worker.own_python import OwnPython
-from ..worker.protocol import Failed, FromWorker, Run, ToWorker
+from ..worker.protocol import Failed, FromWorker, Replay, Run, ToWorker
+from ..worker.serving import serve
 from ..worker.streams import no_input
 from .capture import Capture
 from .connection import Connection
 from .death import Death
 from .thread_channel import Doorbell, HostGone, ThreadChannel, body_of
 from .thread_interrupts import ThreadInterrupts
-from .thread_output import STDERR, STDOUT, OutputPipe, Streams, leave_behind, text_stream, written_to
+from .thread_output import STDERR, STDOUT, OutputPipe, Streams, leave_behind, text_stream, write_to, written_to
 
 _LEAVE_SECONDS: Final = 0.1
 """How long a thread is waited for; one that comes to it later leaves all the same."""
@@ -62,7 +63,9 @@ class _Resident:
             count=count,
             cwd=spec.cwd,
             directories=spec.directories,
+            prepare=self._prepare,
             flush=_nothing_more,
+            output=pipe,
             python=OwnPython.of_nobody(),
             forks=False,
             outliner=IndentationOutliner(),
@@ -70,12 +73,15 @@ class _Resident:
 
     def answer(self, request: Request) -> FromWorker | None:
         """The interpreter's answer; what a statement writes meanwhile goes into the pipe."""
-        if not isinstance(request, Run):
+        if not isinstance(request, Run | Replay):
             return self._interpreter.answer(request)
-        if any(stream.closed for stream in self._streams):
-            self._streams = _streams(self._pipe, self._interrupts)
         with written_to(self._streams):
             return self._interpreter.answer(request)
+
+    def _prepare(self) -> None:
+        if any(stream.closed for stream in self._streams):
+            self._streams = _streams(self._pipe, self._interrupts)
+            write_to(self._streams)
 
 
 class ThreadConnection(Connection):

@@ -56,6 +56,11 @@ class ThreadInterrupts:
             self._armed = False
             self._raised = False
 
+    @property
+    def came(self) -> bool:
+        with self._lock:
+            return self._raised or self._pending
+
     def forget(self) -> None:
         with self._lock:
             self._armed = False

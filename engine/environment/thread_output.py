@@ -34,7 +34,17 @@ class OutputPipe:
         self._changed = threading.Condition()
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._size = 0
+        self._is_written = False
         self._open = True
+
+    def begin(self) -> None:
+        """A replay begins, and the host has read all that was written before."""
+        self._is_written = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was written in the replay."""
+        return not self._is_written
 
     def write(self, stream: int, data: bytes) -> None:
         """Waits while too much is on its way; drops what comes after `close`."""
@@ -44,6 +54,7 @@ class OutputPipe:
             if not self._open:
                 return
             first = not self._pieces
+            self._is_written = True
             self._pieces.append((stream, data))
             self._size += len(data)
         # The host takes all that is there, so it has been told of what follows the first.
@@ -124,6 +135,10 @@ class _Routes:
     def _hosts_own(self, stream: int, present: TextIO) -> TextIO:
         return self._hosts[stream] if present is self._routed[stream] else present
 
+    def replace(self, streams: Streams) -> None:
+        with self._lock:
+            self._streams[threading.get_ident()] = streams
+
     def leave_behind(self, thread: int) -> None:
         with self._lock:
             if thread in self._streams:
@@ -148,6 +163,11 @@ def written_to(streams: Streams) -> Generator[None]:
         yield
     finally:
         _ROUTES.end()
+
+
+def write_to(streams: Streams) -> None:
+    """Within `written_to`: from now on it goes to these."""
+    _ROUTES.replace(streams)
 
 
 def leave_behind(thread: int) -> None:

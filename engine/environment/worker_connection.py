@@ -24,7 +24,7 @@ from ..errors import EnvironmentUnavailableError
 from ..ports import EnvironmentSpec
 from ..worker.framing import FrameBuffer, ProtocolError, frame
 from ..worker.memory import LOOK_SECONDS
-from ..worker.protocol import Content, Fork, ToWorker
+from ..worker.protocol import Content, Fork, OutputTaken, ToWorker
 from .capture import Capture
 from .connection import START_SECONDS, Connection, Received
 from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, pipe, socket_pair
@@ -53,6 +53,7 @@ class WorkerConnection(Connection):
         self._hung_up = False
         self._watch_at = math.inf
         self._is_watched = False
+        self._announces = self._announced = False
         for descriptor in pipes:
             os.set_blocking(descriptor, False)
             self._epoll.register(descriptor, select.EPOLLIN)
@@ -117,6 +118,9 @@ class WorkerConnection(Connection):
     def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
         for descriptor, capture in zip(tuple(self._pipes), (stdout, stderr), strict=True):
             self._pipes[descriptor] = capture
+
+    def announce_reading(self, on: bool) -> None:
+        self._announces, self._announced = on, False
 
     def watch_memory(self, on: bool) -> None:
         # A statement that is over before a first look was due costs the zygote nothing.
@@ -188,7 +192,8 @@ class WorkerConnection(Connection):
     def _serve_ready(self) -> None:
         for descriptor, events in self._epoll.poll(0):
             if descriptor in self._pipes:
-                self._read_pipe(descriptor)
+                if self._may_read():
+                    self._read_pipe(descriptor)
             elif descriptor == self._control.fileno():
                 self._control.serve(events)
                 self._death = self._death or self._control.death
@@ -197,6 +202,18 @@ class WorkerConnection(Connection):
                     self._outbox.flush()
                 if events & ~select.EPOLLOUT:
                     self._read_worker()
+
+    def _may_read(self) -> bool:
+        """Whether the worker has been told that its output is read, if it is to be told.
+
+        Before it has the whole request it runs nothing, so what it is to be told may wait until then.
+        """
+        if not self._announces:
+            return True
+        if not self._announced and not self._outbox.waiting:
+            self._announced = True
+            self.send(OutputTaken())
+        return self._announced and not self._outbox.waiting
 
     def _read_pipe(self, descriptor: int) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -63,7 +63,10 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
 
 
 class ExecutionFinished(Event, frozen=True, kw_only=True):
-    """The whole record of one run. Times are seconds since the epoch; `time_ms` is what the statement itself took."""
+    """The whole record of one run. Times are seconds since the epoch; `time_ms` is what the statement itself took.
+
+    `acted`: it asked for an effect, or did something outside that a rebuild keeps it from. Older logs do not say.
+    """
 
     kind: ClassVar[str] = "execution_finished"
 
@@ -81,6 +84,7 @@ class ExecutionFinished(Event, frozen=True, kw_only=True):
     locations: tuple[Location, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
+    acted: bool = False
 
 
 class EffectRequested(Event, frozen=True, kw_only=True):

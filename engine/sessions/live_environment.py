@@ -23,7 +23,7 @@ from ..execution import REPLAY_EFFECT
 from ..ids import BlobDigest
 from ..log import EventLog
 from ..ports import Differences, Environment, EnvironmentSpec, PastExecution, RunOutcome, Store
-from ..timeline.divergence import bound_names, differences
+from ..timeline.divergence import bound_names, differences, ending_of
 from ..timeline.replay import History
 from .cancellation import Cancellation
 from .directories import gone
@@ -165,7 +165,7 @@ class LiveEnvironment:
         assert before is not None
         after = self._log.redacted(_recorded(outcome, before))
         assert isinstance(after, ExecutionFinished)
-        found = differences(before, after, self._history.omitted_names)
+        found = differences(ending_of(before), ending_of(after), self._history.omitted_names)
         if any(statement.index < past.request.index for statement in self._history.omitted):
             # What comes of leaving a statement out is what the user wants to have, also where a name is missing for it.
             missing = () if _is_stopped(outcome) else bound_names(before.diff)

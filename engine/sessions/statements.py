@@ -208,6 +208,7 @@ class StatementRunner:
             locations=outcome.locations,
             artifacts=artifacts,
             diff=outcome.diff,
+            acted=outcome.acted,
         )
         taken = self._log.at(self._log.append(finished))
         assert isinstance(taken, ExecutionFinished)

@@ -3,7 +3,7 @@
 Status, exception, displayed value, output, and the names it bound. Addresses and object ids are taken out first: they
 differ in every process and mean nothing. Of long texts the place is shown where they differ. What has no digest on one
 of the sides is compared by its short repr, a handle by its place and policy, a module by its name. Pure; must not know
-how a statement is run. Called by `live_environment`.
+how a statement is run. Called by `live_environment`, and where a history runs again by `worker.rerun`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..cutting import ELLIPSIS, cut_line, cut_line_from
 from ..events.execution import ExecutionFinished
-from ..execution import Captured, NamespaceDiff, TypeInfo
+from ..execution import Captured, Ending, ExceptionInfo, NamespaceDiff, TypeInfo
 from ..ports import Differences
 
 _SHOWN_CHARS: Final = 80
@@ -43,7 +43,20 @@ def _number(match: re.Match[str]) -> str:
     return ELLIPSIS if any(low <= number <= high for low, high in _SPANS) else match.group()
 
 
-def differences(before: ExecutionFinished, after: ExecutionFinished, uncertain: Collection[str] = ()) -> Differences:
+def ending_of(finished: ExecutionFinished) -> Ending:
+    """What of a record is compared."""
+    error = finished.exception
+    return Ending(
+        status=finished.status,
+        value=finished.value,
+        exception=None if error is None else ExceptionInfo(type=error.type, message=error.message),
+        stdout=finished.stdout,
+        stderr=finished.stderr,
+        diff=finished.diff,
+    )
+
+
+def differences(before: Ending, after: Ending, uncertain: Collection[str] = ()) -> Differences:
     """What came out differently; no phrases where all came out as recorded.
 
     Args:
@@ -73,12 +86,12 @@ def bound_names(diff: NamespaceDiff) -> Collection[str]:
     return (*diff.added, *diff.changed, *diff.unknown)
 
 
-def _exception(finished: ExecutionFinished) -> tuple[str, str] | None:
+def _exception(finished: Ending) -> tuple[str, str] | None:
     error = finished.exception
     return None if error is None else (error.type, without_addresses(error.message))
 
 
-def _ending(before: ExecutionFinished, after: ExecutionFinished) -> str:
+def _ending(before: Ending, after: Ending) -> str:
     now, was = (each.exception.message if each.exception else "" for each in (after, before))
     if before.status != after.status:
         return f"ended with {_described(after, cut_line(now, _MESSAGE_CHARS))} instead of {before.status}"
@@ -86,7 +99,7 @@ def _ending(before: ExecutionFinished, after: ExecutionFinished) -> str:
     return f"ended with {_described(after, now)} instead of {_described(before, was)}"
 
 
-def _described(finished: ExecutionFinished, message: str) -> str:
+def _described(finished: Ending, message: str) -> str:
     error = finished.exception
     return finished.status if error is None else f"{finished.status} ({error.type}: {message})"
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..events import UNSTAMPED, Event
 from ..events.conversation import ToolCall
@@ -41,7 +42,7 @@ from ..ports import (
     RunRequest,
 )
 from ..toolbox import call_title
-from .divergence import bound_names
+from .divergence import bound_names, ending_of
 from .readings import Readings
 
 _Part = EffectRequested | EffectAnswered | ExecutionFinished | ValuesKept | StatementTicked
@@ -165,6 +166,8 @@ class History:
                 past = _past_tick(step, reads)
             else:
                 past = _past_execution(step, reads, time_limit, self._dropped_before)
+                # What comes of leaving a statement out cannot be told from the record of another one.
+                past = replace(past, record=None) if past is not None and self._omitted else past
             if past is not None:
                 steps.append(past)
                 reads = step.reads
@@ -218,13 +221,15 @@ def _past_execution(step: _Execution, reads: int, time_limit: float, dropped_bef
         bound=tuple(bound_names(finished.diff)),
         unbound=finished.diff.deleted,
         kept=tuple(
-            PastValues(names=group.names, content=group.content, dropped=kept.seq < dropped_before)
+            PastValues(names=group.names, content=group.content, dropped=kept.seq < dropped_before, size=group.size)
             for kept in step.kept
             for group in kept.groups
         ),
         unkept={name: reason for kept in step.kept for name, reason in kept.unkept.items()},
         after_reading=step.reads > reads,
         ticks=tuple(step.ticks),
+        record=ending_of(finished),
+        acted=finished.acted,
     )
 
 

@@ -68,6 +68,11 @@ class Channel:
                 raise
             os._exit(EXIT_CHANNEL_LOST)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has come that was not received."""
+        return not self._buffer.begun and not self._poll.poll(0)
+
     def wait(self) -> None:
         """Returns when there is something to receive; an interrupt may end it without harm."""
         if not self._buffer.complete:

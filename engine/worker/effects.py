@@ -31,6 +31,11 @@ class Transport(Protocol):
         """False in a process that a statement forked, which must not send."""
         ...
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has come that was not received."""
+        ...
+
     def send(self, message: FromWorker) -> None:
         """Raises FrameTooLargeError with nothing sent."""
         ...

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Final
+from typing import Final, Literal
 
 from ..cutting import cut_middle
 from ..execution import ExceptionInfo, NamespaceDiff
@@ -36,6 +36,10 @@ class Result:
     exception: ExceptionInfo | None = None
     time_ms: float = 0.0
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
+
+    @property
+    def status(self) -> Literal["ok", "error"]:
+        return "ok" if self.exception is None else "error"
 
 
 class Executor:
@@ -64,8 +68,11 @@ class Executor:
         self._let_go = let_go
         self._owner = os.getpid()
 
-    def run(self, source: str, label: str) -> Result:
-        """Runs the statement; tracebacks call it `label`. Never raises for what user code does."""
+    def run(self, source: str, label: str, *, traced: bool = True) -> Result:
+        """Runs the statement; tracebacks call it `label`. Never raises for what user code does.
+
+        An exception has a traceback only if it is `traced`.
+        """
         result = Result()
         lines = source.splitlines(keepends=True)
         linecache.cache[label] = (len(source), None, lines, label)
@@ -78,13 +85,13 @@ class Executor:
             self._let_go,
         )
         for phase in phases:
-            self._guard(phase, result)
+            self._guard(phase, result, traced)
         # What the diff called, a repr or a reduction, was a statement's code too.
         self._python.take_over()
         self._flush()
         return result
 
-    def _guard(self, phase: Callable[[], None], result: Result) -> None:
+    def _guard(self, phase: Callable[[], None], result: Result, traced: bool) -> None:
         done = False
         try:
             try:
@@ -98,7 +105,7 @@ class Executor:
         except BaseException as error:
             self._leave_if_forked(error)
             if result.exception is None:
-                result.exception = _described(error, self._interrupts)
+                result.exception = _described(error, self._interrupts, traced)
         else:
             self._leave_if_forked(None)
 
@@ -165,9 +172,9 @@ class Executor:
         self._flush_more()
 
 
-def _described(error: BaseException, interrupts: Interrupts) -> ExceptionInfo:
+def _described(error: BaseException, interrupts: Interrupts, traced: bool) -> ExceptionInfo:
     try:
         with interrupts.armed():
-            return describe_failure(error)
+            return describe_failure(error, traced=traced)
     except BaseException as failure:
         return ExceptionInfo(type=type(error).__name__, message=f"<describing it raised {type(failure).__name__}>")

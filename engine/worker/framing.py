@@ -15,7 +15,7 @@ from ..events.codec import UndecodableEventError
 from ..events.codec import decode as decode_event
 from ..events.codec import encode as encode_event
 from ..plain_data import clean
-from .protocol import FromKeeper, FromWorker, FromZygote, ToWorker, ToZygote
+from .protocol import FromKeeper, FromWorker, FromZygote, ReplayStep, ToWorker, ToZygote
 
 MAX_FRAME: Final = 80 << 20
 """Bytes of one frame's body, at most, in either direction: 64 MiB of content with what is said of it."""
@@ -42,13 +42,22 @@ def frame(message: ToZygote | FromZygote | FromKeeper | ToWorker | FromWorker) -
     Raises:
         FrameTooLargeError: its encoding exceeds `MAX_FRAME`.
     """
-    try:
-        body = _ENCODER.encode(message)
-    except (UnicodeEncodeError, OverflowError):
-        body = _ENCODER.encode(clean(message))
+    body = _packed(message)
     if len(body) > MAX_FRAME:
         raise FrameTooLargeError(f"a message of {len(body)} bytes; at most {MAX_FRAME} are sent")
     return len(body).to_bytes(_PREFIX, "little") + body
+
+
+def _packed(message: object) -> bytes:
+    try:
+        return _ENCODER.encode(message)
+    except (UnicodeEncodeError, OverflowError):
+        return _ENCODER.encode(clean(message))
+
+
+def pack_step(step: ReplayStep) -> msgspec.Raw:
+    """A step as `Replay` has it. Raises TypeError for an answer that is no plain data."""
+    return msgspec.Raw(_packed(step))
 
 
 class FrameBuffer:
@@ -61,6 +70,11 @@ class FrameBuffer:
 
     def feed(self, data: bytes) -> None:
         self._bytes += data
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything that `next` has not taken."""
+        return bool(self._bytes)
 
     @property
     def complete(self) -> bool:
@@ -95,6 +109,7 @@ _FROM_ZYGOTE: Final = _decoder(FromZygote)
 _FROM_KEEPER: Final = _decoder(FromKeeper)
 _TO_WORKER: Final = _decoder(ToWorker)
 _FROM_WORKER: Final = _decoder(FromWorker)
+_STEP: Final = _decoder(ReplayStep)
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
@@ -119,6 +134,10 @@ def from_keeper(body: bytes) -> FromKeeper:
 
 def to_worker(body: bytes) -> ToWorker:
     return _decode(_TO_WORKER, body)
+
+
+def to_step(packed: msgspec.Raw) -> ReplayStep:
+    return _decode(_STEP, bytes(packed))
 
 
 def from_worker(body: bytes) -> FromWorker:

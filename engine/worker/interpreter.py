@@ -2,27 +2,27 @@
 
 Owns the namespace, the board, the executor and the effects, and what a run reports. Must not know whether it lives in
 a process of its own or in a thread of the host's, nor how messages travel: `main` gives it a worker's surroundings,
-`environment.thread_connection` a thread's. `serve` is the loop of both.
+`environment.thread_connection` a thread's. Asked by `serving`.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..events import Event
 from ..events.execution import NamesRebound
-from ..events.nodes import RevisionAdopted
-from ..execution import ExceptionInfo
 from ..ids import ExecutionId
 from ..nodes.outline.model import Outliner
+from ..ports import ValueGroup
 from .board import Board
 from .effects import Effects, Transport
-from .executor import Executor, Result
+from .executed import Executed
+from .executor import Executor
 from .files import DirectFiles
-from .framing import FrameTooLargeError, events_of, pack_events
+from .framing import pack_events
 from .guard import OutsideGuard, planning, replaying
 from .interrupts import Interrupts
 from .last_shown import LastShown
@@ -31,12 +31,10 @@ from .namespace import NamespaceWatch
 from .opening import Opening
 from .own_python import OwnPython
 from .protocol import (
-    Answer,
     CleanedUp,
     CleanUp,
     Collect,
     Content,
-    Failed,
     FromWorker,
     Known,
     Look,
@@ -45,22 +43,22 @@ from .protocol import (
     Project,
     Projected,
     Ran,
+    Replay,
     Run,
     Settle,
     Settled,
     SetValues,
-    Started,
     Tick,
     Ticked,
 )
-from .shown import BoardReport
-from .touching import Noticed, WriteNotices
+from .touching import WriteNotices
 from .values import Values
 
 if TYPE_CHECKING:
     from .keeping.keeper import Keeper
+    from .rerun import Output, Rerun
 
-Request = Run | Tick | Project | CleanUp | Preserve | Collect | Content | Known | Outlined | SetValues | Settle
+Request = Run | Tick | Project | CleanUp | Preserve | Collect | Content | Known | Outlined | SetValues | Settle | Replay
 
 
 class Interpreter:
@@ -71,7 +69,9 @@ class Interpreter:
         count: exact tokens, as for `Board`.
         cwd: absolute directory that relative paths of views start from.
         directories: absolute roots of the workspace.
+        prepare: called before each statement.
         flush: called after each statement, to write out what was buffered outside Python's own streams.
+        output: whether a statement of a replay has written anything.
         python: what our own code runs on.
         forks: whether the process is the statements' own, so that it may be forked to pickle values.
         outliner: what outlines the contents of views.
@@ -87,13 +87,17 @@ class Interpreter:
         count: Callable[[str], int],
         cwd: str,
         directories: tuple[str, ...],
+        prepare: Callable[[], None],
         flush: Callable[[], None],
+        output: Output,
         python: OwnPython,
         forks: bool,
         outliner: Outliner,
     ) -> None:
         self._namespace = namespace
         self._count = count
+        self._prepare = prepare
+        self._output = output
         self._interrupts = interrupts
         self._guard = guard
         self._board = Board(DirectFiles(), count, cwd, directories, time.time, outliner)
@@ -109,6 +113,7 @@ class Interpreter:
         self._executor = Executor(namespace, self._watch, interrupts, flush, python, opening.settle, self._let_go)
         self._forks = forks
         self._values = Values(self._keeper, self._watch, interrupts, python, self._let_go)
+        self._rerun: Rerun | None = None
 
     def answer(self, request: Request) -> FromWorker | None:
         """The reply to send, None where none is due.
@@ -116,7 +121,7 @@ class Interpreter:
         What the statement did wrong is in it; raises only for our own failures.
         """
         match request:
-            case Run():
+            case Run() | Replay():
                 return self._run(request)
             case Tick():
                 return self._tick(request)
@@ -145,7 +150,19 @@ class Interpreter:
                 if after_reading:
                     self._board.read()
 
-    def _run(self, request: Run) -> Ran:
+    def _run(self, request: Run | Replay) -> FromWorker:
+        if isinstance(request, Run):
+            return self.ran(request, self.execute(request))
+        if self._rerun is None:
+            # Late, as the keeper.
+            from .rerun import Rerun
+
+            self._rerun = Rerun(self, self._transport, self._interrupts, self._output)
+        return self._rerun.conduct(request)
+
+    def execute(self, request: Run) -> Executed:
+        """Runs a statement, whatever comes of it."""
+        self._prepare()
         self._interrupts.install()
         self._effects.open(request.recorded, plan=request.plan)
         if request.recorded is not None:
@@ -161,14 +178,15 @@ class Interpreter:
         )
         self._arm(request)
         try:
-            result = self._executor.run(request.source, request.label)
+            # What runs again is compared, and then forgotten.
+            result = self._executor.run(request.source, request.label, traced=request.recorded is None)
         finally:
             stops = self._disarm(request)
             self._effects.close()
             noticed = self._notices.take()
         report = self._board.finish()
         self._send_contents()
-        return self._ran(result, report, request, stops, noticed)
+        return Executed(result, report, stops, noticed, self._rebound(request.execution_id))
 
     def _let_go(self) -> None:
         """The namespace is another: ends the handles that are out of its reach."""
@@ -211,18 +229,20 @@ class Interpreter:
             sys.stderr.write(f"plan mode: this statement {phrase}\n")
         return (*self._effects.stops, *unseen)
 
-    def _ran(self, result: Result, report: BoardReport, request: Run, stops: tuple[str, ...], noticed: Noticed) -> Ran:
+    def ran(self, request: Run, executed: Executed) -> Ran:
+        """The record of a statement."""
+        result, report, noticed = executed.result, executed.report, executed.noticed
         return Ran(
             execution_id=request.execution_id,
-            status="ok" if result.exception is None else "error",
+            status=result.status,
             value=result.value,
             exception=result.exception,
             time_ms=result.time_ms,
             displays=report.displays,
             locations=report.locations,
             diff=result.diff,
-            events=pack_events((*report.events, *self._rebound(request.execution_id))),
-            stops=stops,
+            events=pack_events((*report.events, *executed.rebound)),
+            stops=executed.stops,
             acted=noticed.acted or self._effects.asked,
             writing=noticed.writing,
             more=noticed.more,
@@ -241,6 +261,10 @@ class Interpreter:
             self._interrupts,
             forks=self._forks,
         )
+
+    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        """Binds names to what was kept of them, as `SetValues` does."""
+        return self._values.put(groups, delete)
 
     def _rebound(self, execution_id: str) -> tuple[Event, ...]:
         names = self._names.newly_rebound()
@@ -285,37 +309,3 @@ class Interpreter:
             sections=dict(tail.sections),
             nodes=dict(tail.nodes),
         )
-
-
-def serve(transport: Transport, answer: Callable[[Request], FromWorker | None]) -> NoReturn:
-    """Says Started and answers one request after the other; ended from within `transport.receive`."""
-    transport.send(Started())
-    while True:
-        request = transport.receive()
-        # An answer here is one to a question whose wait was interrupted.
-        if not isinstance(request, Answer):
-            _reply(transport, request, answer)
-
-
-def _reply(transport: Transport, request: Request, answer: Callable[[Request], FromWorker | None]) -> None:
-    try:
-        reply = answer(request)
-    except Exception as error:
-        reply = Failed(_reason(error))
-    if reply is None:
-        return
-    try:
-        transport.send(reply)
-    except FrameTooLargeError as error:
-        transport.send(_without_record(reply, error) if isinstance(reply, Ran) else Failed(_reason(error)))
-
-
-def _without_record(ran: Ran, error: FrameTooLargeError) -> Ran:
-    """A run whose record is too long to be sent; what its nodes saw stays, because a rebuild could not know it."""
-    lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {_reason(error)}")
-    events = events_of(ran.events, RevisionAdopted)
-    return Ran(execution_id=ran.execution_id, status="error", exception=lost, events=events)
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

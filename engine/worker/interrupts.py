@@ -24,6 +24,11 @@ class Interrupts(Protocol):
         """A new statement begins, in the calling thread."""
         ...
 
+    @property
+    def came(self) -> bool:
+        """Whether there was an interrupt since `install`, raised or too late to be."""
+        ...
+
     def forget(self) -> None:
         """The statement that was interrupted has ended: drops an interrupt that came too late for it."""
         ...
@@ -59,6 +64,10 @@ class SignalInterrupts:
         self._pending = True
         if self._armed:
             self._raise_pending()
+
+    @property
+    def came(self) -> bool:
+        return self._raised or self._pending
 
     def forget(self) -> None:
         self._pending = False

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
 from ..tokens import counter
-from . import alarms, interpreter, streams
+from . import alarms, streams
 from .channel import Channel
 from .ending import end_below
 from .guard import OutsideGuard
@@ -22,28 +23,46 @@ from .outlines import Outlines
 from .own_python import OwnPython
 from .proc import children_of
 from .processes import flush_c_streams
-from .protocol import CleanUp, FromWorker, Run
+from .protocol import CleanUp, FromWorker
+from .serving import serve as serve_requests
 
 
-class Worker:
-    """One interpreter and its process."""
+class Surroundings:
+    """The process as its statements find it."""
 
-    def __init__(self, interpreter: Interpreter, spares: tuple[int, int]) -> None:
-        self._interpreter = interpreter
+    def __init__(self, spares: tuple[int, int], channel: Channel) -> None:
         self._spares = spares
+        self._channel = channel
         self._children: frozenset[int] | None = None
         """The processes that there were when the latest statement began."""
 
-    def answer(self, request: Request) -> FromWorker | None:
-        """The interpreter's answer, with what has to be done to the process ahead of it or after it."""
-        if isinstance(request, Run):
-            streams.repair(self._spares)
-            streams.ensure()
-            self._children = children_of("self")
-        reply = self._interpreter.answer(request)
-        if isinstance(request, CleanUp):
-            self._end_started()
-        return reply
+    def prepare(self) -> None:
+        """A statement is about to run."""
+        streams.repair(self._spares)
+        streams.ensure()
+        self._children = children_of("self")
+
+    def begin(self) -> None:
+        """A replay begins, and the host has read all that was written before."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was written in the replay.
+
+        In this order: the host says so before it reads what was written, so where nothing is left of that, it has.
+        """
+        return streams.is_empty(self._spares) and self._channel.idle
+
+    def answering(self, answer: Callable[[Request], FromWorker | None]) -> Callable[[Request], FromWorker | None]:
+        """`answer`, followed by what has to be done to the process."""
+
+        def answer_all(request: Request) -> FromWorker | None:
+            reply = answer(request)
+            if isinstance(request, CleanUp):
+                self._end_started()
+            return reply
+
+        return answer_all
 
     def _end_started(self) -> None:
         """Ends what the statement that was stopped has started: nothing of it goes on."""
@@ -76,7 +95,8 @@ def serve(
     channel = Channel(connection)
     # Ahead of what takes Python's functions as they are now for Python's own.
     guard = OutsideGuard(own_process=True, turn_off=alarms.turn_off)
-    inner = Interpreter(
+    surroundings = Surroundings(spares, channel)
+    interpreter = Interpreter(
         namespace,
         channel,
         interrupts,
@@ -84,9 +104,11 @@ def serve(
         count=counter(),
         cwd=cwd,
         directories=directories,
+        prepare=surroundings.prepare,
         flush=flush_c_streams,
+        output=surroundings,
         python=OwnPython.of_this_process(),
         forks=True,
         outliner=Outlines(partial(next, iter((outlines,)), None)),
     )
-    interpreter.serve(channel, Worker(inner, spares).answer)
+    serve_requests(channel, surroundings.answering(interpreter.answer))

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from ..events.nodes import OutlineTier, RevisionState
-from ..execution import Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
+from ..execution import Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 from ..ports import HandleRow, News, ValueGroup
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
@@ -225,8 +225,50 @@ class Settle(msgspec.Struct, frozen=True, tag=True):
     after_reading: bool = False
 
 
+class Repeat(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """A statement of a batch: it runs again, and what it comes to is compared with `record` where it runs.
+
+    `copies` are what is kept of the names that it had bound, for a statement that is likely to be kept from an act:
+    where it is, the worker binds them. None where that is left to the host.
+    """
+
+    run: Run
+    record: Ending
+    copies: tuple[ValueGroup, ...] | None = None
+
+
+ReplayStep = Repeat | Tick | Known
+
+
+class Replay(msgspec.Struct, frozen=True, tag=True):
+    """Steps of a history, one after the other, each the msgpack of a `ReplayStep`.
+
+    The worker says `Began` and, of what it brought back by itself, `BroughtBack`. The answer is `Replayed` where it
+    needs nobody, or the `Ran` of the first statement that came out differently; no step after that has begun.
+    """
+
+    steps: tuple[msgspec.Raw, ...]
+
+
+class OutputTaken(msgspec.Struct, frozen=True, tag=True):
+    """The host is about to read what was written while a `Replay` goes on, so that it is not seen to be there."""
+
+
 ToWorker = (
-    Run | Tick | Project | Answer | CleanUp | Preserve | Collect | Content | Known | Outlined | SetValues | Settle
+    Run
+    | Tick
+    | Project
+    | Answer
+    | CleanUp
+    | Preserve
+    | Collect
+    | Content
+    | Known
+    | Outlined
+    | SetValues
+    | Settle
+    | Replay
+    | OutputTaken
 )
 
 # --- worker to host --------------------------------------------------------------------------------------------------
@@ -318,6 +360,29 @@ class ValuesSet(msgspec.Struct, frozen=True, tag=True):
     failures: dict[str, str]
 
 
+class Began(msgspec.Struct, frozen=True, tag=True):
+    """Of a `Replay` the step of that number begins, from 0; or, `loading`, what is kept of its names is loaded."""
+
+    step: int
+    loading: bool = False
+
+
+class BroughtBack(msgspec.Struct, frozen=True, tag=True):
+    """The step was kept from an act, and the names that came out differently were set from its copies.
+
+    `failures` has the names that could not be set, each with the reason.
+    """
+
+    ran: Ran
+    failures: dict[str, str]
+
+
+class Replayed(msgspec.Struct, frozen=True, tag=True):
+    """So many steps of a `Replay` are over, and the others have not begun."""
+
+    steps: int
+
+
 class Projected(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     tail: str
     tail_tokens: int
@@ -356,5 +421,8 @@ FromWorker = (
     | Pickled
     | ValuesSet
     | Settled
+    | Began
+    | BroughtBack
+    | Replayed
     | Failed
 )

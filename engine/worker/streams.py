@@ -10,7 +10,10 @@ import builtins
 import io
 import os
 import sys
+from array import array
 from contextlib import suppress
+from fcntl import ioctl
+from termios import FIONREAD
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -58,6 +61,18 @@ def _is_open(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def is_empty(spares: tuple[int, int]) -> bool:
+    """Whether nothing is in the pipes of stdout and stderr that the host has not read."""
+    return all(_waiting(descriptor) == 0 for descriptor in spares)
+
+
+def _waiting(descriptor: int) -> int:
+    # A pipe tells at either end how much is in it.
+    number = array("i", (0,))
+    ioctl(descriptor, FIONREAD, number)
+    return number[0]
 
 
 def install() -> None:

@@ -52,14 +52,20 @@ class Values:
             case Collect():
                 return self._made.collect()
             case SetValues(groups=groups, delete=delete):
-                self._interrupts.install()
                 return ValuesSet(self._set(self._made, groups, delete))
+
+    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        """Binds these names to what was kept of them and deletes those; the names that failed, with the reasons."""
+        if self._made is None:
+            self._made = self._make()
+        return self._set(self._made, groups, delete)
 
     def forget(self) -> None:
         """What has changed by now is kept already."""
         self._watch.changed()
 
     def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        self._interrupts.install()
         try:
             failures = keeper.put(groups, delete)
             with suppress(BaseException), self._interrupts.armed():

@@ -259,8 +259,8 @@ def _load() -> None:
 
 def _load_later() -> None:
     """What the first statement does without: workers that were forked by then load it by themselves."""
-    from . import outlining
+    from . import outlining, rerun
     from .keeping import keeper
 
-    del keeper, outlining
+    del keeper, outlining, rerun
     gc.freeze()

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from engine.errors import StoreError
-from engine.execution import ExceptionInfo, ExecutionStatus
+from engine.execution import Ending, ExceptionInfo, ExecutionStatus
 from engine.ids import BlobDigest, ExecutionId
 from engine.ports import (
     CommandOutcome,
@@ -153,6 +153,7 @@ def past(
         status=status,
         again=status in ("ok", "error"),
         answers=tuple(past_answer(each) if isinstance(each, EffectAnswer) else each for each in answers),
+        record=Ending(status=status),
     )
 
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from engine.events.execution import ExecutionFinished
-from engine.execution import Captured, ChangeInfo, ExceptionInfo, NamespaceDiff, TypeInfo
-from engine.ids import ExecutionId, StatementId
+from engine.execution import Captured, ChangeInfo, Ending, ExceptionInfo, NamespaceDiff, TypeInfo
 from engine.timeline.divergence import differences
 
 LONG = "Handles (name: type, document, mode, lod, tokens used/budget): " + "notes_md: view, " * 10
 
 
-def finished(**fields: object) -> ExecutionFinished:
-    values: dict[str, object] = {"status": "ok", "started_at": 0.0, "ended_at": 0.0, "time_ms": 0.0, **fields}
-    return ExecutionFinished(execution_id=ExecutionId("e"), statement_id=StatementId("s"), **values)  # pyright: ignore[reportArgumentType] -- fields of any type
+def finished(**fields: object) -> Ending:
+    return Ending(**{"status": "ok", **fields})  # pyright: ignore[reportArgumentType] -- fields of any type
 
 
 def added(name: str, text: str, type_name: str = "str") -> NamespaceDiff:
     return NamespaceDiff(added={name: TypeInfo(type_name=type_name, short_repr=text)})
 
 
-def phrase(before: ExecutionFinished, after: ExecutionFinished) -> str:
+def phrase(before: Ending, after: Ending) -> str:
     (said,) = differences(before, after).phrases
     return said
 

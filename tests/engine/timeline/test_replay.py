@@ -19,7 +19,7 @@ from engine.events.execution import (
 )
 from engine.events.nodes import NodesTicked, OutlineMade, RevisionAdopted
 from engine.events.session import UsageReported
-from engine.execution import ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
+from engine.execution import Ending, ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
 from engine.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
 from engine.ports import (
     PastAnswer,
@@ -132,9 +132,26 @@ def test_what_a_statement_saw_and_left_is_in_its_step() -> None:
     assert step.revisions == (ALSO_SEEN,)
     assert (step.bound, step.unbound) == (("x",), ("y",))
     assert (step.kept, step.unkept) == (
-        (PastValues(names=("x",), content=BlobDigest("blake2b-3")),),
+        (PastValues(names=("x",), content=BlobDigest("blake2b-3"), size=9),),
         {"z": "too large"},
     )
+
+
+def test_what_a_statement_came_to_is_in_its_step_unless_one_is_left_out() -> None:
+    diff = NamespaceDiff(added={"x": TypeInfo(type_name="int", short_repr="1")})
+    error = ExceptionInfo(type="OSError", message="no", traceback="where nobody compares it")
+    events = (
+        *began(1, round_id=0),
+        ended(1),
+        *began(2, round_id=0),
+        ended(2, status="error", exception=error, diff=diff, acted=True),
+    )
+    _, step = plan_of(*events).steps
+    assert isinstance(step, PastExecution)
+    assert step.record == Ending(status="error", exception=ExceptionInfo(type="OSError", message="no"), diff=diff)
+    assert step.acted
+    # What comes of leaving a statement out is for the host to tell.
+    assert only(plan_of(*events, StatementOmitted(statement_id=StatementId("s1")))).record is None
 
 
 @pytest.mark.parametrize(

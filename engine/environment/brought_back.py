@@ -1,0 +1,150 @@
+"""The names of statements that do not run again, or come out otherwise: set from what was kept of them, or named.
+
+Owns what is kept as of each step, the requests that have values set, and what is said of a statement that came out
+differently. Where the worker has set them by itself (`ReplayRun`), what it set is worked out here in the same way.
+Must not know how a statement is run. Used by `attempt`, one for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from ..execution import NamespaceDiff
+from ..ports import Comparison, PastExecution, PastStep, RunOutcome, ValueGroup
+from ..worker.protocol import SetValues, ValuesSet
+from .bounded_request import LOADING_SECONDS, ask
+from .connection import Connection
+from .kept_values import KeptValues, Wanted
+from .left_out import Culprit
+from .past_contents import PastContents
+from .sentences import STOPPED, outcome_of, sentence, skipped, told
+
+_BATCH_BYTES: Final = 64 << 20
+"""Of values that are sent together, as far as they are several groups."""
+
+
+class BroughtBack:
+    """The names after each step. `unloaded` are positions whose copies are not loaded. `sentences` are for a report."""
+
+    def __init__(
+        self,
+        worker: Connection,
+        steps: Sequence[PastStep],
+        past: PastContents,
+        compare: Comparison,
+        unloaded: Collection[int],
+    ) -> None:
+        self._worker = worker
+        self._steps = steps
+        self._past = past
+        self._compare = compare
+        self._unloaded = unloaded
+        self._kept = KeptValues()
+        self._taken = 0
+        self.sentences: list[str] = []
+
+    async def skip(self, position: int, past: PastExecution, fault: str | None, last: int) -> Culprit | None:
+        """Brings back the names of a statement that does not run again, with a `fault` for that.
+
+        `last` is the position of the one that ran last: deleting a name may call what that has left.
+        """
+        self._take_until(position)
+        wanted = self._kept.wanted((*past.bound, *past.unbound))
+        return await self._bring_back(position, past, skipped(past, fault), wanted, last)
+
+    async def compared(
+        self, position: int, past: PastExecution, outcome: RunOutcome, stops: Sequence[str]
+    ) -> Culprit | None:
+        """Brings back the names of a statement that ran again, as far as it came out otherwise."""
+        phrases, wanted = self._wanted(position, past, outcome, stops)
+        return await self._bring_back(position, past, phrases, wanted, position) if phrases else None
+
+    def was_set(
+        self,
+        position: int,
+        past: PastExecution,
+        outcome: RunOutcome,
+        stops: Sequence[str],
+        failures: dict[str, str],
+    ) -> None:
+        """The same, where the worker had the copies: all of them, and some could not be set."""
+        phrases, wanted = self._wanted(position, past, outcome, stops)
+        self._say(
+            past, phrases, [name for names in wanted.groups.values() for name in names], wanted.without | failures
+        )
+
+    def _wanted(
+        self, position: int, past: PastExecution, outcome: RunOutcome, stops: Sequence[str]
+    ) -> tuple[Sequence[str], Wanted]:
+        self._take_until(position)
+        different = self._compare(past, outcome)
+        phrases = told(stops, different.phrases)
+        if not phrases:
+            return (), Wanted()
+        names = (*past.bound, *past.unbound, *_names(outcome.diff))
+        return phrases, self._kept.wanted(names, different.same)
+
+    def _take_until(self, position: int) -> None:
+        for step in self._steps[self._taken : position + 1]:
+            if isinstance(step, PastExecution):
+                self._kept.take(step)
+        self._taken = max(self._taken, position + 1)
+
+    async def _bring_back(
+        self, position: int, past: PastExecution, phrases: Sequence[str], wanted: Wanted, last: int
+    ) -> Culprit | None:
+        """Sets what is kept of a step's names; says what it came to, unless a stopped one has all its names back."""
+        without = dict(wanted.without)
+        groups: list[ValueGroup] = []
+        for data, names in zip(await self._past.values(wanted.groups), wanted.groups.values(), strict=True):
+            if isinstance(data, str):
+                without |= dict.fromkeys(names, f"its copy {data}")
+            elif position in self._unloaded:
+                without |= dict.fromkeys(names, "loading its copy ended the worker")
+            else:
+                groups.append(ValueGroup(names, data))
+        for batch in _batches(groups):
+            failures = await self._set(SetValues(batch))
+            if failures is None:
+                return Culprit(position, is_loading=True)
+            without |= failures
+        if wanted.delete and await self._set(SetValues((), wanted.delete)) is None:
+            return Culprit(last)
+        self._say(past, phrases, [name for group in groups for name in group.names], without)
+        return None
+
+    def _say(
+        self, past: PastExecution, phrases: Sequence[str], set_names: Iterable[str], without: dict[str, str]
+    ) -> None:
+        brought = [name for name in set_names if name not in without]
+        if phrases or without:
+            *others, last = phrases or (STOPPED.format(past.status),)
+            said = "; ".join([last, *outcome_of(brought, without)])
+            self.sentences += [sentence(past.request.label, phrase) for phrase in (*others, said)]
+
+    async def _set(self, message: SetValues) -> dict[str, str] | None:
+        """The names that could not be set, each with the reason; None where the worker did not live through it."""
+        match await ask(self._worker, message, LOADING_SECONDS):
+            case ValuesSet(failures=failures):
+                return failures
+            case _:
+                return None
+
+
+def _batches(groups: Iterable[ValueGroup]) -> Iterable[tuple[ValueGroup, ...]]:
+    """The groups as they are sent, the small ones first: functions and classes are, and others may need them."""
+    batch: list[ValueGroup] = []
+    size = 0
+    for group in sorted(groups, key=lambda group: len(group.data)):
+        if batch and size + len(group.data) > _BATCH_BYTES:
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(group)
+        size += len(group.data)
+    if batch:
+        yield tuple(batch)
+
+
+def _names(diff: NamespaceDiff) -> Iterable[str]:
+    return (*diff.added, *diff.changed, *diff.unknown, *diff.deleted)

@@ -1,0 +1,51 @@
+"""The loop of a worker: one request after the other, each with its reply, until the transport ends it.
+
+Owns what is said where a reply cannot be sent or our own code fails. Must not know what the requests mean. Used by
+`main` and `environment.thread_connection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from ..events.nodes import RevisionAdopted
+from ..execution import ExceptionInfo
+from .effects import Transport
+from .framing import FrameTooLargeError, events_of
+from .interpreter import Request
+from .protocol import Answer, Failed, FromWorker, OutputTaken, Ran, Started
+
+
+def serve(transport: Transport, answer: Callable[[Request], FromWorker | None]) -> NoReturn:
+    """Says Started and answers one request after the other; ended from within `transport.receive`."""
+    transport.send(Started())
+    while True:
+        request = transport.receive()
+        # An answer here is one to a question whose wait was interrupted, and the other is about a replay that is over.
+        if not isinstance(request, Answer | OutputTaken):
+            _reply(transport, request, answer)
+
+
+def _reply(transport: Transport, request: Request, answer: Callable[[Request], FromWorker | None]) -> None:
+    try:
+        reply = answer(request)
+    except Exception as error:
+        reply = Failed(_reason(error))
+    if reply is None:
+        return
+    try:
+        transport.send(reply)
+    except FrameTooLargeError as error:
+        transport.send(_without_record(reply, error) if isinstance(reply, Ran) else Failed(_reason(error)))
+
+
+def _without_record(ran: Ran, error: FrameTooLargeError) -> Ran:
+    """A run whose record is too long to be sent; what its nodes saw stays, because a rebuild could not know it."""
+    lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {_reason(error)}")
+    events = events_of(ran.events, RevisionAdopted)
+    return Ran(execution_id=ran.execution_id, status="error", exception=lost, events=events)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
