@@ -58,7 +58,11 @@ class Files(Protocol):
     def stamp(self, path: str) -> FileStamp: ...
 
     def read(self, path: str, limit: int) -> bytes:
-        """The first `limit` bytes of a regular file. Raises OSError for anything else."""
+        """The first `limit` bytes of a regular file. Raises OSError for anything else, IsADirectoryError for those."""
+        ...
+
+    def entries(self, path: str, limit: int) -> list[str]:
+        """The names in a directory, in any order, those of directories with a slash; at most `limit` of them."""
         ...
 
 

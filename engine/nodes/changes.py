@@ -29,7 +29,7 @@ def told(
 ) -> TickResult:
     """How a document changed. `note` is a clause on the view, which follows the first line."""
     change = _kind(before, after)
-    if before.state == after.state == "text":
+    if before.state == after.state and after.state in ("text", "directory"):
         summary, delta = describe(title, before.lines, after.lines, count, _DELTA_TOKENS)
     else:
         summary = delta = f"{title} {_SENTENCES[change]}{content_of(after)}"

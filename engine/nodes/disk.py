@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ..ports import Files, FileStamp
+from ..text import printable
 from .found import Found
-from .revision import LARGEST, Revision, decoded, digest_of, without_content
+from .revision import LARGEST, MOST_ENTRIES, Revision, decoded, digest_of, listing, without_content
 
 _RACY_SECONDS: Final = 0.05
 """A file this young may change again without a new time stamp, because kernels stamp in ticks of up to 10 ms."""
@@ -33,6 +34,8 @@ class Disk:
             if last is not None and _same(stamp, last.stamp):
                 return last
             return self._read(path, title, stamp, last)
+        except IsADirectoryError:
+            return self._listing(path, title, last)
         except OSError as error:
             return _unless_same(_failure(error, title), None, last)
 
@@ -40,14 +43,35 @@ class Disk:
         """The content of that digest, if the file holds it now."""
         try:
             data = self._files.read(path, LARGEST + 1)
+        except IsADirectoryError:
+            data = self._names(path)
         except (OSError, ValueError):
             return None
         return data if digest_of(data) == digest else None
 
+    def _listing(self, path: str, title: str, last: Found | None) -> Found:
+        """A directory, whose names are its content."""
+        try:
+            stamp = self._files.stamp(path)
+            data = self._names(path)
+        except OSError as error:
+            return _unless_same(_failure(error, title), None, last)
+        kept = None if self._is_racy(stamp) else stamp
+        if last is not None and last.revision.digest and digest_of(data) == last.revision.digest:
+            return Found(last.revision, kept, last.recorded, data)
+        return Found(listing(data), kept, data=data)
+
+    def _names(self, path: str) -> bytes:
+        """The names in a directory, one on each line, in order."""
+        names = sorted(map(printable, self._files.entries(path, MOST_ENTRIES)))
+        return "".join(f"{name}\n" for name in names).encode()
+
+    def _is_racy(self, stamp: FileStamp) -> bool:
+        return abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS
+
     def _read(self, path: str, title: str, stamp: FileStamp, last: Found | None) -> Found:
         # A racy stamp is not kept, so that the next look reads again and the digest decides.
-        racy = abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS
-        kept = None if racy else stamp
+        kept = None if self._is_racy(stamp) else stamp
         if stamp.size > LARGEST:
             return _unless_same(_too_large(title, f"{stamp.size:,}", stamp.size), kept, last)
         data = self._files.read(path, LARGEST + 1)
@@ -88,8 +112,6 @@ def _failure(error: OSError, title: str) -> Revision:
     match error:
         case FileNotFoundError() | NotADirectoryError():
             return without_content("missing", f"(no file {title}; create it and Refresh(), or view another path)")
-        case IsADirectoryError():
-            return without_content("directory", f"({title} is a directory; view a file in it)")
         case _:
             reason = error.strerror or type(error).__name__
             return without_content("unreadable", f"({title} cannot be read: {reason}; Refresh() tries again)")

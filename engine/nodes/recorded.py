@@ -19,7 +19,7 @@ from ..cutting import plural
 from ..events.nodes import RevisionState
 from .disk import Disk
 from .found import Found, recorded_path
-from .revision import Revision, decoded, without_content
+from .revision import Revision, decoded, listing, without_content
 
 _KEPT_PHRASES: Final = 5
 """Of the looks of one step so many are told in words, and the rest as a number."""
@@ -131,7 +131,7 @@ class RecordedLooks:
         if data is None:
             data = self._disk.content(path, seen.digest)
         if data is not None:
-            return decoded(data)
+            return listing(data) if seen.state == "directory" else decoded(data)
         lost = seen.lost or self._why(seen.digest)
         self._say(f"looked at {title}, whose content of then {lost}")
         return _unknown(title, lost)

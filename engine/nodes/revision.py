@@ -19,6 +19,8 @@ from ..tokens import Ruler
 
 LARGEST: Final = 16 << 20
 """Bytes of the largest file that is read."""
+MOST_ENTRIES: Final = 100_000
+"""Names of a directory that are listed."""
 _BYTES_SHOWN: Final = 4
 """Of binary content: what tells its format, and too little for a secret."""
 
@@ -46,7 +48,12 @@ class Revision:
     @property
     def has_content(self) -> bool:
         """Whether there are lines to show, or would be if the document were not empty."""
-        return self.state in {"text", "binary"}
+        return self.state in {"text", "binary"} or self.is_listing
+
+    @property
+    def is_listing(self) -> bool:
+        """Whether the lines are the names in a directory."""
+        return self.state == "directory" and bool(self.digest)
 
     def same_as(self, other: Revision) -> bool:
         """Whether both would look the same."""
@@ -89,6 +96,15 @@ def from_text(text: str, first_line: int = 1) -> Revision:
         return revision
     notice = f"(lines {first_line} to {first_line + len(revision.lines) - 1} alone)"
     return replace(revision, first_line=first_line, notice=notice)
+
+
+def listing(data: bytes) -> Revision:
+    """The revision that a directory with these names is at, one on each line."""
+    names = data.decode().splitlines()
+    amount = f"{len(names):,} {'entry' if len(names) == 1 else 'entries'}"
+    more = " or more" if len(names) == MOST_ENTRIES else ""
+    notice = f"(directory, {amount}{more})" if names else "(empty directory)"
+    return Revision(state="directory", lines=names, digest=digest_of(data), size=len(data), notice=notice)
 
 
 def _text(text: str, encoding: str, data: bytes) -> Revision:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 
 from ..confinement import opened_file
 from ..ports import FileStamp
@@ -18,3 +19,14 @@ class DirectFiles:
     def read(self, path: str, limit: int) -> bytes:
         with opened_file(path) as file:
             return file.read(limit)
+
+    def entries(self, path: str, limit: int) -> list[str]:
+        with os.scandir(path) as found:
+            return [f"{entry.name}/" if _is_directory(entry) else entry.name for entry in islice(found, limit)]
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False

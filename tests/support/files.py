@@ -21,3 +21,7 @@ class DiskFiles:
     def read(self, path: str, limit: int) -> bytes:
         self.reads += 1
         return self._files.read(path, limit)
+
+    def entries(self, path: str, limit: int) -> list[str]:
+        self.reads += 1
+        return self._files.entries(path, limit)

@@ -60,7 +60,7 @@ class _Changes:
 def render(scene: Scene) -> RenderedView:
     """The changes. Never over the budget; empty where not even "..." fits."""
     revision, before = scene.revision, scene.last_shown
-    if revision.state != "text":
+    if revision.state != "text" and not revision.is_listing:
         return instead_of_lines(scene) or RenderedView(text="", tokens=0)
     if before is None:
         lines = len(revision.lines)

@@ -110,6 +110,8 @@ def render(scene: Scene) -> RenderedView:
     instead = instead_of_lines(scene)
     if instead is not None:
         return instead
+    if scene.revision.is_listing:
+        return one_line((scene.revision.notice,), scene.budget, scene.count)
     outline = scene.outline or Outline(tier="indentation")
     head = heading(outline, len(scene.revision.lines))
     if scene.summary:

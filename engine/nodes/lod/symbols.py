@@ -16,6 +16,7 @@ from typing import Final
 from ...cutting import more
 from ..outline.model import TOP, Outline
 from ..rendered import RenderedView
+from . import raw
 from .line import measured
 from .rows import DOCUMENTED, FULL, SHORT, SHORTEST, around, descendants, heading, row
 from .scene import Scene, instead_of_lines, one_line
@@ -133,6 +134,8 @@ def render(scene: Scene) -> RenderedView:
     instead = instead_of_lines(scene)
     if instead is not None:
         return instead
+    if scene.revision.is_listing:
+        return raw.render(scene)
     outline = scene.outline or Outline(tier="indentation")
     head = heading(outline, len(scene.revision.lines))
     documented = f"{head}: {outline.doc}" if outline.doc else head

@@ -162,12 +162,14 @@ def test_scrolling_by_tokens_passes_what_they_hold(desk: Desk) -> None:
 
 def test_missing_directory_and_unreadable_sources_are_states_that_say_how_to_go_on(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "b.py").write_text("")
+    (tmp_path / "folder" / "a").mkdir()
     report = desk.run("m = view('missing.py'); d = view('folder'); u = view('/dev/null')")
     missing, directory, unreadable = (display.text for display in report.displays)
     assert missing == "(no file missing.py; create it and Refresh(), or view another path)\n"
-    assert directory == "(folder is a directory; view a file in it)\n"
+    assert directory == "(directory, 2 entries)\n1\ta/\n2\tb.py\n"
     assert unreadable == "(/dev/null cannot be read: a device, not a regular file; Refresh() tries again)\n"
-    assert report.locations == ()
+    assert [location.path for location in report.locations] == [str(tmp_path / "folder")]
     desk.write("missing.py", "here\n")
     assert desk.run("show(m.Refresh())").displays[0].text == "1\there\n"
 

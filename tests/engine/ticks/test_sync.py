@@ -134,7 +134,7 @@ def test_a_file_that_goes_and_comes_back_is_a_state_and_a_delta(desk: Desk) -> N
     assert desk.tick() == ()
     assert "no file a.py" in desk.run("show(a)").displays[0].text
     path.mkdir()
-    assert change() == ("unreadable", "a.py cannot be read any more: a.py is a directory; view a file in it")
+    assert change() == ("created", "a.py is there now: empty directory")
     path.rmdir()
     assert change() == ("deleted", "a.py was deleted")
     desk.write("a.py", "one\ntwo\n")
