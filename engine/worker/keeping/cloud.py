@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 from enum import Enum
-from types import FunctionType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final, cast
 
 from cloudpickle import cloudpickle
@@ -23,6 +23,10 @@ BUILTIN_TYPES: Final = cast(
     "tuple[type, ...]", (*map(type, (None, ..., NotImplemented)), *_LIBRARY._BUILTIN_TYPE_NAMES)
 )
 """Types that can be had from `types` or by `type()` alone."""
+
+FILLS_CLASS: Final = (_LIBRARY.__name__, _LIBRARY._class_setstate.__name__)
+"""What pickles call by these names is `fill_class` here."""
+_OF_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
 
 
 def is_imported(value: object) -> bool:
@@ -69,6 +73,16 @@ def mark_of(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 def bases_of(make: object, arguments: tuple[Any, ...]) -> tuple[type, ...]:
     """The base classes among the arguments of a class's constructor."""
     return arguments[0 if make is _LIBRARY._make_skeleton_enum else 2]
+
+
+def fill_class(kind: Any, state: tuple[dict[str, object], Any]) -> object:
+    """Gives a class what its copy has. One that lives already, and was filled by another run, loses the rest."""
+    members = dict(cast("Mapping[str, object]", vars(kind)))
+    for name, value in members.items() if Enum not in kind.__mro__ else ():
+        is_own = name[:2] != "__" and name[:5] != "_abc_" and type(value) not in _OF_SLOTS
+        if is_own and name not in state[0]:
+            type.__delattr__(kind, name)
+    return _LIBRARY._class_setstate(kind, state)
 
 
 def put_mark(kind: Any, mark: str) -> None:

@@ -30,6 +30,11 @@ def function(code: object, name: str, closure: object) -> NoReturn:
     raise NotImplementedError(code, name, closure)
 
 
+def bound_function(path: object, code: object, name: str) -> NoReturn:
+    """One without a closure that was bound under `path`: the one that lives there, where that has the same code."""
+    raise NotImplementedError(path, code, name)
+
+
 def fill_function(made: object, state: object) -> NoReturn:
     """Gives it its defaults, attributes and what else is set after it was made."""
     raise NotImplementedError(made, state)

@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol, cast
 
 from ...text import valid_text
 from . import constructors
-from .cloud import bases_of, mark_of, put_mark
+from .cloud import FILLS_CLASS, bases_of, fill_class, mark_of, put_mark
 from .form import pickle_of
-from .identity import Path, fingerprint, found_at
+from .identity import BoundNames, Path, fingerprint, found_at
 from .pickler import Handles
 from .reasons import NotThereError, why_not_loaded
 
@@ -60,6 +60,7 @@ class Loader:
         self._classes = classes
         self._handles = handles
         self._waiting: dict[str, Kept] = {}
+        self._bound = BoundNames(namespace)
         self.failures: dict[str, str] = {}
         """By name: why it was not loaded."""
         self.constructors: dict[str, Callable[..., object]] = {
@@ -67,6 +68,7 @@ class Loader:
             constructors.named.__name__: self._named,
             constructors.handle.__name__: self._handle,
             constructors.function.__name__: self._function,
+            constructors.bound_function.__name__: self._bound_function,
             constructors.fill_function.__name__: _fill_function,
             constructors.fill_cell.__name__: _fill_cell,
             constructors.cached.__name__: _cached,
@@ -123,6 +125,17 @@ class Loader:
 
     def _function(self, code: Any, name: str, closure: Any) -> FunctionType:
         return FunctionType(code, self._namespace, name, None, closure)
+
+    def _bound_function(self, path: Path, code: Any, name: str) -> FunctionType:
+        """Others may hold the living one, of which the log says nothing, because it has not changed for them."""
+        living = found_at(self._namespace, path)
+        if type(living) is not FunctionType or living.__closure__ is not None or living.__code__ != code:
+            return self._function(code, name, None)
+        # One that is bound twice may be the copy of two.
+        if living.__globals__ is not self._namespace or self._bound.path_of(living) != path:
+            return self._function(code, name, None)
+        living.__dict__.clear()
+        return living
 
     def _dynamic_class(
         self, path: Path, definition: str, make: Callable[..., object], arguments: tuple[Any, ...]
@@ -184,6 +197,8 @@ class _GroupUnpickler(Unpickler):
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         if module_name.endswith(".keeping.constructors"):
             return self._constructors[global_name]
+        if (module_name, global_name) == FILLS_CLASS:
+            return fill_class
         root, _, rest = module_name.partition(".")
         if root == _WRITTEN_AS:
             module_name = f"{_OUR_ROOT}.{rest}"

@@ -218,8 +218,8 @@ class GroupPickler(CloudPickler):
     def _function(self, function: FunctionType) -> Any:
         if is_imported(function):
             return NotImplemented
-        path = self._path_elsewhere(function)
-        if path is not None:
+        path = self._bound.path_of(function)
+        if path is not None and path[0] not in self._names:
             return constructors.named, path
         if function.__globals__ is not self._known.namespace:
             return reduced(self, function)
@@ -227,23 +227,26 @@ class GroupPickler(CloudPickler):
         # The namespace has the globals, and the function is made with its closure.
         del rest["__globals__"], rest["__closure__"]
         made = (function.__code__, function.__name__, function.__closure__)
-        return constructors.function, made, (attributes, rest), None, None, constructors.fill_function
+        if path is None or function.__closure__ is not None:
+            return constructors.function, made, (attributes, rest), None, None, constructors.fill_function
+        return (
+            constructors.bound_function,
+            (path, *made[:2]),
+            (attributes, rest),
+            None,
+            None,
+            constructors.fill_function,
+        )
 
     def _class(self, kind: type) -> Any:
         if any(kind is each for each in BUILTIN_TYPES) or is_imported(kind):
             return reduced(self, kind)
-        path = self._path_elsewhere(kind)
-        if path is not None:
+        path = self._bound.path_of(kind) or ()
+        if path and path[0] not in self._names:
             return constructors.named, path
         make, arguments, state, *rest = reduced(self, kind)
         arguments, state = completed(kind, arguments, state)
-        path = self._bound.path_of(kind) or ()
         return (constructors.dynamic_class, (path, fingerprint(kind), make, arguments), state, *rest)
-
-    def _path_elsewhere(self, value: Any) -> tuple[str, ...] | None:
-        """The names of a function or class that is kept by another group, or was there already."""
-        path = self._bound.path_of(value)
-        return None if path is None or path[0] in self._names else path
 
     def _module(self, module: Any) -> Any:
         if module is self._known.namespace.get("__builtins__"):

@@ -329,3 +329,29 @@ def test_what_python_keeps_by_its_name_alone_is_kept_as_itself() -> None:
     assert here["f"].cache_parameters() == {"maxsize": 7, "typed": True}
     assert (here["f"](2), here["f"].cache_info().currsize, here["f"].seen) == ([2, [1]], 1, [1])
     assert (here["New"].__name__, here["New"].__supertype__, here["New"].__module__) == ("New", int, "__main__")
+
+
+FUNCTIONS = """
+def f(n=1): return n
+f.seen = 5
+def g(n=2): return n
+class C:
+    def put(self, n=3): return n
+held = [f, C.put]
+"""
+
+
+def test_a_function_of_the_same_code_is_filled_in_place_so_that_others_still_hold_it() -> None:
+    there = namespace(FUNCTIONS)
+    here = namespace(FUNCTIONS + "f.__defaults__ = (7,); f.more = 6; C.more = 5")
+    assert load(here, keep(there, "f"), keep(there, "C")) == {}
+    assert here["held"] == [here["f"], here["C"].put]
+    assert (here["f"](), vars(here["f"]), here["C"]().put()) == (1, {"seen": 5}, 3)
+    assert not hasattr(here["C"], "more")
+
+
+def test_a_function_that_lives_under_two_names_is_no_copy_of_two() -> None:
+    there = namespace(FUNCTIONS + "def made(): return lambda: 1\nf, g = made(), made()")
+    here = namespace(FUNCTIONS + "def made(): return lambda: 1\nf = g = made()")
+    assert load(here, keep(there, "f"), keep(there, "g")) == {}
+    assert here["f"] is not here["g"]
