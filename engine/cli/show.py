@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import typer
 
@@ -25,23 +25,33 @@ from ..timeline.index import Timeline
 from .acts_text import Acts
 from .calls import call_line
 from .cycles_text import cycles_text
+from .projection_text import PastCall
 
 
 def show(
     session: str = typer.Argument(help="The session's id, or the start of it."),
     events: bool = typer.Option(False, "--events", help="The whole log, one JSON object per line."),
     cycles: bool = typer.Option(False, "--cycles", help="The request cycles with their steps."),
-    as_json: bool = typer.Option(False, "--json", help="With --cycles: as one JSON object, with the rounds too."),
+    projection: int | None = typer.Option(
+        None, "--projection", metavar="ROUND", help="What a model was sent in that Round, and what it cost."
+    ),
+    as_json: bool = typer.Option(
+        False, "--json", help="With --cycles or --projection: as one JSON object; of cycles with the rounds too."
+    ),
 ) -> None:
     """Show a session's timeline, oldest first."""
-    if as_json and not cycles:
-        raise typer.BadParameter("--json goes with --cycles; the log as JSON is --events")
-    if events and cycles:
-        raise typer.BadParameter("--events and --cycles are two views; give one")
+    if as_json and not cycles and projection is None:
+        raise typer.BadParameter("--json goes with --cycles or --projection; the log as JSON is --events")
+    if events + cycles + (projection is not None) > 1:
+        raise typer.BadParameter("--events, --cycles and --projection are different views; give one")
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()
         log = [redact_event(hidden, event) for event in opened.load(row.session_id)]
+        call = None if projection is None else PastCall(log, projection, opened.blob_get, hidden.redact)
+    if call is not None and as_json:
+        _echo_json(call.to_json())
+        return
     if events:
         for event in log:
             _echo_json(encode(event))
@@ -50,13 +60,17 @@ def show(
         _echo_json(to_json(cycles_of(log)))
         return
     typer.echo(f"{row.session_id}  {shown(row.cwd)}  {row.events:,} events\n")
-    for block in cycles_text(cycles_of(log)) if cycles else _blocks(log, row.cwd):
+    for block in call.blocks() if call is not None else _timeline(log, row.cwd, cycles=cycles):
         typer.echo(visible(block) + "\n")
 
 
 def _echo_json(data: bytes) -> None:
     # As bytes, because JSON is UTF-8 whatever the terminal takes.
     write_json(sys.stdout, visible_json(data.decode()).encode() + b"\n")
+
+
+def _timeline(log: Sequence[Event], cwd: str, *, cycles: bool) -> Iterable[str]:
+    return cycles_text(cycles_of(log)) if cycles else _blocks(log, cwd)
 
 
 def _blocks(log: Sequence[Event], cwd: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Final
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, StatementRecorded
+from ..events.nodes import NodeMade
 from ..ids import ObjId, StatementId, ToolCallId
 from ..view.entries import Summary
 
@@ -39,6 +40,8 @@ class Account:
 
     def __init__(self) -> None:
         self._calls: dict[StatementId, ToolCallId] = {}
+        self._names: dict[ObjId, str] = {}
+        self._titles: dict[ObjId, str] = {}
         self._renders: dict[ToolCallId, dict[ObjId, int]] = {}
 
     def apply(self, event: Event) -> None:
@@ -50,9 +53,20 @@ class Account:
                 for display in event.displays:
                     obj_id = ObjId(display.obj_id)
                     taken[obj_id] = taken.get(obj_id, 0) + display.tokens
+                    self._titles[obj_id] = display.title
                 self._renders.setdefault(self._calls[statement_id], taken)
+            case NodeMade(obj_id=obj_id, name=name) if name:
+                self._names[obj_id] = name
             case _:
                 pass
+
+    def name(self, obj_id: ObjId) -> str:
+        """What the statement that made the handle called it; its id where it had no name."""
+        return self._names.get(obj_id, obj_id)
+
+    def title(self, obj_id: ObjId) -> str:
+        """What the handle was shown under last."""
+        return self._titles.get(obj_id, "")
 
     def sections(
         self, instruction_tokens: int, messages: Sequence[Event], cost: Cost, tail: Mapping[str, int]

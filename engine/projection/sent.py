@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..cutting import cut_line
 from ..events import Event
 from ..events.conversation import AgentText, Condensation, ToolResult, UserMessage
 from ..events.session import ProjectionSent
@@ -20,7 +21,7 @@ from ..ids import BlobDigest, EventId
 from ..ports import Prompt
 from ..view.entries import Summary, summary_of
 
-NOT_SENT: Final = "No model call has the Round {round_id}; the calls are of the Rounds {first} to {last}."
+_SHOWN: Final = 20
 
 
 class SentProjections:
@@ -53,6 +54,13 @@ class SentProjections:
         """The call of a Round: the one that was answered, else the last; None where the Round has none."""
         found = [call for call in self._calls if call.round_id == round_id]
         return next((call for call in found if call.answered), found[-1] if found else None)
+
+    def without(self, round_id: str) -> str:
+        """One sentence for somebody who asked for a Round that no call was made in."""
+        if not self._calls:
+            return "No model has been called yet."
+        first, last = self._calls[0].round_id, self._calls[-1].round_id
+        return f"No model was called in Round {cut_line(round_id, _SHOWN)}; the calls are of Rounds {first} to {last}."
 
     def messages_of(self, call: ProjectionSent) -> Sequence[EventId]:
         """The messages of that call, in order."""

@@ -18,11 +18,14 @@ from msgspec import Struct
 from ..cutting import ELLIPSIS, cut_line, more
 from ..events import Event
 from ..events.nodes import NodeChanged
-from ..ids import StatementId
+from ..events.session import ProjectionSent
+from ..ids import BlobDigest, SessionId, StatementId
 from ..projection.results import result_text
+from ..projection.sent import SentProjections
 from ..text import as_printed, code_span, fenced, printable, visible
 from ..timeline.index import Cell, Timeline
 from ..view.cuts import Cut
+from .context_text import Breakdown, breakdown_text, views_text
 from .projector import Projection
 
 SHOWN_STATEMENTS: Final = 20
@@ -36,10 +39,15 @@ class CommandContext:
     """What commands work on: the timeline, what was projected last, and what may be done to find out more.
 
     `project`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be started.
-    `omit` leaves a statement out of the namespace, or takes it in again.
+    `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence what is missing.
     """
 
+    session_id: SessionId
     timeline: Timeline
+    sent: SentProjections
+    breakdown: Callable[[Projection], Breakdown]
+    breakdown_of: Callable[[ProjectionSent], Breakdown]
+    content: Callable[[BlobDigest], str]
     latest: Callable[[], Projection | None]
     project: Callable[[], Awaitable[Projection]]
     tick: Callable[[], Awaitable[Sequence[Event]]]
@@ -60,13 +68,15 @@ class Command(Struct, frozen=True):
     glance: Callable[[CommandContext, str], str] | None = None
 
 
-async def _context(context: CommandContext, _: str) -> str:
-    return _context_text(await context.project())
+async def _context(context: CommandContext, argument: str) -> str:
+    return _past_context(context, argument) if argument else _present_context(context, await context.project())
 
 
-def _context_glance(context: CommandContext, _: str) -> str:
+def _context_glance(context: CommandContext, argument: str) -> str:
+    if argument:
+        return _past_context(context, argument)
     latest = context.latest()
-    return f"{_as_of(context)}\n\n{_context_text(latest)}" if latest else "Nothing has been projected yet."
+    return f"{_as_of(context)}\n\n{_present_context(context, latest)}" if latest else "Nothing has been projected yet."
 
 
 def _as_of(context: CommandContext) -> str:
@@ -74,31 +84,47 @@ def _as_of(context: CommandContext) -> str:
     return f"As of statement {done[-1]}." if done else "As of the beginning."
 
 
-def _context_text(projection: Projection) -> str:
-    return (
-        f"{projection.used:,} of {projection.size:,} tokens: instructions {projection.instruction_tokens:,}, "
-        f"messages {projection.message_tokens:,}, tail {projection.tail_tokens:,}\n\n"
-        f"{fenced(projection.prompt.tail)}"
+def _present_context(context: CommandContext, projection: Projection) -> str:
+    """What a model would read now, and with which Rounds earlier calls can be asked for."""
+    calls = context.sent.calls
+    past = (
+        f"`/context {calls[-1].round_id}` shows the last call, of Round {calls[-1].round_id}."
+        if calls
+        else "No model has been called yet."
+    )
+    return "\n\n".join(
+        (
+            f"What a model would be sent now: {breakdown_text(context.breakdown(projection))}",
+            "What stands at the end of the newest message, and is made anew for each call:",
+            fenced(projection.prompt.tail or "(nothing)"),
+            past,
+        )
+    )
+
+
+def _past_context(context: CommandContext, argument: str) -> str:
+    call = context.sent.of_round(int(argument)) if _is_number(argument) else None
+    if call is None:
+        return context.sent.without(argument)
+    tail = context.content(call.tail) if call.tail is not None else "(nothing)"
+    answered = "" if call.answered else " It was not answered."
+    return "\n\n".join(
+        (
+            f"What a model was sent in Round {call.round_id}: {breakdown_text(context.breakdown_of(call))}{answered}",
+            "What stood at the end of the newest message:",
+            fenced(tail),
+            f"`rewindow show {context.session_id} --projection {call.round_id}` prints all of it.",
+        )
     )
 
 
 async def _views(context: CommandContext, _: str) -> str:
-    return _views_text(await context.project())
+    return views_text((await context.project()).handles)
 
 
 def _views_glance(context: CommandContext, _: str) -> str:
     latest = context.latest()
-    return f"{_as_of(context)}\n\n{_views_text(latest)}" if latest else "Nothing has been projected yet."
-
-
-def _views_text(projection: Projection) -> str:
-    if not projection.handles:
-        return 'No handles yet. Open one: `readme = view("README.md")`'
-    rows = [
-        f"| `{row.name}` | {row.title} | {row.mode} | {row.lod} | {row.used_tokens:,} of {row.tokens:,} |"
-        for row in projection.handles
-    ]
-    return "\n".join(["| handle | shows | mode | lod | tokens |", "| --- | --- | --- | --- | --- |", *rows])
+    return f"{_as_of(context)}\n\n{views_text(latest.handles)}" if latest else "Nothing has been projected yet."
 
 
 async def _timeline(context: CommandContext, argument: str) -> str:
@@ -131,9 +157,12 @@ async def _omit(context: CommandContext, argument: str) -> str:
 
 
 def _numbered(cells: Sequence[Cell], number: str) -> Cell | None:
-    is_number = number.isascii() and number.isdigit() and len(number) <= _NUMBER_DIGITS
-    is_there = is_number and 1 <= int(number) <= len(cells)
+    is_there = _is_number(number) and 1 <= int(number) <= len(cells)
     return cells[int(number) - 1] if is_there else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS
 
 
 def _no_statement(cells: Sequence[Cell], number: str) -> str:
@@ -179,9 +208,13 @@ COMMANDS: Final[dict[str, Command]] = {
     command.name: command
     for command in (
         Command(
-            "context", "Show what a model would read now, and what it costs in tokens", None, _context, _context_glance
+            "context",
+            "Show where the tokens go of what a model reads now, or read in a Round, and what makes it less",
+            "number of a Round",
+            _context,
+            _context_glance,
         ),
-        Command("views", "List the view handles", None, _views, _views_glance),
+        Command("views", "List the handles: views, and groups with what is in them", None, _views, _views_glance),
         Command(
             "timeline",
             "List the statements that ran, or show one",

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from msgspec.structs import replace
-
+from ..errors import StoreError
 from ..events import Event
 from ..events.session import ProjectionSent
-from ..ids import BlobDigest, EventId
+from ..ids import BlobDigest, EventId, ObjId
 from ..ports import Store, TokensUsed
 from ..projection.account import Account
 from ..projection.sent import SentProjections
 from ..redaction import Redactor
+from ..store.blobs import digest_of
+from .context_text import Breakdown, NodeCost, budget_of
 from .projector import Projection
 
 
@@ -38,8 +39,7 @@ class SentCalls:
     ) -> ProjectionSent:
         """What the log is to say of a call that was made with `projection`."""
         prompt, messages = projection.prompt, projection.prompt.messages
-        before = self._sent.latest_messages
-        kept = _shared_length(before, messages)
+        kept = _shared_length(self._sent.latest_messages, messages)
         contents: dict[str, BlobDigest] = {}
         event = ProjectionSent(
             round_id=round_id,
@@ -56,41 +56,95 @@ class SentCalls:
                 for event_id, text in projection.shortened.items()
                 if (digest := self._content(text, contents)) is not None
             },
-            sections=self._account.sections(
-                projection.instruction_tokens, messages, projection.cost, projection.tail_sections
-            ),
-            nodes=self._account.nodes(messages, projection.cost, projection.tail_nodes),
+            sections=self._sections(projection),
+            nodes=self._nodes(projection),
+            shared=self._shared(projection, kept) or 0,
             input_tokens=None if used is None else used.input_tokens,
             cached_tokens=None if used is None else used.cached_tokens,
             output_tokens=None if used is None else used.output_tokens,
         )
         self._contents = contents
-        return replace(event, shared=self._shared(event, projection, kept))
+        return event
+
+    def breakdown(self, projection: Projection) -> Breakdown:
+        """Where the tokens go of a prompt that is not sent."""
+        rows = {row.obj_id: row for row in projection.handles}
+        kept = _shared_length(self._sent.latest_messages, projection.prompt.messages)
+        return Breakdown(
+            sections=self._sections(projection),
+            size=projection.size,
+            shared=self._shared(projection, kept),
+            nodes=[
+                NodeCost(row.name, row.title, tokens, budget_of(row))
+                if (row := rows.get(obj_id)) is not None
+                else NodeCost(self._account.name(obj_id), self._account.title(obj_id), tokens)
+                for obj_id, tokens in self._nodes(projection).items()
+            ],
+        )
+
+    def breakdown_of(self, call: ProjectionSent) -> Breakdown:
+        """Where the tokens went of a call."""
+        return breakdown_of(call, self._account, is_first=self._sent.calls[0] is call)
+
+    def text(self, digest: BlobDigest) -> str:
+        """A text that a call was made of; where the store has it no more, a sentence that says so."""
+        try:
+            return self._store.blob_get(digest).decode("utf-8", "replace")
+        except KeyError:
+            return f"(the content {digest} is missing in the store)"
+        except StoreError as error:
+            return f"({error})"
+
+    def _sections(self, projection: Projection) -> dict[str, int]:
+        messages = projection.prompt.messages
+        return self._account.sections(
+            projection.instruction_tokens, messages, projection.cost, projection.tail_sections
+        )
+
+    def _nodes(self, projection: Projection) -> dict[ObjId, int]:
+        return self._account.nodes(projection.prompt.messages, projection.cost, projection.tail_nodes)
 
     def _content(self, text: str, contents: dict[str, BlobDigest]) -> BlobDigest | None:
         if not text:
             return None
         digest = self._contents.get(text) or contents.get(text)
         if digest is None:
-            digest = self._store.blob_put(self._redactor.redact(text).encode("utf-8", "replace"))
+            digest = self._store.blob_put(self._data(text))
         contents[text] = digest
         return digest
 
-    def _shared(self, event: ProjectionSent, projection: Projection, kept: int) -> int:
-        """Tokens from the first on that the call before was sent, too."""
-        before = self._sent.latest
-        if before is None or (before.instructions, before.calls_tools) != (event.instructions, event.calls_tools):
+    def _data(self, text: str) -> bytes:
+        return self._redactor.redact(text).encode("utf-8", "replace")
+
+    def _is_content(self, text: str, digest: BlobDigest | None) -> bool:
+        return digest == ((self._contents.get(text) or digest_of(self._data(text))) if text else None)
+
+    def _shared(self, projection: Projection, kept: int) -> int | None:
+        """Tokens from the first on that the call before was sent, too; None where there was none."""
+        before, prompt = self._sent.latest, projection.prompt
+        if before is None:
+            return None
+        if before.calls_tools != prompt.calls_tools or not self._is_content(prompt.instructions, before.instructions):
             return 0
-        messages = projection.prompt.messages
-        same = list(
-            takewhile(
-                lambda message: before.shortened.get(message.event_id) == event.shortened.get(message.event_id),
-                messages[:kept],
-            )
-        )
+        same = list(takewhile(lambda message: self._is_same(message, projection, before), prompt.messages[:kept]))
         shared = projection.instruction_tokens + sum(map(projection.cost, same))
-        is_whole = len(same) == len(messages) == len(self._sent.latest_messages)
-        return shared + (projection.tail_tokens if is_whole and before.tail == event.tail else 0)
+        is_whole = len(same) == len(prompt.messages) == len(self._sent.latest_messages)
+        return shared + (projection.tail_tokens if is_whole and self._is_content(prompt.tail, before.tail) else 0)
+
+    def _is_same(self, message: Event, projection: Projection, before: ProjectionSent) -> bool:
+        text = projection.shortened.get(message.event_id, "")
+        return self._is_content(text, before.shortened.get(message.event_id))
+
+
+def breakdown_of(call: ProjectionSent, account: Account, *, is_first: bool) -> Breakdown:
+    """Where the tokens went of a call, by what the log says of it."""
+    return Breakdown(
+        sections=call.sections,
+        size=call.size,
+        shared=None if is_first else call.shared,
+        nodes=[NodeCost(account.name(obj_id), account.title(obj_id), tokens) for obj_id, tokens in call.nodes.items()],
+        counted=(call.input_tokens, call.cached_tokens, call.output_tokens),
+    )
 
 
 def _shared_length(before: Sequence[EventId], messages: Sequence[Event]) -> int:

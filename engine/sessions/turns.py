@@ -83,10 +83,11 @@ class Turns:
         self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store, values)
         feed = Feed()
         log.follow(feed.apply)
-        self._sent = SentProjections()
-        log.follow(self._sent.apply)
+        sent = SentProjections()
+        log.follow(sent.apply)
         account = Account()
         log.follow(account.apply)
+        calls = SentCalls(parts.store, parts.redactor, sent, account)
         calls_tools = parts.settings.calls_tools
         self._projector = Projector(
             parts.view.view,
@@ -133,7 +134,7 @@ class Turns:
             statements=self._statements,
             revisions=revisions,
             projector=self._projector,
-            sent=SentCalls(parts.store, parts.redactor, self._sent, account),
+            sent=calls,
             condenser=condenser,
             questions=self._questions,
             model=model,
@@ -143,7 +144,12 @@ class Turns:
             openings_of=self._openings_of,
         )
         self._context = CommandContext(
+            session_id=parts.session_id,
             timeline=timeline,
+            sent=sent,
+            breakdown=calls.breakdown,
+            breakdown_of=calls.breakdown_of,
+            content=calls.text,
             latest=lambda: self._projector.latest,
             project=self.project,
             tick=self.tick,

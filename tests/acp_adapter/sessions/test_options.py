@@ -148,7 +148,7 @@ async def test_slash_commands_work_without_a_model(agent: Client, tmp_path: Path
         ("/timeline", '1. `a = view("a.txt")` (ok'),
         ("/timeline 1", "one"),
         ("/timeline 9", "There is no statement 9"),
-        ("/context", "tokens: instructions"),
+        ("/context", "what makes it less"),
         ("/tick", "Nothing changed."),
     ):
         before = len(agent.text())

@@ -1,0 +1,129 @@
+"""`rewindow show --projection N`: the prompt that a model was sent in a Round, made again from log and store.
+
+As text for people, and as one JSON object for programs. Pure but for the store it is given. Called by `show`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from ..errors import InvalidRequestError, StoreError
+from ..events import Event
+from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
+from ..events.session import ProjectionSent
+from ..ids import BlobDigest
+from ..ports import Prompt
+from ..projection.account import Account
+from ..projection.prompt import message_text
+from ..projection.sent import SentProjections, prompt_of
+from ..sessions.context_text import breakdown_text
+from ..sessions.sent import breakdown_of
+from ..view.entries import Summary
+
+
+class PastCall:
+    """The call of a Round, with its prompt.
+
+    Raises:
+        InvalidRequestError: no call was made in that Round, or what it was made of is not kept any more.
+    """
+
+    def __init__(
+        self, log: Sequence[Event], round_id: int, content: Callable[[BlobDigest], bytes], hide: Callable[[str], str]
+    ) -> None:
+        sent = SentProjections()
+        self._account = Account()
+        for event in log:
+            sent.apply(event)
+            self._account.apply(event)
+        call = sent.of_round(round_id)
+        if call is None:
+            raise InvalidRequestError(sent.without(str(round_id)))
+        self._call: ProjectionSent = call
+        self._is_first = sent.calls[0] is call
+        try:
+            prompt = prompt_of(call, sent.messages_of(call), log, content)
+        except KeyError as error:
+            raise InvalidRequestError(
+                f"Round {round_id} cannot be shown: {error.args[0]}, which it was made of, is missing in the store"
+            ) from None
+        except StoreError as error:
+            raise InvalidRequestError(f"Round {round_id} cannot be shown: {error}") from None
+        self._prompt = Prompt(
+            instructions=hide(prompt.instructions),
+            messages=prompt.messages,
+            tail=hide(prompt.tail),
+            calls_tools=prompt.calls_tools,
+        )
+
+    def blocks(self) -> Iterable[str]:
+        """Where the tokens went, then every text in the order in which it was sent."""
+        answered = "answered" if self._call.answered else "not answered"
+        yield f"Round {self._call.round_id}, {answered}"
+        yield breakdown_text(breakdown_of(self._call, self._account, is_first=self._is_first))
+        yield _block("instructions", self._prompt.instructions)
+        for message in self._prompt.messages:
+            cut = ", shortened" if message.event_id in self._call.shortened else ""
+            yield _block(f"{_role(message)} ({message.event_id}{cut})", self._text(message))
+        yield _block("end of the newest message", self._prompt.tail)
+
+    def to_json(self) -> bytes:
+        """One JSON object."""
+        call = self._call
+        return msgspec.json.encode(
+            {
+                "round": call.round_id,
+                "answered": call.answered,
+                "tokens": {
+                    "used": call.used,
+                    "size": call.size,
+                    "shared": call.shared,
+                    "sections": call.sections,
+                    "handles": {self._account.name(obj_id): tokens for obj_id, tokens in call.nodes.items()},
+                },
+                "provider": {
+                    "input": call.input_tokens,
+                    "cached": call.cached_tokens,
+                    "output": call.output_tokens,
+                },
+                "instructions": self._prompt.instructions,
+                "messages": [
+                    {
+                        "event": message.event_id,
+                        "role": _role(message),
+                        "shortened": message.event_id in call.shortened,
+                        "text": self._text(message),
+                    }
+                    for message in self._prompt.messages
+                ],
+                "tail": self._prompt.tail,
+            }
+        )
+
+    def _text(self, message: Event) -> str:
+        return message_text(message, calls_tools=self._prompt.calls_tools)
+
+
+def _role(message: Event) -> str:
+    match message:
+        case UserMessage():
+            return "user"
+        case AgentText():
+            return "reply"
+        case AgentReasoning():
+            return "reasoning"
+        case ToolCall(tool=tool):
+            return f"call of {tool}"
+        case ToolResult(status=status):
+            return "result" if status == "ok" else f"result, {status}"
+        case Summary():
+            return "summary"
+        case _:
+            return message.kind
+
+
+def _block(title: str, text: str) -> str:
+    line = "\u2500" * 4
+    return f"{line} {title} {line}\n{text.rstrip(chr(10))}" if text else f"{line} {title}: nothing {line}"

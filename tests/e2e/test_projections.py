@@ -1,0 +1,111 @@
+"""What a model read at a Round is made again exactly, from the log, also after condensations.
+
+The agent as an editor starts it, against a server that keeps what it received byte for byte. Each prompt that the log
+names is then made again and sent by the same provider's model to another such server: both received the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from engine.config.system import SystemClock
+from engine.events.conversation import Condensation
+from engine.events.session import ProjectionSent
+from engine.ids import SessionId
+from engine.models.provider import ProviderModel
+from engine.models.routes import route_to
+from engine.projection.sent import SentProjections, prompt_of
+from engine.store import open_store
+from tests.support.agents import SECONDS, Agent
+from tests.support.llm_answers import ANSWERS
+from tests.support.llm_server import Answer, llm_server
+
+pytestmark = pytest.mark.slow
+SUMMING_UP = "You are handing your work over to yourself"
+"""What a request for a summary says, which is no call of a Round."""
+STATEMENTS = [
+    "a = view('a.txt', freq='Sync', tokens=500)",
+    "print('huge ' * 6_000)",
+    "open('a.txt', 'w').write('changed')",
+    *("print('word ' * 700)" for _ in range(7)),
+]
+SPECS = {"chat": "provider:openai-chat:gpt-5", "anthropic": "provider:anthropic:claude-opus-4-8"}
+
+
+def answers(kind: str) -> list[Answer]:
+    """A statement in each reply, then the end of the turn."""
+    make = ANSWERS[kind]
+    asked = [make("So.", json.dumps({"source": source}), f"call_{n}") for n, source in enumerate(STATEMENTS)]
+    # More than the turn needs, because each request for a summary takes one.
+    return [*asked, *(make("Done.") for _ in range(9))]
+
+
+def show(state: Path, session: str, *arguments: str) -> str:
+    command = [str(Path(sys.executable).parent / "rewindow"), "show", session, *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, env={**os.environ, "REWINDOW_STATE_DIR": str(state)}
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_what_a_server_received_is_made_again_from_the_log(tmp_path: Path, kind: str) -> None:
+    state, project = tmp_path / "state", tmp_path / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("one\n" * 100)
+    with llm_server(*answers(kind)) as served:
+        environment = {**served.environment(), "REWINDOW_CONTEXT_BUDGET": "6000"}
+        with Agent(state, "--model", SPECS[kind], env=environment) as agent:
+            session = agent.open(project)
+            assert agent.prompt(session, "count the words", seconds=60) == "end_turn"
+            assert agent.prompt(session, "/context") == "end_turn"
+            assert "What a model would be sent now: " in agent.text()
+        received = [asked.body for asked in served.asked if SUMMING_UP not in json.dumps(asked.body)]
+    assert len(received) < len(served.asked)
+    again, calls = anyio.run(sent_again, state, session, kind)
+    assert again == received
+    assert any(call.shortened for call in calls)
+    for call in (calls[0], calls[-1]):
+        shown = json.loads(show(state, session, "--projection", str(call.round_id), "--json"))
+        assert (shown["tokens"]["used"], shown["answered"]) == (call.used, True)
+        text = show(state, session, "--projection", str(call.round_id))
+        body = json.dumps(received[calls.index(call)], ensure_ascii=False)
+        for part in (shown["instructions"], shown["tail"], *(message["text"] for message in shown["messages"])):
+            assert json.dumps(part.strip(), ensure_ascii=False)[1:-1] in body
+            assert part.strip() in text
+
+
+async def sent_again(state: Path, session: str, kind: str) -> tuple[list[dict[str, Any]], list[ProjectionSent]]:
+    store = open_store(state, SystemClock())
+    log = store.load(SessionId(session))
+    assert any(isinstance(event, Condensation) for event in log)
+    sent = SentProjections()
+    for event in log:
+        sent.apply(event)
+    with llm_server(*answers(kind)) as served, pytest.MonkeyPatch.context() as patch, anyio.fail_after(SECONDS):
+        for name, value in served.environment().items():
+            patch.setenv(name, value)
+        model = ProviderModel(route_to(SPECS[kind].removeprefix("provider:"), os.environ))
+        for call in sent.calls:
+            prompt = prompt_of(call, sent.messages_of(call), log, store.blob_get)
+            assert [signal async for signal in model.reply(prompt)]
+        await model.aclose()
+    store.close()
+    return [asked.body for asked in served.asked], list(sent.calls)
+
+
+def test_a_trivial_turn_sends_less_than_six_kilobytes(tmp_path: Path) -> None:
+    with llm_server(ANSWERS["chat"]("Hi.")) as served:
+        with Agent(tmp_path / "state", "--model", SPECS["chat"], env=served.environment()) as agent:
+            assert agent.prompt(agent.open(tmp_path), "hello") == "end_turn"
+        (asked,) = served.asked
+    assert len(json.dumps(asked.body).encode()) < 6 * 1024
