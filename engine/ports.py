@@ -66,6 +66,21 @@ class Files(Protocol):
         ...
 
 
+class Trees(Protocol):
+    """Listing the files that a glob matches, for groups. Errors are OSError."""
+
+    def listing(self, root: str, pattern: str) -> str:
+        """The manifest, as `nodes.manifest` has it; the same object as the last time where nothing has changed.
+
+        Files that ignore files leave out are not in it, links and what is no regular file neither; at most 100,000.
+
+        Args:
+            root: an absolute directory of the workspace.
+            pattern: as `find` takes it, from there.
+        """
+        ...
+
+
 # --- the store -------------------------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from msgspec import field
+from msgspec import Struct, field
 
 from ..ids import BlobDigest, ExecutionId, ObjId
 from ..text import Exact
@@ -127,6 +128,28 @@ class OutlineMade(Event, frozen=True, kw_only=True):
     tier: OutlineTier
 
 
+class AdoptedContent(Struct, frozen=True, kw_only=True):
+    """What a look at a file brought; the fields are those of RevisionAdopted."""
+
+    path: str
+    look: int
+    state: RevisionState
+    digest: Exact = ""
+    size: int = 0
+    notice: str = ""
+    content: BlobDigest | None = None
+    withheld: Exact = ""
+
+
+class ContentsAdopted(Event, frozen=True, kw_only=True):
+    """The files of globs that a statement or a tick has read, in order: each look is as a RevisionAdopted."""
+
+    kind: ClassVar[str] = "contents_adopted"
+    from_worker: ClassVar[bool] = True
+
+    files: tuple[AdoptedContent, ...]
+
+
 class NodesTicked(Event, frozen=True, kw_only=True):
     """A tick in the Round `round_id` at `now`, seconds since the epoch. `nodes` were running; what changed follows."""
 
@@ -160,7 +183,19 @@ NodeEvent = (
     | GroupRecomputed
     | FileChanged
     | RevisionAdopted
+    | ContentsAdopted
     | OutlineMade
     | NodesTicked
     | StatementTicked
 )
+
+
+def seen_in(event: Event) -> Sequence[RevisionAdopted | AdoptedContent]:
+    """The looks at files that an event is the record of, in order."""
+    match event:
+        case RevisionAdopted():
+            return (event,)
+        case ContentsAdopted(files=files):
+            return files
+        case _:
+            return ()

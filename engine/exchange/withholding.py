@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ..events import Event
 from ..events.execution import EffectAnswered, FileTouched, FileWritten, ValuesKept
-from ..events.nodes import RevisionAdopted
+from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
 from ..execution import KeptGroup
 from ..ids import BlobDigest
 from ..redaction import Redactor, redact_event, withheld
@@ -46,10 +46,18 @@ def _without(event: Event, left_out: dict[BlobDigest, str]) -> Event:
             return replace(event, **{"before": None, "after": None, **kept}, withheld=marks)
         case RevisionAdopted(content=content) if content is not None and content in left_out:
             return replace(event, content=None, withheld=left_out[content])
+        case ContentsAdopted(files=files) if any(each.content in left_out for each in files):
+            return replace(event, files=tuple(_content_without(each, left_out) for each in files))
         case ValuesKept(groups=groups) if any(group.content in left_out for group in groups):
             return replace(event, groups=tuple(_group_without(group, left_out) for group in groups))
         case _:
             return event
+
+
+def _content_without(seen: AdoptedContent, left_out: dict[BlobDigest, str]) -> AdoptedContent:
+    if seen.content is None or seen.content not in left_out:
+        return seen
+    return replace(seen, content=None, withheld=left_out[seen.content])
 
 
 def _group_without(group: KeptGroup, left_out: dict[BlobDigest, str]) -> KeptGroup:

@@ -24,6 +24,7 @@ from ..events.nodes import MethodCalled, TickKind
 from ..ids import ObjId
 from ..ticks.result import Frequency, TickResult
 from .budget import Budget, checked_budget
+from .glob_member import Glob
 from .group_parts import Part, Salience
 from .lod import checked_lod
 from .outline.model import Outline
@@ -46,7 +47,8 @@ class NodeContext:
     `outline` gives what a revision declares, by a path that tells its language. `tells` says whether anybody is told of
     what a tick changes. `statement` gives the number of the one that runs, or ran last; `name` what a node is called in
     the namespace, its id where it has no name; `knows` whether it is one of the board's; `admit` raises
-    NodeChangeError, with the name of what was called, where the calling thread may not change nodes now.
+    NodeChangeError, with the name of what was called, where the calling thread may not change nodes now; `glob` gives
+    the files that such a text stands for, or raises ValueError.
     """
 
     mint: Callable[[str], ObjId]
@@ -58,6 +60,7 @@ class NodeContext:
     name: Callable[[NodeBase], str]
     knows: Callable[[NodeBase], bool]
     admit: Callable[[str], None]
+    glob: Callable[[str], Glob]
 
 
 def checked_freq(freq: object) -> Frequency:

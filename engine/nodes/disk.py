@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..ports import Files, FileStamp
+from ..ports import Files, FileStamp, Trees
 from ..text import printable
 from .found import Found
+from .manifest import ManifestRevision, is_glob, place_of
 from .revision import LARGEST, MOST_ENTRIES, Revision, decoded, digest_of, listing, without_content
 
 _RACY_SECONDS: Final = 0.05
@@ -21,15 +22,18 @@ _RACY_SECONDS: Final = 0.05
 class Disk:
     """Files, as `files` reads them; `now` is in seconds since the epoch."""
 
-    __slots__ = ("_files", "_now")
+    __slots__ = ("_files", "_now", "_trees")
 
-    def __init__(self, files: Files, now: Callable[[], float]) -> None:
+    def __init__(self, files: Files, trees: Trees, now: Callable[[], float]) -> None:
         self._files = files
+        self._trees = trees
         self._now = now
 
     def look(self, path: str, title: str, last: Found | None) -> Found:
         """What the file holds now; `last` itself where nothing has changed. Never raises OSError."""
         try:
+            if is_glob(path):
+                return self._listed(path, last)
             stamp = self._files.stamp(path)
             if last is not None and _same(stamp, last.stamp):
                 return last
@@ -42,12 +46,18 @@ class Disk:
     def content(self, path: str, digest: str) -> bytes | None:
         """The content of that digest, if the file holds it now."""
         try:
-            data = self._files.read(path, LARGEST + 1)
-        except IsADirectoryError:
-            data = self._names(path)
+            data = self._bytes(path)
         except (OSError, ValueError):
             return None
         return data if digest_of(data) == digest else None
+
+    def _bytes(self, path: str) -> bytes:
+        if is_glob(path):
+            return self._trees.listing(*place_of(path)).encode()
+        try:
+            return self._files.read(path, LARGEST + 1)
+        except IsADirectoryError:
+            return self._names(path)
 
     def _listing(self, path: str, title: str, last: Found | None) -> Found:
         """A directory, whose names are its content."""
@@ -68,6 +78,17 @@ class Disk:
 
     def _is_racy(self, stamp: FileStamp) -> bool:
         return abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS
+
+    def _listed(self, path: str, last: Found | None) -> Found:
+        text = self._trees.listing(*place_of(path))
+        known = None if last is None else last.revision
+        if isinstance(known, ManifestRevision) and known.text is text:
+            return last or Found(known)
+        data = text.encode()
+        revision = ManifestRevision(state="text", digest=digest_of(data), size=len(data), text=text)
+        if last is not None and revision.same_as(last.revision):
+            return Found(last.revision, None, last.recorded, data)
+        return Found(revision, data=data)
 
     def _read(self, path: str, title: str, stamp: FileStamp, last: Found | None) -> Found:
         # A racy stamp is not kept, so that the next look reads again and the digest decides.

@@ -30,7 +30,7 @@ class Found:
 class LookSource(Protocol):
     """What answers looks."""
 
-    def look(self, path: str, title: str, last: Found | None, number: int) -> Found:
+    def look(self, path: str, title: str, last: Found | None, number: int, *, of_glob: bool = False) -> Found:
         """What the file at an absolute path holds; `last` itself where nothing has changed. Never raises OSError.
 
         Args:
@@ -38,6 +38,7 @@ class LookSource(Protocol):
             title: how sentences name it.
             last: what the document's look before this one found; None before the first.
             number: of this look at the path within its step, from 0.
+            of_glob: whether a glob looks, whose looks are recorded together.
         """
         ...
 

@@ -1,7 +1,8 @@
 """The group handle: a summary of its members within one budget, made anew whenever one of them changes.
 
 A running group is always a summary of what its members are now; a paused one keeps the parts that it was made of, and
-so shows what it showed, also at another budget or level. Members live as long as the group holds them. Made by `group`.
+so shows what it showed, also at another budget or level. Members live as long as the group holds them. Files of globs
+are looked for and read in methods and at ticks, and never by a mere render. Made by `group`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from ..cutting import more
+from ..cutting import more, plural
 from ..events.nodes import TickKind
 from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
+from .glob_member import Glob
 from .group_parts import Part
 from .group_state import GroupState
 from .group_summary import summarize
@@ -22,6 +24,7 @@ from .rendered import RenderedView
 
 _NAMED: Final = 3
 """Members that a title or a delta names."""
+Member = NodeBase | Glob
 
 
 class GroupCycleError(ValueError):
@@ -42,15 +45,14 @@ class GroupHandle(NodeBase):
     def __init__(
         self,
         context: NodeContext,
-        members: Sequence[NodeBase],
+        members: Sequence[NodeBase | str],
         *,
         tokens: Budget,
         lod: int,
         follow: Frequency | None,
     ) -> None:
-        for member in members:
-            _check_known(context, member)
-        self._members: dict[str, NodeBase] = {}
+        held = [_member(context, member) for member in members]
+        self._members: dict[str, Member] = {}
         self._parts: dict[str, Part] = {}
         self._rendered: RenderedView | None = None
         self._moved: dict[str, NodeBase] = {}
@@ -59,18 +61,24 @@ class GroupHandle(NodeBase):
         super().__init__(context, tokens=tokens, lod=lod)
         self._freq = follow
         self._running = follow is not None
-        for member in members:
-            self._hold(member)
+        self._hold_all(held)
         self._take_parts()
 
     # --- state -------------------------------------------------------------------------------------------------------
 
     @property
     def members(self) -> tuple[object, ...]:
-        return tuple(self._members.values())
+        return tuple(member.text if isinstance(member, Glob) else member for member in self.held())
 
     def children(self) -> tuple[NodeBase, ...]:
+        return tuple(member for member in self.held() if not isinstance(member, Glob))
+
+    def held(self) -> tuple[Member, ...]:
+        """The nodes and the globs that it holds, in order."""
         return tuple(self._members.values())
+
+    def _globs(self) -> list[Glob]:
+        return [member for member in self.held() if isinstance(member, Glob)]
 
     @property
     def dirty(self) -> bool:
@@ -78,9 +86,12 @@ class GroupHandle(NodeBase):
 
     @property
     def title(self) -> str:
-        named = [self._context.name(node) for node in self.children()[:_NAMED]]
-        rest = [more(len(self._members) - _NAMED)] if len(self._members) > _NAMED else []
-        return ", ".join((*named, *rest)) or "no members"
+        return self._named(self.held()) or "no members"
+
+    def _named(self, members: Sequence[Member]) -> str:
+        named = [each.text if isinstance(each, Glob) else self._context.name(each) for each in members[:_NAMED]]
+        rest = [more(len(members) - _NAMED)] if len(members) > _NAMED else []
+        return ", ".join((*named, *rest))
 
     @property
     def summary_rendered(self) -> RenderedView:
@@ -95,6 +106,8 @@ class GroupHandle(NodeBase):
     def mark_projected(self) -> None:
         """The model has read the present state."""
         super().mark_projected()
+        for glob in self._globs():
+            glob.mark_projected()
         self._clean()
 
     def _clean(self) -> None:
@@ -103,7 +116,8 @@ class GroupHandle(NodeBase):
     # --- the DSL -----------------------------------------------------------------------------------------------------
 
     def GetDigest(self) -> dict[str, object]:
-        return self._schedule_digest() | {"members": list(self._members)}
+        members = [_identity(member) for member in self.held()]
+        return self._schedule_digest() | {"members": members}
 
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
         self._catch_up()
@@ -112,67 +126,79 @@ class GroupHandle(NodeBase):
         return summarize(tuple(self._parts.values()), limit, level, tuple(LEVELS), self._context.count)
 
     @mutating
-    def Add(self, *members: NodeBase) -> None:
-        """Takes nodes into the group; those that it has already stay where they are."""
-        for member in members:
-            self.check(member)
-        for member in members:
-            self._hold(member)
-            self._parts.setdefault(member.obj_id, member.part())
+    def Add(self, *members: NodeBase | str) -> None:
+        """Takes nodes, paths and globs into the group; those that it has already stay where they are."""
+        held = [self.check(member) for member in members]
+        self._hold_all(held)
+        for member in held:
+            self._parts.setdefault(_key(member), member.part())
         self._touch("source")
 
     @mutating
-    def Remove(self, *members: NodeBase) -> None:
-        """Takes nodes out of the group.
+    def Remove(self, *members: NodeBase | str) -> None:
+        """Takes nodes, paths and globs out of the group.
 
         Raises:
             ValueError: one is no member; the group is as it was.
         """
-        for member in members:
-            if self._members.get(getattr(member, "obj_id", "")) is not member:
-                raise ValueError(
-                    f"{member!r} is no member of {self._context.name(self)}; its .members are those it has"
-                )
-        for member in members:
-            del self._members[member.obj_id]
-            member.note_holder(self, held=False)
-            self._parts.pop(member.obj_id, None)
-            self._moved.pop(member.obj_id, None)
+        keys = [self._key_of(member) for member in members]
+        for key in keys:
+            member = self._members.pop(key, None)
+            if isinstance(member, NodeBase):
+                member.note_holder(self, held=False)
+            self._parts.pop(key, None)
+            self._moved.pop(key, None)
         self._touch("source")
 
-    def check(self, member: object) -> None:
-        """Whether that may be a member.
+    def _key_of(self, member: object) -> str:
+        for key, held in self._members.items():
+            if held is member or (isinstance(held, Glob) and held.text == member):
+                return key
+        raise ValueError(f"{member!r} is no member of {self._context.name(self)}; its .members are those it has")
+
+    def check(self, member: object) -> Member:
+        """What may be a member, as the group holds it.
 
         Raises:
-            ForeignMemberError: it is no node of this session.
+            ForeignMemberError: it is no node of this session, and no text.
             GroupCycleError: it is this group, or holds it.
+            ValueError: the text is no path or glob of the workspace.
         """
-        node = _check_known(self._context, member)
-        if node is self or _holds(node, self):
+        node = _member(self._context, member)
+        if isinstance(node, NodeBase) and (node is self or _holds(node, self)):
             name = self._context.name(self)
             raise GroupCycleError(f"{name} cannot hold {self._context.name(node)}, which is or holds {name} itself")
+        return node
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
+        self.admit("Tick")
         self.admit("Tick")
         self._last_tick_time = now
         self._last_tick_turn = turn_id
         moved, self._moved = self._moved, {}
+        changes = [(glob, glob.refresh()) for glob in self._globs()]
+        if any(change for _, change in changes):
+            self._read_files()
+            self._stale = True
         if self._stale:
             self._take_parts()
-        if not moved:
+        said = [glob.said(change) for glob, change in changes if change]
+        if not moved and not said:
             return UNCHANGED
         self._changed = True
         if not self._context.tells():
             return UNCHANGED
-        summary = self._said(moved)
+        # A group that holds this one comes after it, and shows it as it is now.
+        self._tell_holders()
+        summary = "; ".join((*self._said(moved), *said))
         return TickResult(summary=summary, delta=summary)
 
-    def _said(self, moved: dict[str, NodeBase]) -> str:
-        ordered = [node for obj_id, node in self._members.items() if obj_id in moved]
-        named = [self._context.name(node) for node in ordered[:_NAMED]]
-        rest = [more(len(moved) - _NAMED)] if len(moved) > _NAMED else []
+    def _said(self, moved: dict[str, NodeBase]) -> list[str]:
+        if not moved:
+            return []
         count = len(self._members)
-        return f"{len(moved)} of {count} {'member' if count == 1 else 'members'} changed: {', '.join((*named, *rest))}"
+        named = self._named([node for key, node in self._members.items() if key in moved])
+        return [f"{len(moved)} of {count} {plural(count, 'member')} changed: {named}"]
 
     # --- members -----------------------------------------------------------------------------------------------------
 
@@ -189,16 +215,28 @@ class GroupHandle(NodeBase):
         """Whether it changes with its members, and not at some ticks alone."""
         return self._running and self._freq == "Sync" and self._min_turn_interval == 1
 
-    def _hold(self, member: NodeBase) -> None:
-        self._members[member.obj_id] = member
-        member.note_holder(self, held=True)
+    def _hold_all(self, members: Sequence[Member]) -> None:
+        fresh = {_key(member): member for member in members if _key(member) not in self._members}
+        self._members |= fresh
+        for member in fresh.values():
+            if isinstance(member, Glob):
+                if member.revision is None:
+                    member.refresh()
+            else:
+                member.note_holder(self, held=True)
+        self._read_files()
+
+    def _read_files(self) -> None:
+        """Reads what a summary at the group's own budget shows of globs."""
+        for glob in self._globs():
+            glob.read_files(limit_of(self._tokens))
 
     def _catch_up(self) -> None:
         if self._stale and (self._follows() or not self._parts):
             self._take_parts()
 
     def _take_parts(self) -> None:
-        self._parts = {obj_id: node.part() for obj_id, node in self._members.items()}
+        self._parts = {key: member.part() for key, member in self._members.items()}
         self._rendered = None
         self._stale = False
 
@@ -217,11 +255,17 @@ class GroupHandle(NodeBase):
         )
 
     def _adopt(self) -> None:
+        for glob in self._globs():
+            glob.refresh()
+        self._read_files()
         self._take_parts()
         self._touch("source")
 
     def _touch(self, what: Aspect) -> None:
         super()._touch(what)
+        if what == "policy" and self._running:
+            self._read_files()
+            self._stale = True
         self._dirty = True
         self._rendered = None
 
@@ -242,7 +286,7 @@ class GroupHandle(NodeBase):
             pinned=self._pinned,
         )
 
-    def restore(self, state: GroupState, members: Sequence[NodeBase]) -> None:
+    def restore(self, state: GroupState, members: Sequence[Member]) -> None:
         """Takes a state over, with the members that belong to it; says nothing about it.
 
         Raises:
@@ -250,12 +294,13 @@ class GroupHandle(NodeBase):
         """
         tokens, lod = checked_budget(state.tokens or All), checked_lod(state.lod)
         for member in members:
-            self.check(member)
-        for member in self._members.values():
-            member.note_holder(self, held=False)
-        self._members = {}
-        for member in members:
-            self._hold(member)
+            if isinstance(member, NodeBase):
+                self.check(member)
+        for child in self.children():
+            child.note_holder(self, held=False)
+        self._members = {_key(member): member for member in members}
+        for child in self.children():
+            child.note_holder(self, held=True)
         self._tokens, self._lod = tokens, lod
         self._running, self._freq = state.running, state.freq
         self._min_turn_interval = max(state.min_turn_interval, 1)
@@ -266,12 +311,24 @@ class GroupHandle(NodeBase):
         self.favour(state.pinned)
 
 
-def _check_known(context: NodeContext, member: object) -> NodeBase:
+def _member(context: NodeContext, member: object) -> Member:
+    if isinstance(member, str):
+        return context.glob(member)
     if not isinstance(member, NodeBase) or not context.knows(member):
         raise ForeignMemberError(
-            f"{type(member).__name__} cannot be in a group: its members are handles made by view() or group()"
+            f"{type(member).__name__} cannot be in a group: its members are handles made by view() or group(), and"
+            " texts that are paths or globs"
         )
     return member
+
+
+def _key(member: Member) -> str:
+    return member.key if isinstance(member, Glob) else member.obj_id
+
+
+def _identity(member: Member) -> str:
+    """What a digest has of a member: of a glob also which files there are."""
+    return f"{member.text} {member.manifest.digest}" if isinstance(member, Glob) else member.obj_id
 
 
 def _holds(holder: NodeBase, node: NodeBase) -> bool:

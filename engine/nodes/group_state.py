@@ -1,4 +1,4 @@
-"""The state of a group as plain data, which outlives the process of the handle.
+"""The states of groups and of their globs as plain data, which outlive the process of the handle.
 
 Its members are not in it but beside it, as the nodes that they are, each with a state of its own. Called by GroupHandle
 and by who keeps handles.
@@ -10,7 +10,10 @@ from typing import Literal
 
 import msgspec
 
+from ..events.nodes import RevisionState
 from ..ticks.result import Frequency
+from .glob_member import Glob
+from .revision import Revision, without_content
 
 
 class GroupState(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,3 +39,56 @@ def group_state(plain: object) -> GroupState:
         return msgspec.convert(plain, GroupState)
     except msgspec.ValidationError as error:
         raise ValueError(f"no state of a group: {error}") from None
+
+
+class SeenState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a glob has seen of a file, with its `path` and `mark` in the manifest, or of the manifest itself."""
+
+    path: str = ""
+    mark: str = ""
+    state: RevisionState
+    digest: str
+    size: int
+    notice: str
+
+    @property
+    def lost(self) -> str:
+        """As `SeenRevision` has it: why a content cannot be had is not known here."""
+        return ""
+
+
+class GlobState(msgspec.Struct, frozen=True, kw_only=True):
+    """A glob that is a member of a group. What its files held is named by digests."""
+
+    type: Literal["glob"] = "glob"
+    root: str
+    pattern: str
+    text: str
+    manifest: SeenState
+    contents: list[SeenState]
+
+
+def glob_state(glob: Glob) -> GlobState:
+    """The state of a glob that has been looked at."""
+    contents = [_seen(revision, path, mark) for path, (mark, revision) in glob.contents.items()]
+    manifest = _seen(glob.revision or without_content("missing", ""))
+    return GlobState(root=glob.root, pattern=glob.pattern, text=glob.text, manifest=manifest, contents=contents)
+
+
+def glob_state_from(plain: object) -> GlobState:
+    """The state that is this plain data. Raises ValueError for anything else."""
+    try:
+        return msgspec.convert(plain, GlobState)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"no state of a glob: {error}") from None
+
+
+def _seen(revision: Revision, path: str = "", mark: str = "") -> SeenState:
+    return SeenState(
+        path=path,
+        mark=mark,
+        state=revision.state,
+        digest=revision.digest,
+        size=revision.size,
+        notice=revision.notice,
+    )

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from ..events.nodes import RevisionAdopted
+from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
 from ..ports import STEP_CONTENT_BYTES
 from .disk import Disk
 from .found import Found, recorded_path
@@ -23,37 +23,39 @@ from .found import Found, recorded_path
 class LiveLooks:
     """Looks at `disk`, and records each revision that is another than the document had."""
 
-    __slots__ = ("_adopted", "_contents", "_disk", "_sent", "_size")
+    __slots__ = ("_adopted", "_contents", "_disk", "_of_globs", "_sent", "_size")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._adopted: list[RevisionAdopted] = []
+        self._of_globs: list[AdoptedContent] = []
         self._contents: dict[str, bytes] = {}
         self._size = 0
         self._sent: set[str] = set()
 
-    def look(self, path: str, title: str, last: Found | None, number: int) -> Found:
+    def look(self, path: str, title: str, last: Found | None, number: int, *, of_glob: bool = False) -> Found:
         """As `LookSource.look`."""
         found = self._disk.look(path, title, last)
         if found is last and found.recorded:
             return found
         if last is None or not last.recorded or found.revision is not last.revision:
-            self._record(path, number, found)
+            self._record(path, number, found, of_glob=of_glob)
         return Found(found.revision, found.stamp, recorded=True)
 
     def begin(self) -> None:
         """A step begins. Looks that a thread made since the last one count as made in it, ahead of all others."""
         self._adopted = [replace(adopted, look=0) for adopted in self._adopted]
+        self._of_globs = [replace(adopted, look=0) for adopted in self._of_globs]
 
     def host_has(self, digests: Iterable[str]) -> None:
         """The contents of these digests need not be sent: they came from the host."""
         self._sent.update(digests)
 
-    def take(self) -> tuple[RevisionAdopted, ...]:
-        """The record of the looks since the last time this was called, in order."""
-        adopted = tuple(self._adopted)
-        del self._adopted[: len(adopted)]
-        return adopted
+    def take(self) -> tuple[RevisionAdopted | ContentsAdopted, ...]:
+        """The record of the looks since the last time this was called, in order; those of globs in one event."""
+        adopted, of_globs = tuple(self._adopted), tuple(self._of_globs)
+        del self._adopted[: len(adopted)], self._of_globs[: len(of_globs)]
+        return (*adopted, ContentsAdopted(files=of_globs)) if of_globs else adopted
 
     def take_contents(self) -> Mapping[str, bytes]:
         """What the host has not been sent of the revisions that `take` has told, by digest."""
@@ -61,19 +63,21 @@ class LiveLooks:
         self._sent.update(contents)
         return contents
 
-    def _record(self, path: str, number: int, found: Found) -> None:
+    def _record(self, path: str, number: int, found: Found, *, of_glob: bool) -> None:
         revision = found.revision
         self._keep(revision.digest, found.data)
-        self._adopted.append(
-            RevisionAdopted(
-                path=recorded_path(path),
-                look=number,
-                state=revision.state,
-                digest=revision.digest,
-                size=revision.size,
-                notice=revision.notice,
-            )
+        seen = AdoptedContent(
+            path=recorded_path(path),
+            look=number,
+            state=revision.state,
+            digest=revision.digest,
+            size=revision.size,
+            notice=revision.notice,
         )
+        if of_glob:
+            self._of_globs.append(seen)
+        else:
+            self._adopted.append(RevisionAdopted(**asdict(seen)))
 
     def _keep(self, digest: str, data: bytes | None) -> None:
         if data is None or not digest or digest in self._sent or digest in self._contents:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..events.nodes import RevisionAdopted
+from ..events.nodes import ContentsAdopted, RevisionAdopted
 from .disk import Disk
 from .found import Found, LookSource
 from .live import LiveLooks
@@ -41,13 +41,13 @@ class Looks:
         """A tick begins, as a step or within a statement: each document looks at its file once more."""
         self.tick += 1
 
-    def look(self, path: str, title: str, last: Found | None) -> Found:
+    def look(self, path: str, title: str, last: Found | None, *, of_glob: bool = False) -> Found:
         """As `LookSource.look`, with the number that is due."""
         number = self._numbers.get(path, 0)
         self._numbers[path] = number + 1
-        return self._source.look(path, title, last, number)
+        return self._source.look(path, title, last, number, of_glob=of_glob)
 
-    def take(self) -> tuple[RevisionAdopted, ...]:
+    def take(self) -> tuple[RevisionAdopted | ContentsAdopted, ...]:
         """The record of the live looks since the last time this was called."""
         return self._live.take()
 

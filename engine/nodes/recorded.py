@@ -108,7 +108,7 @@ class RecordedLooks:
         rest = [f"looked at {left:,} more {plural(left, 'file')} of which that is to be said"] if left > 0 else []
         return (*phrases[:_KEPT_PHRASES], *rest)
 
-    def look(self, path: str, title: str, last: Found | None, number: int) -> Found:
+    def look(self, path: str, title: str, last: Found | None, number: int, *, of_glob: bool = False) -> Found:
         """As `LookSource.look`."""
         if self._step is None:
             return self._unrecorded(path, title, last)

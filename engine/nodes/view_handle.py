@@ -7,7 +7,6 @@ object, and what they need of its state is nobody else's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -18,7 +17,7 @@ from .budget import All, Budget, checked_budget, limit_of
 from .changes import content_of, told
 from .document import Document
 from .group_parts import Part
-from .lod import DIFFERENCES, LEVELS, OUTLINED, checked_lod
+from .lod import DIFFERENCES, checked_lod, rendered_at
 from .lod.line import measured
 from .lod.scene import Scene
 from .outline.model import Outline
@@ -175,7 +174,7 @@ class ViewHandle(NodeBase):
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
         level = self._lod if lod is None else checked_lod(lod)
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
-        return _rendered(self._scene(limit), level, self._outline)
+        return rendered_at(self._scene(limit), level, self._outline)
 
     def _outline(self, revision: Revision) -> Outline:
         return self._context.outline(revision, self._document.path or self._document.title)
@@ -232,14 +231,16 @@ class ViewHandle(NodeBase):
 
     def part(self) -> Part:
         revision, own = self._revision, limit_of(self._tokens)
-        scene = self._scene(own)
+        scene, outline, name = self._scene(own), self._context.outline, self._document.path or self._document.title
         return Part(
             key=self._obj_id,
             name=self._context.name(self),
             title=f"{self.title}{content_of(revision)}",
             lod=self._lod,
             need=min(own, revision.size + _LINE_TOKENS * (len(revision.lines) + 2)),
-            render=lambda lod, budget: _rendered(replace(scene, budget=min(budget, own)), lod, self._outline),
+            render=lambda lod, budget: rendered_at(
+                replace(scene, budget=min(budget, own)), lod, lambda revision: outline(revision, name)
+            ),
             salience=self.salience(),
         )
 
@@ -322,10 +323,3 @@ class ViewHandle(NodeBase):
         if tokens > 0:
             return max(ruler.down(line, tokens), line + 1)
         return min(ruler.up(line, -tokens), line - 1) if tokens else line
-
-
-def _rendered(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> RenderedView:
-    """The scene at a level, with an outline if that needs one."""
-    if lod in OUTLINED and scene.revision.state == "text":
-        scene = replace(scene, outline=outline(scene.revision))
-    return LEVELS[lod](scene)

@@ -18,8 +18,8 @@ from ..cutting import cut_middle, more, plural
 from ..ports import CommandOutcome, CommandRequest
 from .globs import Glob
 from .output import ALL_LEFT_OUT, LONGEST_LINE, Complaints, read_complaints
-from .place import IGNORE_FILES, Place
-from .ripgrep import VERSION_CONTROL, can_search, listing_arguments, rules, search_arguments
+from .place import IGNORE_FILES, VERSION_CONTROL, Place
+from .ripgrep import can_search, listing_arguments, rules, search_arguments
 
 SECONDS: Final = 20.0
 MAX_OUTPUT: Final = 16 << 20

@@ -44,7 +44,7 @@ def read_glob(text: str) -> Glob:
     """
     if len(text) > MAX_CHARS:
         raise ValueError(f"a glob has {MAX_CHARS} characters at most, and this one has {len(text)}")
-    pairs = [_translated(_checked(alternative, text)) for alternative in _expanded(text)]
+    pairs = [_translated(_checked(alternative, text)) for alternative in alternatives(text)]
     expression = "(?s:" + "|".join(expression for expression, _ in pairs) + ")"
     try:
         re.compile(expression)
@@ -63,15 +63,15 @@ def _checked(alternative: str, text: str) -> str:
     return alternative + "**" if alternative.endswith("/") else alternative
 
 
-def _expanded(text: str) -> list[str]:
-    """Without braces, as many globs as they stand for."""
+def alternatives(text: str) -> list[str]:
+    """Without braces, as many globs as they stand for. Raises ValueError where braces are not complete."""
     found = _brace(text)
     if found is None:
         return [text]
     start, parts, end = found
     made: list[str] = []
     for part in parts:
-        made += _expanded(text[:start] + part + text[end:])
+        made += alternatives(text[:start] + part + text[end:])
         if len(made) > MAX_ALTERNATIVES:
             raise ValueError(f"the braces of a glob may stand for {MAX_ALTERNATIVES} alternatives at most")
     return made

@@ -14,6 +14,8 @@ from typing import Final
 from ..confinement import opened_directory, opened_file
 
 REPOSITORY: Final = ".git"
+VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
+"""Directories that belong to other programs; everything else that is hidden is searched."""
 IGNORE_FILES: Final = (".rgignore", ".ignore", ".gitignore")
 """The files of rules in a directory. One rule that an earlier one of them has, at any level, wins over all later."""
 

@@ -13,10 +13,8 @@ from typing import Final
 
 from .globs import Glob, as_ignore_rule
 from .output import LONGEST_LINE
-from .place import Place
+from .place import VERSION_CONTROL, Place
 
-VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
-"""Directories that belong to other programs; everything else that is hidden is searched."""
 _COMMON: Final = (
     "--no-config",
     "--hidden",

@@ -7,15 +7,18 @@ holds a secret is not kept. Called by whoever records what a statement or a tick
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import anyio.to_thread
 from msgspec.structs import replace
 
 from ..events import Event
-from ..events.nodes import RevisionAdopted
+from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted, seen_in
 from ..ids import BlobDigest
 from ..ports import Store
 from ..redaction import Redactor, withheld
+
+_Seen = TypeVar("_Seen", RevisionAdopted, AdoptedContent)
 
 
 class Revisions:
@@ -29,11 +32,11 @@ class Revisions:
 
     def apply(self, event: Event) -> None:
         """For the log alone."""
-        if isinstance(event, RevisionAdopted):
-            if event.content is not None:
-                self._kept[event.digest] = event.content
-            elif event.withheld:
-                self._withheld[event.digest] = event.withheld
+        for seen in seen_in(event):
+            if seen.content is not None:
+                self._kept[seen.digest] = seen.content
+            elif seen.withheld:
+                self._withheld[seen.digest] = seen.withheld
 
     async def take(self, contents: Mapping[str, bytes]) -> None:
         """Keeps contents, by xxh3 hex, for the events that will name them."""
@@ -47,11 +50,20 @@ class Revisions:
 
     def with_contents(self, events: Iterable[Event]) -> Sequence[Event]:
         """The events that a worker reported, each revision with its content."""
-        return [self._named(event) if isinstance(event, RevisionAdopted) else event for event in events]
+        return [self._with_contents(event) for event in events]
 
-    def _named(self, event: RevisionAdopted) -> RevisionAdopted:
+    def _with_contents(self, event: Event) -> Event:
+        match event:
+            case RevisionAdopted():
+                return self._named(event)
+            case ContentsAdopted(files=files):
+                return replace(event, files=tuple(map(self._named, files)))
+            case _:
+                return event
+
+    def _named(self, seen: _Seen) -> _Seen:
         # Which content it is, is not the worker's to say.
-        return replace(event, content=self._kept.get(event.digest), withheld=self._withheld.get(event.digest, ""))
+        return replace(seen, content=self._kept.get(seen.digest), withheld=self._withheld.get(seen.digest, ""))
 
     def _lost(self, data: bytes) -> str:
         if not data or not self._redactor or not self._redactor.holds(data.decode("utf-8", "replace")):

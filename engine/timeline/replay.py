@@ -26,7 +26,16 @@ from ..events.execution import (
     ValuesDropped,
     ValuesKept,
 )
-from ..events.nodes import NodesTicked, OutlineMade, OutlineTier, RevisionAdopted, StatementTicked
+from ..events.nodes import (
+    AdoptedContent,
+    ContentsAdopted,
+    NodesTicked,
+    OutlineMade,
+    OutlineTier,
+    RevisionAdopted,
+    StatementTicked,
+    seen_in,
+)
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, Seq, StatementId, ToolCallId
 from ..ports import (
@@ -59,7 +68,7 @@ class _Execution(Struct):
     calls: dict[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
     questions: dict[int, EffectRequested] = field(default_factory=dict[int, EffectRequested])
     answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
-    revisions: list[RevisionAdopted] = field(default_factory=list[RevisionAdopted])
+    revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
     kept: list[ValuesKept] = field(default_factory=list[ValuesKept])
     ticks: list[float] = field(default_factory=list[float])
     is_omitted: bool = False
@@ -69,7 +78,7 @@ class _Execution(Struct):
 class _Tick(Struct):
     ticked: NodesTicked
     reads: int
-    revisions: list[RevisionAdopted] = field(default_factory=list[RevisionAdopted])
+    revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
 
 
 class History:
@@ -112,8 +121,8 @@ class History:
             case NodesTicked():
                 self._present = _Tick(event, self.reads)
                 self._steps.append(self._present)
-            case RevisionAdopted() if self._present is not None:
-                self._present.revisions.append(event)
+            case RevisionAdopted() | ContentsAdopted() if self._present is not None:
+                self._present.revisions += seen_in(event)
             case OutlineMade(digest=digest, tier=tier):
                 self._tiers[digest] = tier
             case _:
@@ -237,7 +246,7 @@ def _left_nothing(finished: ExecutionFinished) -> bool:
     return finished.exception is not None and finished.exception.type in _NOTHING_LEFT
 
 
-def _past_revision(event: RevisionAdopted) -> PastRevision:
+def _past_revision(event: RevisionAdopted | AdoptedContent) -> PastRevision:
     return PastRevision(
         path=event.path,
         look=event.look,

@@ -14,6 +14,7 @@ from ..nodes import source
 from ..nodes.base import NodeBase
 from ..nodes.disk import Disk
 from ..nodes.document import Documents
+from ..nodes.glob_member import Globbing
 from ..nodes.looks import Looks
 from ..nodes.outline.model import Outliner
 from ..nodes.outlines import Outlines
@@ -21,12 +22,14 @@ from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
 from ..ports import Files, HandleRow, News
 from ..projection.sections import Tail, TailState, assemble, expansions
+from .globs import Globs
 from .handle_states import HandleStates
 from .listing import Listing, row
 from .live_nodes import LiveNodes
 from .node_names import NodeNames
 from .shown import BoardReport, Shown, reported
 from .ticking import Ticks
+from .trees import DirectTrees
 
 
 class Board:
@@ -52,12 +55,13 @@ class Board:
     ) -> None:
         self.cwd = cwd
         self._count = count
-        self.looks = Looks(Disk(files, now))
+        self.looks = Looks(Disk(files, DirectTrees(now), now))
         self._documents = Documents(self.looks)
         self._ticks = Ticks(self.looks, now)
         self.outlines = Outlines(outliner)
-        self._nodes = LiveNodes(count, self.outlines.of, self._ticks)
-        self._states = HandleStates(self._nodes, self._documents, self.looks)
+        globs = Globs(Globbing(self.looks, self.outlines.of, count), (cwd, *directories))
+        self._nodes = LiveNodes(count, self.outlines.of, globs.glob, self._ticks)
+        self._states = HandleStates(self._nodes, self._documents, self.looks, globs)
         self._shown: dict[str, Shown] = {}
         self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
 

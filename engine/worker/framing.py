@@ -155,10 +155,10 @@ def pack_events(events: tuple[Event, ...]) -> tuple[bytes, ...]:
     return tuple(packed)
 
 
-def events_of(packed: tuple[bytes, ...], kind: type[Event]) -> tuple[bytes, ...]:
-    """Those of the packed events that are of a kind."""
-    head = f'{{"kind":"{kind.kind}",'.encode()
-    return tuple(data for data in packed if data.startswith(head))
+def events_of(packed: tuple[bytes, ...], *kinds: type[Event]) -> tuple[bytes, ...]:
+    """Those of the packed events that are of one of these kinds."""
+    heads = tuple(f'{{"kind":"{kind.kind}",'.encode() for kind in kinds)
+    return tuple(data for data in packed if data.startswith(heads))
 
 
 def unpack_events(packed: tuple[bytes, ...]) -> tuple[Event, ...]:

@@ -17,13 +17,15 @@ from ..ids import ObjId
 from ..nodes.base import NodeBase, NodeContext
 from ..nodes.budget import All
 from ..nodes.document import Document, Documents
+from ..nodes.glob_member import Glob
 from ..nodes.group_handle import GroupHandle
-from ..nodes.group_state import group_state
+from ..nodes.group_state import glob_state, glob_state_from, group_state
 from ..nodes.looks import Looks
 from ..nodes.revision import Revision, from_text
 from ..nodes.shown_revisions import ShownRevision, ShownRevisions
 from ..nodes.view_handle import ViewHandle
 from ..nodes.view_state import ShownState, ViewState, view_state
+from .globs import Globs
 from .live_nodes import LiveNodes
 
 _TYPE: Final = "type"
@@ -33,10 +35,11 @@ _MEMBERS: Final = "members"
 class HandleStates:
     """What makes the nodes of one board of their states."""
 
-    def __init__(self, nodes: LiveNodes, documents: Documents, looks: Looks) -> None:
+    def __init__(self, nodes: LiveNodes, documents: Documents, looks: Looks, globs: Globs) -> None:
         self._nodes = nodes
         self._documents = documents
         self._looks = looks
+        self._globs = globs
         self._makers: dict[str, Callable[[str, dict[str, Any]], NodeBase]] = {
             ViewHandle.obj_type: self._view,
             GroupHandle.obj_type: self._group,
@@ -45,7 +48,10 @@ class HandleStates:
     def state_of(self, node: NodeBase) -> dict[str, object]:
         """All that there is to the node but its id; of a group its members are in it as the nodes that they are."""
         state = cast("dict[str, object]", msgspec.to_builtins(node.state()))
-        return {**state, _MEMBERS: list(node.children())} if isinstance(node, GroupHandle) else state
+        if not isinstance(node, GroupHandle):
+            return state
+        members = [msgspec.to_builtins(glob_state(each)) if isinstance(each, Glob) else each for each in node.held()]
+        return {**state, _MEMBERS: members}
 
     def node_from(self, obj_id: str, state: object) -> NodeBase:
         """The living node of that id in that state, which `state_of` gave; a new one where none lives.
@@ -83,11 +89,23 @@ class HandleStates:
 
     def _group(self, obj_id: str, state: dict[str, Any]) -> NodeBase:
         wanted = group_state({key: value for key, value in state.items() if key != _MEMBERS})
+        if not isinstance(state.get(_MEMBERS), list):
+            raise ValueError("no state of a group: it has no members")
         node = self._nodes.get(obj_id)
         if not isinstance(node, GroupHandle):
             node = GroupHandle(self._context(obj_id), (), tokens=All, lod=wanted.lod, follow=None)
-        node.restore(wanted, state.get(_MEMBERS, []))
+        node.restore(wanted, [each if isinstance(each, NodeBase) else self._glob(each) for each in state[_MEMBERS]])
         return node
+
+    def _glob(self, state: object) -> Glob:
+        wanted = glob_state_from(state)
+        glob = self._globs.known(wanted.root, wanted.pattern, wanted.text)
+        contents = {
+            each.path: (each.mark, self._looks.known(glob.path_of(each.path), each.path, each))
+            for each in wanted.contents
+        }
+        glob.take(self._looks.known(glob.key, wanted.text, wanted.manifest), contents)
+        return glob
 
     def _document_of(self, state: ViewState) -> tuple[Document, Revision]:
         if state.text is not None or state.path is None:

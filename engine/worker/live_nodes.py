@@ -21,6 +21,7 @@ from ..events import Event
 from ..events.nodes import NodeMade
 from ..ids import ObjId
 from ..nodes.base import NodeBase, NodeContext
+from ..nodes.glob_member import Glob
 from ..nodes.group_handle import GroupHandle
 from ..nodes.outline.model import Outline
 from ..nodes.revision import Revision
@@ -35,7 +36,13 @@ _CELL: Final = "<module>"
 class LiveNodes:
     """The nodes of one board. `namespace` and `statement`, a number, are those of the latest execution."""
 
-    def __init__(self, count: Callable[[str], int], outline: Callable[[Revision, str], Outline], ticks: Ticks) -> None:
+    def __init__(
+        self,
+        count: Callable[[str], int],
+        outline: Callable[[Revision, str], Outline],
+        glob: Callable[[str], Glob],
+        ticks: Ticks,
+    ) -> None:
         self.namespace: Mapping[str, object] = {}
         self.context = NodeContext(
             mint=self._mint,
@@ -47,6 +54,7 @@ class LiveNodes:
             name=self.name_of,
             knows=lambda node: self.get(node.obj_id) is node,
             admit=ticks.admit,
+            glob=glob,
         )
         self.statement = 0
         self._minted = 0

@@ -101,13 +101,13 @@ class NodeNames:
 
     def _group(
         self,
-        *members: NodeBase,
+        *members: NodeBase | str,
         tokens: Budget = 4000,
-        lod: int = 0,
+        lod: int = 1,
         mode: Mode = "running",
         freq: Frequency | None = None,
     ) -> GroupHandle:
-        """A summary of handles within one budget; it follows its members, and stands in the tail of every prompt.
+        """A summary of handles, and of files by path or glob, within one budget; it follows what it is made of.
 
         `lod` is the finest level a member may get. Pause() freezes it, Add() and Remove() change what it holds.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from ..events.nodes import RevisionAdopted
+from ..events.nodes import ContentsAdopted, RevisionAdopted
 from ..execution import ExceptionInfo
 from .effects import Transport
 from .framing import FrameTooLargeError, events_of
@@ -43,7 +43,7 @@ def _reply(transport: Transport, request: Request, answer: Callable[[Request], F
 def _without_record(ran: Ran, error: FrameTooLargeError) -> Ran:
     """A run whose record is too long to be sent; what its nodes saw stays, because a rebuild could not know it."""
     lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {_reason(error)}")
-    events = events_of(ran.events, RevisionAdopted)
+    events = events_of(ran.events, RevisionAdopted, ContentsAdopted)
     return Ran(execution_id=ran.execution_id, status="error", exception=lost, events=events)
 
 

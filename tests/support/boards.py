@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.events import Event
-from engine.events.nodes import FileChanged, NodeChanged, RevisionAdopted, RevisionState, StatementTicked, TickApplied
+from engine.events.nodes import FileChanged, NodeChanged, RevisionState, StatementTicked, TickApplied, seen_in
 from engine.nodes.outline.indentation import IndentationOutliner
 from engine.nodes.outline.model import Outliner
 from engine.ports import FeedItem, News
@@ -44,7 +44,7 @@ class Step:
     @property
     def looks(self) -> list[Look]:
         """The record of the step's looks."""
-        adopted = [event for event in self.report.events if isinstance(event, RevisionAdopted)]
+        adopted = [seen for event in self.report.events for seen in seen_in(event)]
         return [Look(each.path, each.look, each.state, each.digest, each.size, each.notice) for each in adopted]
 
     @property
@@ -55,7 +55,7 @@ class Step:
     @property
     def events(self) -> list[Event]:
         """The step's events but for the record of its looks."""
-        return [event for event in self.report.events if not isinstance(event, RevisionAdopted)]
+        return [event for event in self.report.events if not seen_in(event)]
 
 
 class Desk:

@@ -39,6 +39,8 @@ from engine.events.execution import (
     ValuesKept,
 )
 from engine.events.nodes import (
+    AdoptedContent,
+    ContentsAdopted,
     FileChanged,
     GroupRecomputed,
     MethodCalled,
@@ -361,6 +363,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
     RoundOpened(round_id=3, cause="tick"),
     StatementTicked(execution_id=ExecutionId("execution-1"), round_id=1, now=1.0, nodes=2),
+    ContentsAdopted(files=(AdoptedContent(path="/work/sub/a.py", look=0, state="text", digest="00", size=4),)),
     GroupRecomputed(obj_id=ObjId("group-2.1"), delta="1 of 2 members changed: a"),
     NodeMade(obj_id=ObjId("view-3.1"), obj_type="view", statement=3, line=1, name="a"),
     OutlineMade(digest="00", tier="tree-sitter"),

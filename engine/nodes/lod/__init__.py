@@ -6,9 +6,12 @@ A renderer is pure: equal scenes give the same text. Called by ViewHandle and by
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
+from ..outline.model import Outline
 from ..rendered import RenderedView
+from ..revision import Revision
 from . import diff, raw, summary, symbols
 from .scene import Scene
 
@@ -33,3 +36,10 @@ def checked_lod(lod: object) -> int:
         return int(lod)
     known = ", ".join(f"{level} ({_MEANINGS[level]})" for level in LEVELS)
     raise ValueError(f"lod={lod!r}: there are lod {known}")
+
+
+def rendered_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> RenderedView:
+    """The scene at a level that there is, with an outline of its revision if that needs one."""
+    if lod in OUTLINED and scene.revision.state == "text":
+        scene = replace(scene, outline=outline(scene.revision))
+    return LEVELS[lod](scene)

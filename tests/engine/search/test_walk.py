@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.search.place import IGNORE_FILES, place_of
-from engine.search.ripgrep import VERSION_CONTROL, can_search, listing_arguments
+from engine.search.place import IGNORE_FILES, VERSION_CONTROL, place_of
+from engine.search.ripgrep import can_search, listing_arguments
 from engine.search.walk.ignoring import Rules
 from engine.search.walk.tree import Tree, opened
+from engine.worker.trees import Tree as GroupTree
 from tests.support.searching import RIPGREP, files
 
 NAMES = ("a", "b", "c.log", "d.txt", ".h", "src", "build", "foo bar", "x#y")
@@ -53,6 +54,16 @@ def ours(directory: Path, root: Path) -> list[str]:
         return sorted(Tree(rules, None, frozenset(VERSION_CONTROL), print).files())
     finally:
         os.chdir(before)
+
+
+def of_a_group(directory: Path, root: Path) -> list[str]:
+    """The same by the worker's walk for groups, the second time as well, when it remembers what it has read."""
+    below = "" if directory == root else f"./{directory.relative_to(root)}/"
+    tree = GroupTree(str(root), f"{below}**", lambda: 0.0)
+    listings = [tree.listing(), tree.listing()]
+    assert listings[0] == listings[1]
+    paths = (line.split(" ", 2)[2] for line in listings[0].splitlines())
+    return sorted(path[len(below.removeprefix("./")) :] for path in paths)
 
 
 def theirs(directory: Path, root: Path) -> list[str]:
@@ -104,6 +115,7 @@ def test_both_ways_and_git_list_the_same_files(
         directory = root
     found = ours(directory, root)
     assert found == theirs(directory, root)
+    assert found == of_a_group(directory, root)
     if directory == root and not tree["other"] and tree["repositories"] == ("",):
         assert found == gits(root)
 
@@ -119,6 +131,7 @@ def test_both_ways_and_git_list_the_same_files_of_many_trees(
 
 def both(directory: Path, root: Path) -> list[str]:
     found = ours(directory, root)
+    assert found == of_a_group(directory, root)
     assert found == theirs(directory, root)
     return found
 

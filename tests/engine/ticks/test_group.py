@@ -31,7 +31,7 @@ def _text(desk: Desk, name: str) -> str:
 
 
 def test_a_group_is_made_anew_after_its_members_in_the_same_tick(desk: Desk) -> None:
-    desk.run("g = group(a, b)")
+    desk.run("g = group(a, b, lod=0)")
     desk.write("a.py", "one\nthree\n")
     events = desk.tick()
     assert kinds(events)[-2:] == ["group_recomputed", "tick_applied"]

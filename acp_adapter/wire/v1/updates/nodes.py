@@ -17,6 +17,7 @@ from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation
 from acp_adapter.wire.v1.updates.parts import Step, relative, text_block
 from engine.events import AnyEvent, NodeEvent
 from engine.events.nodes import (
+    ContentsAdopted,
     FileChanged,
     GroupRecomputed,
     MethodCalled,
@@ -38,6 +39,7 @@ def step(event: NodeEvent, shown: Shown) -> Step:
         case (
             NodeMade()
             | GroupRecomputed()
+            | ContentsAdopted()
             | NodeChanged()
             | MethodCalled()
             | TickApplied()

@@ -1,0 +1,176 @@
+"""A glob as a member of a group: the files that match it, looked at together, and none of them a node.
+
+Owns the manifest that the group shows, and the contents of the files that it has read for that. A few small files are
+shown each by itself, in the way of views; many as a listing. When files are read is decided by the group alone, at
+moments that come again when its steps run again: a look at any other moment would be missing on the record. Must not
+know the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..cutting import plural
+from .found import Found
+from .glob_listing import listing, said
+from .group_parts import Part, Salience
+from .lod import rendered_at
+from .lod.scene import Scene
+from .looks import Looks
+from .manifest import Listed, Manifest, ManifestChange, change_between, glob_path, manifest_of
+from .outline.model import Outline
+from .position import Place
+from .rendered import RenderedView
+from .revision import Revision
+
+_MOST_SHOWN: Final = 64
+"""Files that are shown each by itself, at most; of more there is a listing."""
+_TOKENS_EACH: Final = 32
+"""Of the group's budget there must be so many for each of them."""
+_LARGEST: Final = 256 << 10
+"""Bytes of a file that is read for a summary."""
+_LINE_TOKENS: Final = 5
+_NOTHING: Final = RenderedView(text="", tokens=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Globbing:
+    """What globs need of their board: who answers looks, what a revision declares by its path, and exact tokens."""
+
+    looks: Looks
+    outline: Callable[[Revision, str], Outline]
+    count: Callable[[str], int]
+
+
+class Glob:
+    """The files below `root`, an absolute directory, that `pattern` matches. `text` is how statements write it.
+
+    `unread` is how the manifest differs from the one that a model has read last.
+    """
+
+    def __init__(self, globbing: Globbing, root: str, pattern: str, text: str) -> None:
+        self.text = text
+        self.root = root
+        self.pattern = pattern
+        self.key = glob_path(root, pattern)
+        self.unread = ManifestChange()
+        self._globbing = globbing
+        self._found: Found | None = None
+        self._manifest = self._read = Manifest("", "")
+        self._contents: dict[str, tuple[str, Found]] = {}
+
+    @property
+    def manifest(self) -> Manifest:
+        """The files as they were looked at last."""
+        return self._manifest
+
+    @property
+    def revision(self) -> Revision | None:
+        """What the last look brought; None before the first."""
+        return None if self._found is None else self._found.revision
+
+    @property
+    def contents(self) -> dict[str, tuple[str, Revision]]:
+        """The files that were read, by path, each with its mark at that time."""
+        return {path: (mark, found.revision) for path, (mark, found) in self._contents.items()}
+
+    def path_of(self, path: str) -> str:
+        """The absolute path of one of its files."""
+        return f"{self.root.rstrip('/')}/{path}"
+
+    def refresh(self) -> ManifestChange:
+        """Looks for files now, and returns how they differ from those of before; nothing at the first look."""
+        before = self._found
+        self._found = self._globbing.looks.look(self.key, self.text, before)
+        if before is None:
+            self._manifest = self._read = manifest_of(self._found.revision)
+            return ManifestChange()
+        if self._found.revision.same_as(before.revision):
+            return ManifestChange()
+        old, self._manifest = self._manifest, manifest_of(self._found.revision)
+        self.unread = change_between(self._read, self._manifest)
+        return change_between(old, self._manifest)
+
+    def take(self, revision: Revision, contents: dict[str, tuple[str, Revision]]) -> None:
+        """Takes over what was looked at before."""
+        self._found = Found(revision, recorded=True)
+        self._manifest = self._read = manifest_of(revision)
+        self._contents = {path: (mark, Found(each, recorded=True)) for path, (mark, each) in contents.items()}
+
+    def mark_projected(self) -> None:
+        """A model has read what the group shows."""
+        self._read, self.unread = self._manifest, ManifestChange()
+
+    def read_files(self, tokens: int) -> None:
+        """Reads the files that a summary of so many tokens shows, where they have changed, and forgets all others."""
+        files, known = self._manifest.files, self._contents
+        self._contents = {path: self._current(path, files[path].mark, known.get(path)) for path in self._shown(tokens)}
+
+    def _current(self, path: str, mark: str, known: tuple[str, Found] | None) -> tuple[str, Found]:
+        if known is not None and known[0] == mark:
+            return known
+        last = None if known is None else known[1]
+        return mark, self._globbing.looks.look(self.path_of(path), path, last, of_glob=True)
+
+    def _shown(self, tokens: int) -> Sequence[str]:
+        files = self._manifest.files
+        if len(files) > min(_MOST_SHOWN, tokens // _TOKENS_EACH):
+            return ()
+        return [path for path, listed in files.items() if listed.size <= _LARGEST]
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def part(self) -> Part:
+        """The glob as it is now."""
+        files, unread, count = self._manifest.files, self.unread, self._globbing.count
+        first = "the first " if self._manifest.is_cut else ""
+        title = f"{self.text}, {first}{len(files):,} {plural(len(files), 'file')}"
+        if self._contents:
+            parts = tuple(self._file(path, listed) for path, listed in files.items())
+            need = sum(part.need + len(part.title) for part in parts)
+            return Part(key=self.key, name="", title=title, lod=0, need=need, render=None, parts=parts)
+        return Part(
+            key=self.key,
+            name="",
+            title=title,
+            lod=0,
+            need=sum(_LINE_TOKENS + len(path) for path in files),
+            render=lambda _, budget: listing(files, unread, budget, count),
+            salience=Salience(changed=bool(unread)),
+        )
+
+    def _file(self, path: str, listed: Listed) -> Part:
+        known = self._contents.get(path)
+        title = f"{path}, {listed.size:,} {plural(listed.size, 'byte')}"
+        changed = path in self.unread.changed or path in self.unread.added
+        need, render = 0, _none
+        if known is not None:
+            revision = known[1].revision
+            scene = Scene(revision=revision, place=Place(0, 0), budget=1, count=self._globbing.count, title=path)
+            need = listed.size + _LINE_TOKENS * (len(revision.lines) + 2)
+            render = _rendering(scene, self._globbing.outline, path)
+        return Part(
+            key=self.path_of(path),
+            name="",
+            title=title,
+            lod=0,
+            need=need,
+            render=render,
+            salience=Salience(changed=changed),
+        )
+
+    def said(self, change: ManifestChange) -> str:
+        """A change of its files in a few words."""
+        return f"{self.text} ({said(change)})"
+
+
+def _none(_lod: int, _budget: int) -> RenderedView:
+    return _NOTHING
+
+
+def _rendering(
+    scene: Scene, outline: Callable[[Revision, str], Outline], path: str
+) -> Callable[[int, int], RenderedView]:
+    return lambda lod, budget: rendered_at(replace(scene, budget=budget), lod, lambda revision: outline(revision, path))
