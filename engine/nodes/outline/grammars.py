@@ -74,7 +74,7 @@ def outline_by_grammar(text: bytes, language: Language, path: str, stop: Stop) -
     tree = _parsed(grammar, source, stop)
     matches = _Matches(source, language, grammar.declared, tree.root_node, stop)
     symbols = nested(with_sections(matches.declared, len(source), matches.rows))
-    if not symbols and tree.root_node.has_error:
+    if not symbols and not matches.imports and tree.root_node.has_error:
         raise GrammarError("nothing was found in a text that is not well-formed")
     names = {symbol.name for symbol in symbols}
     return Outline(

@@ -15,6 +15,7 @@ import anyio.to_thread
 import pytest
 
 from engine.environment.zygote import Zygote
+from engine.nodes.outline.languages import language_of
 from engine.nodes.outline.model import Outline
 from engine.worker.outlines import Outlines
 from engine.worker.proc import children_of
@@ -23,6 +24,7 @@ from tests.support.workers import bench, shared_zygote
 pytestmark = pytest.mark.anyio
 
 PYTHON = b"class A:\n    def f(self):\n        return 1\n"
+CONFLICT = b"%s<<<<<<< ours\n%s=======\n%s>>>>>>> theirs\n%s"
 DEADLY = b"- " * 300
 """Crashes the grammar of YAML."""
 ASK = (
@@ -142,3 +144,37 @@ def test_brackets_without_end_are_outlined_in_bounded_time(outlines: Outlines, p
     began = time.process_time()
     asked(outlines, bracket * 60_000, path)
     assert time.process_time() - began < 1  # in this process; the other is ended by the kernel
+
+
+SITE = Path(pytest.__file__).parents[1]
+NODE = Path(__file__).parents[2] / "node" / "node_modules"
+PACKAGES = [
+    *(
+        SITE / name
+        for name in (
+            "_pytest", "anyio", "click", "httpx", "hypothesis", "importlinter", "jsonschema", "msgspec",
+            "prompt_toolkit", "psutil", "pydantic", "rich", "tiktoken", "typer",
+        )
+    ),
+    *(NODE / name for name in ("@clack/core", "@copilotkit/aimock", "acpx", "commander", "jszip", "pako", "zod")),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_no_file_of_a_package_ends_the_process_whole_or_broken(outlines: Outlines, package: Path) -> None:
+    before = parsers()
+    asked(outlines, PYTHON, "a.py")
+    own = parsers() - before
+    for path in sorted(path for path in package.rglob("*") if path.is_file() and language_of(path.name)):
+        text = path.read_bytes()
+        lines = text.splitlines(keepends=True)
+        half = len(lines) // 2
+        ours = b"".join(lines[half : half + 5])
+        conflict = CONFLICT % (b"".join(lines[:half]), ours, ours, b"".join(lines[half + 5 :]))
+        assert asked(outlines, text, path.name).tier == "tree-sitter"
+        for broken in (text[: len(text) // 2], conflict):
+            outline = asked(outlines, broken, path.name)
+            assert all(one.last_line <= max(outline.lines, 1) for one in outline.symbols)
+    # A text that takes a second ends it as well as one that crashes it.
+    assert parsers() - before == own
