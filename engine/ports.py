@@ -612,7 +612,19 @@ class PastLooks(Struct, frozen=True, kw_only=True):
     revisions: tuple[PastRevision, ...]
 
 
-PastStep = PastExecution | PastTick | PastLooks
+class PastRebuild(Struct, frozen=True, kw_only=True):
+    """An earlier rebuild: what it left of names that it had no copy of, which is what the steps after it found.
+
+    `kept` and `unkept` are of the names in `anew`; those in `absent` were bound to nothing.
+    """
+
+    anew: tuple[str, ...]
+    absent: tuple[str, ...]
+    kept: tuple[PastValues, ...] = ()
+    unkept: dict[str, str] = field(default_factory=dict[str, str])
+
+
+PastStep = PastExecution | PastTick | PastLooks | PastRebuild
 """What a history consists of."""
 
 
@@ -646,10 +658,16 @@ Comparison = Callable[[PastExecution, RunOutcome], Differences]
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """How a rebuild went: how many executions ran again, and a sentence on each thing that came out differently."""
+    """How a rebuild went: how many executions ran again, and a sentence on each thing that came out differently.
+
+    Of the names in `anew` there was no copy, and they may be other values than they were; those in `absent` are not
+    bound for the same reason. What `preserve` gives next has those in `anew`.
+    """
 
     executions: int
     divergences: tuple[str, ...] = ()
+    anew: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 class Environment(Protocol):

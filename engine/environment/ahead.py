@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from ..ports import PastExecution, PastLooks, PastStep, PastTick
+from ..ports import PastExecution, PastLooks, PastRebuild, PastStep, PastTick
 from ..worker.framing import pack_step
 from ..worker.protocol import Content, Known, Repeat, Replay, Tick
 from .past_contents import PastContents
@@ -102,10 +102,16 @@ class Ahead:
     def _is_ours(self, position: int) -> bool:
         if position >= len(self._steps) or position in self._alone:
             return False
-        step = self._steps[position]
-        return not isinstance(step, PastExecution) or (step.again and step.record is not None)
+        match self._steps[position]:
+            case PastExecution(again=again, record=record):
+                return again and record is not None
+            case PastRebuild():
+                return False
+            case _:
+                return True
 
     async def _packed(self, position: int, step: PastStep) -> Raw:
+        assert not isinstance(step, PastRebuild)
         match step:
             case PastLooks(revisions=revisions):
                 return pack_step(Known(await self._past.looks(revisions)))

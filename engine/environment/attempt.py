@@ -21,6 +21,7 @@ from ..ports import (
     Limits,
     PastExecution,
     PastLooks,
+    PastRebuild,
     PastRevision,
     PastTick,
     RestorePlan,
@@ -71,6 +72,9 @@ class Attempt:
         self._ticks = 0
         """Those that have not been answered yet."""
         self.executions = 0
+        self.anew: tuple[str, ...] = ()
+        self.absent: tuple[str, ...] = ()
+        """As in `Restored`, when it is over."""
 
     async def run(self) -> list[str] | Culprit:
         """The sentences on what came out differently, where the worker lived through all steps."""
@@ -137,6 +141,8 @@ class Attempt:
                 return await self._tick(step)
             case PastExecution() as step:
                 return await self._ticked() or await self._statement(position, step)
+            case PastRebuild() as step:
+                return await self._ticked() or await self._names.rebuild(position, step, self._last)
 
     async def _statement(self, position: int, past: PastExecution) -> Culprit | None:
         fault = self._left_out.statements.get(position)
@@ -196,9 +202,11 @@ class Attempt:
             self._worker.send(content)
 
     async def _settle(self) -> list[str] | Culprit:
-        self._worker.send(Settle(self._plan.after_reading))
+        self._worker.send(Settle(self._plan.after_reading, tuple(self._names.without)))
         match await self._worker.receive(anyio.move_on_after(TICK_SECONDS)):
-            case Settled(sentences=sentences):
+            case Settled(sentences=sentences, absent=absent):
+                self.absent = tuple(sorted(absent))
+                self.anew = tuple(sorted(self._names.without.difference(absent)))
                 return [*self._names.sentences, *map(bounded, sentences)]
             case _:
                 # What the last statement started may have ended it meanwhile.

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from ..execution import NamespaceDiff
-from ..ports import Comparison, PastExecution, PastStep, RunOutcome, ValueGroup
+from ..ports import Comparison, PastExecution, PastRebuild, PastStep, RunOutcome, ValueGroup
 from ..worker.protocol import SetValues, ValuesSet
 from .bounded_request import LOADING_SECONDS, ask
 from .connection import Connection
-from .kept_values import KeptValues, Wanted
+from .kept_values import EARLIER, KeptValues, Wanted
 from .left_out import Culprit
 from .past_contents import PastContents
 from .sentences import STOPPED, outcome_of, sentence, skipped, told
@@ -43,6 +43,8 @@ class BroughtBack:
         self._kept = KeptValues()
         self._taken = 0
         self.sentences: list[str] = []
+        self.without: set[str] = set()
+        """Names that had no copy when one was needed, and have had none since."""
 
     async def skip(self, position: int, past: PastExecution, fault: str | None, last: int) -> Culprit | None:
         """Brings back the names of a statement that does not run again, with a `fault` for that.
@@ -52,6 +54,12 @@ class BroughtBack:
         self._take_until(position)
         wanted = self._kept.wanted((*past.bound, *past.unbound))
         return await self._bring_back(position, past, skipped(past, fault), wanted, last)
+
+    async def rebuild(self, position: int, past: PastRebuild, last: int) -> Culprit | None:
+        """Sets what an earlier rebuild has left where it had no copy, which is told of the statement that bound it."""
+        self._take_until(position)
+        came = await self._set_all(position, self._kept.wanted((*past.anew, *past.absent)), last)
+        return came if isinstance(came, Culprit) else None
 
     async def compared(
         self, position: int, past: PastExecution, outcome: RunOutcome, stops: Sequence[str]
@@ -70,9 +78,9 @@ class BroughtBack:
     ) -> None:
         """The same, where the worker had the copies: all of them, and some could not be set."""
         phrases, wanted = self._wanted(position, past, outcome, stops)
-        self._say(
-            past, phrases, [name for names in wanted.groups.values() for name in names], wanted.without | failures
-        )
+        set_names, without = [name for names in wanted.groups.values() for name in names], wanted.without | failures
+        self._note(set_names, wanted, without)
+        self._say(past, phrases, set_names, without)
 
     def _wanted(
         self, position: int, past: PastExecution, outcome: RunOutcome, stops: Sequence[str]
@@ -89,12 +97,24 @@ class BroughtBack:
         for step in self._steps[self._taken : position + 1]:
             if isinstance(step, PastExecution):
                 self._kept.take(step)
+            elif isinstance(step, PastRebuild):
+                self._kept.take_rebuild(step)
         self._taken = max(self._taken, position + 1)
 
     async def _bring_back(
         self, position: int, past: PastExecution, phrases: Sequence[str], wanted: Wanted, last: int
     ) -> Culprit | None:
         """Sets what is kept of a step's names; says what it came to, unless a stopped one has all its names back."""
+        came = await self._set_all(position, wanted, last)
+        if isinstance(came, Culprit):
+            return came
+        self._say(past, phrases, *came)
+        return None
+
+    async def _set_all(
+        self, position: int, wanted: Wanted, last: int
+    ) -> tuple[Sequence[str], dict[str, str]] | Culprit:
+        """The names that were set, and those without a copy, each with the reason."""
         without = dict(wanted.without)
         groups: list[ValueGroup] = []
         for data, names in zip(await self._past.values(wanted.groups), wanted.groups.values(), strict=True):
@@ -111,8 +131,14 @@ class BroughtBack:
             without |= failures
         if wanted.delete and await self._set(SetValues((), wanted.delete)) is None:
             return Culprit(last)
-        self._say(past, phrases, [name for group in groups for name in group.names], without)
-        return None
+        set_names = [name for group in groups for name in group.names]
+        self._note(set_names, wanted, without)
+        return set_names, without
+
+    def _note(self, set_names: Iterable[str], wanted: Wanted, without: dict[str, str]) -> None:
+        self.without.difference_update(set_names, wanted.delete)
+        # What a log of an earlier version does not tell, the copies would not find either.
+        self.without.update(name for name, reason in without.items() if reason != EARLIER)
 
     def _say(
         self, past: PastExecution, phrases: Sequence[str], set_names: Iterable[str], without: dict[str, str]

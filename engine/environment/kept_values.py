@@ -8,12 +8,12 @@ by `rebuild`, one for each attempt.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct, field
 
-from ..ports import PastExecution, PastValues
+from ..ports import PastExecution, PastRebuild, PastValues
 
 NOT_KEPT: Final = "its process ended before it was kept"
 EARLIER: Final = "its log is of an earlier version, which kept none"
@@ -44,15 +44,27 @@ class KeptValues:
         for name in past.bound:
             self._newest.pop(name, None)
             self._unkept[name] = reason
-        for group in past.kept:
+        self._take_kept(past.kept, past.unkept)
+        self._present.update(past.bound)
+        self._present.difference_update(past.unbound)
+
+    def take_rebuild(self, past: PastRebuild) -> None:
+        """What an earlier rebuild has left where it had no copy."""
+        for name in past.anew:
+            self._newest.pop(name, None)
+            self._unkept[name] = NOT_KEPT
+        self._take_kept(past.kept, past.unkept)
+        self._present.update(past.anew)
+        self._present.difference_update(past.absent)
+
+    def _take_kept(self, kept: Iterable[PastValues], unkept: Mapping[str, str]) -> None:
+        for group in kept:
             for name in group.names:
                 self._newest[name] = group
                 self._unkept.pop(name, None)
-        for name, reason in past.unkept.items():
+        for name, reason in unkept.items():
             self._newest.pop(name, None)
             self._unkept[name] = reason
-        self._present.update(past.bound)
-        self._present.difference_update(past.unbound)
 
     def wanted(self, names: Iterable[str], found: Collection[str] = ()) -> Wanted:
         """What brings `names` back. `found` are known to be as they were, and are set only where others need it."""

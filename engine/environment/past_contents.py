@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from ..ports import Contents, PastAnswer, PastExecution, PastRevision, PastStep, PastValues, ValueGroup
+from ..ports import Contents, PastAnswer, PastExecution, PastRebuild, PastRevision, PastStep, PastValues, ValueGroup
 from ..worker.protocol import Answer, Content, Look
 from .kept_values import KeptValues
 
@@ -156,6 +156,8 @@ def is_ahead(past: PastExecution) -> bool:
 def _due(steps: Iterable[PastStep]) -> Iterator[tuple[BlobDigest, int]]:
     seen: set[str] = set()
     for step in steps:
+        if isinstance(step, PastRebuild):
+            continue
         if isinstance(step, PastExecution):
             yield from ((answer.content, 0) for answer in step.answers if answer.content is not None)
             if is_ahead(step):

@@ -69,7 +69,12 @@ class Rebuild:
             attempt = Attempt(worker, plan, self._limits, self._contents, self._compare, self._left_out)
             found = await attempt.run()
             if not isinstance(found, Culprit):
-                return Restored(executions=attempt.executions, divergences=_bounded(found))
+                return Restored(
+                    executions=attempt.executions,
+                    divergences=_bounded(found),
+                    anew=attempt.anew,
+                    absent=attempt.absent,
+                )
             if found.is_unclear:
                 self._left_out.alone = True
                 continue

@@ -126,12 +126,18 @@ class ViewEnforced(Event, frozen=True, kw_only=True):
 
 
 class EnvironmentRestored(Event, frozen=True, kw_only=True):
-    """The namespace was rebuilt by running `executions` again; each divergence is a sentence on one that differed."""
+    """The namespace was rebuilt by running `executions` again; each divergence is a sentence on one that differed.
+
+    Of the names in `anew` there was no copy, so that they are what they came to this time; those in `absent` are bound
+    to nothing for want of one. What is kept of `anew` follows as ValuesKept, of the execution `event_id`.
+    """
 
     kind: ClassVar[str] = "environment_restored"
 
     executions: int
     divergences: tuple[str, ...] = ()
+    anew: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 class WorkStopped(Event, frozen=True, kw_only=True):

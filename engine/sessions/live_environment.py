@@ -20,9 +20,9 @@ from ..errors import EnvironmentUnavailableError, StoreError
 from ..events.execution import ExecutionFinished
 from ..events.session import EnvironmentRestored
 from ..execution import REPLAY_EFFECT
-from ..ids import BlobDigest
+from ..ids import BlobDigest, ExecutionId
 from ..log import EventLog
-from ..ports import Differences, Environment, EnvironmentSpec, PastExecution, RunOutcome, Store
+from ..ports import Differences, Environment, EnvironmentSpec, PastExecution, Restored, RunOutcome, Store
 from ..timeline.divergence import bound_names, differences, ending_of
 from ..timeline.replay import History
 from .cancellation import Cancellation
@@ -90,9 +90,23 @@ class LiveEnvironment:
             if plan.steps:
                 restored = await environment.restore(plan, self._contents, self._compare)
                 divergences = (*restored.divergences, *self._left_out())
-                self._log.append(EnvironmentRestored(executions=restored.executions, divergences=divergences))
+                await self._record(environment, restored, divergences)
         self._reads = self._history.reads
         return environment
+
+    async def _record(self, environment: Environment, restored: Restored, divergences: tuple[str, ...]) -> None:
+        seq = self._log.append(
+            EnvironmentRestored(
+                executions=restored.executions,
+                divergences=divergences,
+                anew=restored.anew,
+                absent=restored.absent,
+            )
+        )
+        if restored.anew:
+            # At once, because what runs next finds these values, and so must its next run.
+            self._values.note(ExecutionId(self._log.at(seq).event_id), large=True)
+            await self._values.catch_up(environment)
 
     async def ready_to_run(self) -> Environment:
         """The same for a statement, when what earlier ones left to be taken was taken. Not while another one runs."""

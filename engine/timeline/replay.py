@@ -36,6 +36,7 @@ from ..events.nodes import (
     StatementTicked,
     seen_in,
 )
+from ..events.session import EnvironmentRestored
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
 from ..ids import ExecutionId, Seq, StatementId, ToolCallId
 from ..ports import (
@@ -46,15 +47,15 @@ from ..ports import (
     PastRevision,
     PastStep,
     PastTick,
-    PastValues,
     RestorePlan,
     RunRequest,
 )
 from ..toolbox import call_title
 from .divergence import bound_names, ending_of
+from .past_values import Rebuild, past_values, unkept
 from .readings import Readings
 
-_Part = EffectRequested | EffectAnswered | ExecutionFinished | ValuesKept | StatementTicked
+_Part = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
 """What the log says of an execution, by its id."""
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
 
@@ -85,7 +86,8 @@ class History:
     """What a rebuild goes through. `apply` is for the log alone."""
 
     def __init__(self) -> None:
-        self._steps: list[_Execution | _Tick] = []
+        self._steps: list[_Execution | _Tick | Rebuild] = []
+        self._rebuilds: dict[str, Rebuild] = {}
         self._statements: dict[StatementId, _Execution] = {}
         self._omitted: dict[StatementId, _Execution] = {}
         self._by_execution: dict[ExecutionId, _Execution] = {}
@@ -102,7 +104,7 @@ class History:
                 self._steps.append(self._statements[statement_id])
             case ExecutionStarted():
                 self._start(event)
-            case EffectRequested() | EffectAnswered() | ExecutionFinished() | ValuesKept() | StatementTicked():
+            case EffectRequested() | EffectAnswered() | ExecutionFinished() | StatementTicked():
                 step = self._by_execution.get(event.execution_id)
                 if step is not None:
                     _take(step, event)
@@ -111,10 +113,22 @@ class History:
                     self._omit(statement_id, omitted)
             case ToolCall(parent_id=str()) if isinstance(self._present, _Execution):
                 self._present.calls[event.tool_call_id] = event
-            case ValuesDropped(before=before):
-                self._dropped_before = before
+            case ValuesKept() | ValuesDropped() | EnvironmentRestored():
+                self._apply_to_values(event)
             case _:
                 self._apply_to_nodes(event)
+
+    def _apply_to_values(self, event: ValuesKept | ValuesDropped | EnvironmentRestored) -> None:
+        match event:
+            case ValuesKept(execution_id=execution_id):
+                step = self._by_execution.get(execution_id) or self._rebuilds.get(execution_id)
+                if step is not None:
+                    step.kept.append(event)
+            case ValuesDropped(before=before):
+                self._dropped_before = before
+            case EnvironmentRestored(anew=anew, absent=absent):
+                if anew or absent:
+                    self._note_rebuild(event)
 
     def _apply_to_nodes(self, event: Event) -> None:
         match event:
@@ -127,6 +141,14 @@ class History:
                 self._tiers[digest] = tier
             case _:
                 pass
+
+    def _note_rebuild(self, event: EnvironmentRestored) -> None:
+        """A statement that waits for the namespace is on the log already, and finds what the rebuild has left."""
+        place = len(self._steps)
+        while place and isinstance(step := self._steps[place - 1], _Execution) and step.finished is None:
+            place -= 1
+        self._rebuilds[event.event_id] = rebuild = Rebuild(event)
+        self._steps.insert(place, rebuild)
 
     def _omit(self, statement_id: StatementId, omitted: bool) -> None:
         step = self._statements[statement_id]
@@ -171,6 +193,9 @@ class History:
         steps: list[PastStep] = []
         reads = 0
         for step in self._steps:
+            if isinstance(step, Rebuild):
+                steps.append(step.past(self._dropped_before))
+                continue
             if isinstance(step, _Tick):
                 past = _past_tick(step, reads)
             else:
@@ -194,8 +219,6 @@ def _take(step: _Execution, event: _Part) -> None:
             step.answers.append(event)
         case ExecutionFinished():
             step.finished = event
-        case ValuesKept():
-            step.kept.append(event)
         case StatementTicked():
             step.ticks.append(event.now)
 
@@ -229,12 +252,8 @@ def _past_execution(step: _Execution, reads: int, time_limit: float, dropped_bef
         revisions=None if started.round_id is None else tuple(map(_past_revision, step.revisions)),
         bound=tuple(bound_names(finished.diff)),
         unbound=finished.diff.deleted,
-        kept=tuple(
-            PastValues(names=group.names, content=group.content, dropped=kept.seq < dropped_before, size=group.size)
-            for kept in step.kept
-            for group in kept.groups
-        ),
-        unkept={name: reason for kept in step.kept for name, reason in kept.unkept.items()},
+        kept=past_values(step.kept, dropped_before),
+        unkept=unkept(step.kept),
         after_reading=step.reads > reads,
         ticks=tuple(step.ticks),
         record=ending_of(finished),

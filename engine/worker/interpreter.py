@@ -291,8 +291,8 @@ class Interpreter:
         sentences = (*self._said, *self._guard.settle())
         self._board.looks.settle()
         self._said.clear()
-        self._values.forget()
-        return Settled(sentences)
+        self._values.forget(request.anew)
+        return Settled(sentences, tuple(name for name in request.anew if name not in self._namespace))
 
     def _project(self, request: Project) -> Projected:
         if request.after_reading:

@@ -60,12 +60,12 @@ class NamespaceWatch:
         self._interrupted = False
         self.diff = NamespaceDiff()
 
-    def changed(self) -> frozenset[str]:
+    def changed(self, still: Iterable[str] = ()) -> frozenset[str]:
         """Names that were added, bound again or changed in place since the last call, or may have been.
 
-        Also those of which only the parts are other objects now, with the same content.
+        Also those of which only the parts are other objects now, with the same content. `still` are in the next, too.
         """
-        moved, self._moved = self._moved & self._known.keys(), set()
+        moved, self._moved = self._moved & self._known.keys(), set(still)
         return frozenset(moved)
 
     def groups(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:

@@ -220,9 +220,13 @@ class SetValues(msgspec.Struct, frozen=True, tag=True):
 
 
 class Settle(msgspec.Struct, frozen=True, tag=True):
-    """The history has run again: live statements follow. `after_reading` as in `Run`."""
+    """The history has run again: live statements follow. `after_reading` as in `Run`.
+
+    The next `Preserve` pickles the names in `anew`, too, as far as they are bound.
+    """
 
     after_reading: bool = False
+    anew: tuple[str, ...] = ()
 
 
 class Repeat(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -397,9 +401,13 @@ class CleanedUp(msgspec.Struct, frozen=True, tag=True):
 
 
 class Settled(msgspec.Struct, frozen=True, tag=True):
-    """The answer to `Settle`: a sentence on each thing that the history left at work, or was kept from by now."""
+    """The answer to `Settle`: a sentence on each thing that the history left at work, or was kept from by now.
+
+    `absent` are those of its names that are not bound.
+    """
 
     sentences: tuple[str, ...]
+    absent: tuple[str, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

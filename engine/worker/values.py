@@ -6,7 +6,7 @@ change of the next statement's. Must not know pickles. Used by `interpreter`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -60,9 +60,9 @@ class Values:
             self._made = self._make()
         return self._set(self._made, groups, delete)
 
-    def forget(self) -> None:
-        """What has changed by now is kept already."""
-        self._watch.changed()
+    def forget(self, anew: Iterable[str]) -> None:
+        """What has changed by now is kept already, but for these names."""
+        self._watch.changed(anew)
 
     def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
         self._interrupts.install()

@@ -82,7 +82,9 @@ def __probe() -> str:  # noqa: C901 -- one closure, because it goes into the ses
             digest = {key: str(each) for key, each in value.GetDigest().items()}
             views[value.obj_id] = {**digest, "text": str(value.Render())}
     shared = sorted(sorted(where.items()) for where in paths.values() if len(where) > 1)
-    return "PROBE " + json.dumps({"names": names, "views": views, "shared": shared, "table": repr(__ls())})
+    return "PROBE " + json.dumps(
+        {"names": names, "views": dict(sorted(views.items())), "shared": shared, "table": repr(__ls())}
+    )
 
 
 PROBE = (

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import Session
+from engine import Environment, Session
+from engine.environment.in_process import InProcessEnvironment
 from engine.events.session import EnvironmentRestored
+from engine.store.memory import MemoryStore
+from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
 
@@ -172,6 +175,10 @@ def blocks(text: str) -> list[str]:
     return found
 
 
+def in_process() -> Environment:
+    return InProcessEnvironment(len)
+
+
 async def run(session: Session, *sources: str) -> None:
     for source in sources:
         await session.cell(source)
@@ -269,3 +276,34 @@ async def test_a_copy_holds_the_function_that_it_held_whatever_its_name_stands_f
         assert "held set from what was kept" in (await rebuilt(session)).divergences[-1]
         shown = await session.cell("held(), [each.__qualname__ for each in held.own]")
     assert shown.value == "('f', ['f', 'C.put'])"
+
+
+REFUSING = """
+import os, random
+class Refusing:
+    def __init__(self): self.n = random.random()
+    def __getstate__(self):
+        if os.path.exists(refuse): raise ValueError('not now')
+        return self.__dict__
+if os.path.exists(refuse): lost = Refusing()
+refusing = [Refusing()]
+"""
+
+
+async def test_what_a_rebuild_had_no_copy_of_is_what_it_came_to_from_then_on(tmp_path: Path) -> None:
+    store = MemoryStore(FixedClock())
+    (tmp_path / "refuse").touch()
+    async with sessions_of(tmp_path, store, environments=in_process) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, f"refuse = {str(tmp_path / 'refuse')!r}", REFUSING)
+    (tmp_path / "refuse").unlink()
+    shown = "n, refusing[0].n == n, 'lost' in globals()"
+    values: list[str | None] = []
+    for source in (f"n = refusing[0].n\n{shown}", shown, shown):
+        async with sessions_of(tmp_path, store, environments=in_process) as sessions:
+            session = await sessions.load(session.session_id)
+            values.append((await session.cell(source)).value)
+            said = [event.divergences for event in session.events if isinstance(event, EnvironmentRestored)]
+        (tmp_path / "refuse").touch()
+    assert values[0] == values[1] == values[2]
+    assert all(line.startswith("<statement 2> ") for lines in said for line in lines)
