@@ -67,6 +67,7 @@ class Values:
     def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
         self._interrupts.install()
         try:
+            self._watch.before_setting(name for group in groups for name in group.names)
             failures = keeper.put(groups, delete)
             with suppress(BaseException), self._interrupts.armed():
                 self._watch.after()

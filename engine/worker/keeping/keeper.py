@@ -78,6 +78,14 @@ class Keeper:
         """Pickles the names that changed since the last time; what takes a child is pending."""
         changed = self._watch.changed()
         present = [name for name in changed if name in self._namespace]
+        try:
+            return self._preserve(present, large)
+        except BaseException as error:
+            # A signal handler of the statements' may raise anywhere. Without a word these names would be told as lost
+            # with a process that has ended.
+            return Pickled(unkept=dict.fromkeys(present, why_not_kept(error)))
+
+    def _preserve(self, present: Sequence[str], large: bool) -> Pickled:
         go = _Go(self._writer(large), large, self._forks, self._interrupts)
         for pack in _packs(self._watch.groups(present)):
             go.take_all(pack)

@@ -307,3 +307,20 @@ async def test_what_a_rebuild_had_no_copy_of_is_what_it_came_to_from_then_on(tmp
         (tmp_path / "refuse").touch()
     assert values[0] == values[1] == values[2]
     assert all(line.startswith("<statement 2> ") for lines in said for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("definition", "change"),
+    [("def f(): return 1", "f.seen = [1]"), ("class f: seen = 1", "f.seen = 2"), ("f = [1]", "f.append(1)")],
+    ids=["function", "class", "list"],
+)
+async def test_what_was_filled_in_place_is_no_change_of_the_next_statement(
+    tmp_path: Path, definition: str, change: str
+) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, f"import os\n{definition}")
+        stopped = await session.cell(f"{change}\nwhile True: pass", seconds=0.1)
+        await run(session, "str(f)")
+        said = (await rebuilt(session)).divergences
+    assert (stopped.status, said) == ("timeout", ())
