@@ -55,6 +55,7 @@ WORDS = {
     "revision_adopted": ["digest", "withheld"],
     "node_made": ["obj_type", "name"],
     "outline_made": ["digest"],
+    "contents_adopted": ["files.digest", "files.withheld"],
 }
 """Every field that is neither a text nor an identifier, by kind: what redaction leaves is decided upon here."""
 
