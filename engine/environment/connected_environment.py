@@ -77,6 +77,8 @@ class ConnectedEnvironment:
         self._spec: EnvironmentSpec | None = None
         self._worker: Connection | None = None
         self._started = False
+        self._is_unused = False
+        """Nothing was asked of the present namespace yet."""
         self._running: StatementRun | None = None
         self._was_read = False
         """A model has read the handles since the last message."""
@@ -256,6 +258,7 @@ class ConnectedEnvironment:
     def _connected(self) -> Connection:
         if self._worker is None or self._worker.dead:
             raise EnvironmentUnavailableError("there is no live namespace; restore it or start one")
+        self._is_unused = False
         return self._worker
 
     async def _start(self) -> None:
@@ -274,15 +277,17 @@ class ConnectedEnvironment:
                 with anyio.CancelScope(shield=True):
                     await self._discard()
                 raise
-        self._started = True
+        self._started = self._is_unused = True
 
     async def _fresh(self) -> Connection:
-        await self._start()
+        # Starting a worker takes as long as a hundred statements, and whoever restores has just started one.
+        if self._worker is None or not self._is_unused or not self._worker.look():
+            await self._start()
         return self._connected()
 
     async def _discard(self) -> None:
         worker, self._worker = self._worker, None
-        self._started = self._was_read = False
+        self._started = self._was_read = self._is_unused = False
         if worker is not None:
             try:
                 await worker.kill()

@@ -12,7 +12,7 @@ import pytest
 
 from engine.environment import rebuild
 from engine.ports import Differences, PastExecution, Restored, RestorePlan, RunOutcome
-from tests.support.environments import PATIENCE, contents, ended_otherwise, past, restore
+from tests.support.environments import PATIENCE, contents, ended_otherwise, past, restore, spec_for
 from tests.support.workers import bench
 
 pytestmark = pytest.mark.anyio
@@ -179,6 +179,23 @@ async def test_a_worker_that_is_killed_from_outside_while_it_rebuilds_costs_no_s
         assert restored == Restored(executions=3)
         assert await b.value("x0, x1, x2") == "(0, 1, 2)"
     assert len(set(pids)) == 2
+
+
+async def test_a_worker_in_which_nothing_has_run_is_the_one_that_the_history_runs_in(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        started = b.environment.pid
+        await restore(b, past("x = 1"))
+        assert b.environment.pid == started
+        # What has run is no beginning, and neither is one that has ended meanwhile.
+        await restore(b, past("assert 'x' not in globals(); y = 1"))
+        assert b.environment.pid != started
+        assert await b.value("'x' in globals(), y") == "(False, 1)"
+        await b.environment.start(spec_for(tmp_path))
+        idle = b.environment.pid
+        assert idle is not None
+        os.kill(idle, signal.SIGKILL)
+        assert (await restore(b, past("x = 1"))).divergences == ()
+        assert b.environment.pid != idle
 
 
 async def test_when_the_search_takes_too_long_the_rest_is_left_out_and_named(
