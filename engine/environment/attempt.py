@@ -117,12 +117,10 @@ class Attempt:
         return None
 
     def _ended(self, begun: Sequence[Prepared], *, is_loading: bool) -> Culprit:
-        """A tick runs nothing of the statements': the one before it is what ended a worker there."""
+        """Where none has begun, it was a tick, which runs nothing of the statements': the last one is what ended it."""
         if is_loading:
             return Culprit(self._last, is_loading=True)
-        if begun and isinstance(begun[-1].step, PastExecution):
-            return Culprit(self._last, "ended the worker")
-        return Culprit(self._last)
+        return Culprit(self._last, "ended the worker") if begun else Culprit(self._last)
 
     def _was_brought_back(
         self, prepared: Prepared, outcome: RunOutcome, stops: Sequence[str], failures: dict[str, str]

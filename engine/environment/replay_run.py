@@ -2,7 +2,8 @@
 
 The worker goes from statement to statement by itself and says when each begins. From then on the conversation is about
 that one: its time limit begins, and it is the one that ended the worker if that dies. So nothing is bounded or blamed
-otherwise than where each statement is asked for.
+otherwise than where each statement is asked for. Of ticks nothing is said: what ends a worker there is what the
+statement before them has left, and one that hangs takes that statement's time.
 
 An interrupt is for the statement during which the host asked for it, and the worker begins no other after it. But it
 may have begun one already that the host has not been told of, and then the interrupt hits that. The host sees it by
@@ -29,7 +30,7 @@ from .statement_run import StatementRun
 TICK_SECONDS: Final = 30.0
 """A tick that takes longer has lost its worker."""
 _NOTHING: Final = RunRequest(execution_id=ExecutionId(""), label="", source="", time_limit=TICK_SECONDS)
-"""What runs until the first statement has begun."""
+"""What runs until the first statement has begun: ticks."""
 
 Brought = Callable[[Prepared, RunOutcome, tuple[str, ...], dict[str, str]], None]
 """Is told of each statement that was kept from an act and brought back: what came of it, what it was kept from, and the
@@ -63,7 +64,7 @@ class ReplayRun(StatementRun):
 
     @property
     def begun(self) -> Sequence[Prepared]:
-        """The steps that were begun, or are over: what is known needs no beginning."""
+        """The steps that were begun, or are over: a tick needs no beginning."""
         return self._stretch[: max(self._begun + 1, self.over)]
 
     async def conduct(self) -> RunOutcome:
@@ -104,6 +105,7 @@ class ReplayRun(StatementRun):
             case Began(step=number, loading=loading) if self._may_begin(number, loading):
                 self._begin(number, loading)
             case BroughtBack(ran=ran, failures=failures) if (present := self._statement) is not None:
+                self.is_loading, self._left = False, TICK_SECONDS
                 outcome = self._outcome_of(ran, Capture(), Capture())
                 if outcome is not None:
                     self._brought(present, outcome, ran.stops, failures)
@@ -115,13 +117,12 @@ class ReplayRun(StatementRun):
 
     @property
     def _statement(self) -> Prepared | None:
-        present = self._stretch[self._begun]
-        return present if self._begun >= 0 and isinstance(present.step, PastExecution) else None
+        return self._stretch[self._begun] if self._begun >= 0 else None
 
     def _may_begin(self, number: int, loading: bool) -> bool:
         if loading:
             return number == self._begun and self._statement is not None
-        return self._begun < number < len(self._stretch)
+        return self._begun < number < len(self._stretch) and isinstance(self._stretch[number].step, PastExecution)
 
     def _begin(self, number: int, loading: bool) -> None:
         self._begun, self.is_loading = number, loading
@@ -129,13 +130,11 @@ class ReplayRun(StatementRun):
             self.is_unclear = True
             self._worker.violate("a statement began after one was interrupted")
             return
-        match self._stretch[number].step:
-            case PastExecution(request=request):
-                self._request = request
-                limit = self._limits.statement_seconds if request.time_limit is None else request.time_limit
-                self._left = LOADING_SECONDS if loading else limit
-            case _:
-                self._request, self._left = _NOTHING, TICK_SECONDS
+        step = self._stretch[number].step
+        assert isinstance(step, PastExecution)
+        self._request = step.request
+        limit = self._limits.statement_seconds if step.request.time_limit is None else step.request.time_limit
+        self._left = LOADING_SECONDS if loading else limit
 
 
 async def no_effects(request: EffectRequest) -> EffectAnswer:

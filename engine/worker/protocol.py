@@ -365,7 +365,7 @@ class ValuesSet(msgspec.Struct, frozen=True, tag=True):
 
 
 class Began(msgspec.Struct, frozen=True, tag=True):
-    """Of a `Replay` the step of that number begins, from 0; or, `loading`, what is kept of its names is loaded."""
+    """Of a `Replay` the statement begins that is the step of that number, from 0; or, `loading`, that of its copies."""
 
     step: int
     loading: bool = False

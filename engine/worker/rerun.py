@@ -61,7 +61,6 @@ class Rerun:
         for number, packed in enumerate(request.steps):
             step = to_step(packed)
             if not isinstance(step, Repeat):
-                self._transport.send(Began(number))
                 self._runner.answer(step)
                 continue
             ran = self._repeat(number, step)
@@ -77,7 +76,7 @@ class Rerun:
         executed = self._runner.execute(step.run)
         if not self._interrupts.came and self._output.silent and not _prints(step.record):
             came = _ending(executed)
-            if not executed.stops and not differences(step.record, came).phrases:
+            if not executed.stops and (step.record == came or not differences(step.record, came).phrases):
                 return None
             if executed.stops and step.copies is not None and _has_bound_no_more(step.record, came):
                 self._bring_back(number, step, step.copies, executed, came)
