@@ -17,6 +17,8 @@ _LEAD: Final = 40
 _LOOKED_BACK: Final = 200
 """Lines above a hunk among which the one is looked for that it stands under."""
 _LONGEST_HEADING: Final = 72
+_NO_HEADING: Final = "})]*|+-"
+_COMMENTS: Final = ("# ", "//", "/*", "--", "<!--", ";")
 
 
 def hunk_lines(
@@ -40,14 +42,24 @@ def hunk_lines(
             yield "+" + _cut(line, starts[row], longest)
 
 
-def heading_of(lines: Sequence[str], index: int) -> str:
-    """The line above line `index` (from 0) that it stands under, by indentation: a `def`, a `class`. "" for none."""
-    inner = next((_indent(line) for line in lines[index : index + _LOOKED_BACK] if line.strip()), 0)
-    for line in reversed(lines[max(index - _LOOKED_BACK, 0) : index]):
-        text = line.strip()
-        if text and _indent(line) < inner and (text[0].isalpha() or text[0] in "_$"):
-            return cut_line(text, _LONGEST_HEADING)
+def heading_of(lines: Sequence[str], changed: int, first: int) -> str:
+    """The line that line `changed` stands under by its indentation, a `def` or a `class`, ahead of line `first`.
+
+    Both count from 0. Empty where there is none: what is from `first` on is shown anyway.
+    """
+    inner = next((_indent(line) for line in lines[changed : changed + _LOOKED_BACK] if line.strip()), 0)
+    for index in range(min(changed, len(lines)) - 1, max(first - _LOOKED_BACK, 0) - 1, -1):
+        text = lines[index].strip()
+        if inner and text and _indent(lines[index]) < inner and _is_heading(text):
+            if index < first:
+                return cut_line(text, _LONGEST_HEADING)
+            inner = _indent(lines[index])
     return ""
+
+
+def _is_heading(text: str) -> bool:
+    """Whether it says something of its own, which brackets and comments do not."""
+    return text[0] not in _NO_HEADING and not text.startswith(_COMMENTS) and any(map(str.isalnum, text[:_LEAD]))
 
 
 def _rows(code: Opcode) -> int:

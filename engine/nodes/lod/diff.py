@@ -46,7 +46,8 @@ class _Changes:
         return list(hunks(self.codes, context))
 
     def lines(self, hunk: Sequence[Opcode]) -> list[str]:
-        heading = heading_of(self.after, hunk[0].j1)
+        changed = next(code for code in hunk if code.tag != "equal")
+        heading = heading_of(self.after, changed.j1, hunk[0].j1)
         return [line + "\n" for line in hunk_lines(hunk, self.before, self.after, _LONGEST_LINE, heading)]
 
     def header(self) -> str:

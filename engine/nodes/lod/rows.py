@@ -7,25 +7,49 @@ outlines.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...cutting import ELLIPSIS, cut_line
 from ..outline.model import TOP, Kind, Outline, Symbol
+from ..revision import Revision
 
 SHORTEST, SHORT, FULL, DOCUMENTED = range(4)
 """A name with the word before it; a signature without values, on a short line; all of it; with what documents it."""
+_LEAST: Final = 16
+"""Tokens that even the smallest text may take at any level."""
 _SHORT_CHARS: Final = 80
 _FULL_CHARS: Final = 240
 _DOC_CHARS: Final = 120
+_BRACKETS: Final = 4
+"""Characters more that a signature may have than the name, to stand for it."""
 _NAME_CHARS: Final = 60
 _INDENT: Final = "  "
 _VALUED: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property", "key", "element"})
+_READ_BY_VALUE: Final[frozenset[Kind]] = frozenset({"key", "element"})
+_AS_WRITTEN: Final[frozenset[Kind]] = frozenset({*_VALUED, "heading", "rule", "block"})
+"""Of these what stands in the text says what they are."""
 _AFTER_BRACKET: Final = re.compile(r"([(\[]) ")
 _BEFORE_BRACKET: Final = re.compile(r",? ([)\]])")
 _COMMENT: Final = re.compile(r"\s(?:#|//).*$")
 _OPEN: Final = re.compile(r"\s*(?:=\s*\w*)?[(\[{:=]+$")
 _VALUE: Final = re.compile(r"(?<=[\w\]\"'?)])\s*(?:=(?![=>])|:=).*$")
 _WORDS_AND_NAME: Final = re.compile(r"[^(={:<\[]*")
+
+
+class Share(NamedTuple):
+    """How many tokens a level may take of a text: one for so many bytes; for fewer of a small text, up to `floor`.
+
+    Bytes stand for tokens, because counting all of a large file takes longer than its outline.
+    """
+
+    bytes_per_token: int
+    floor: int
+    bytes_per_token_of_small: int
+
+    def of(self, revision: Revision) -> int:
+        """The share of that text, in tokens, whatever the budget."""
+        small = max(min(self.floor, revision.size // self.bytes_per_token_of_small), _LEAST)
+        return max(revision.size // self.bytes_per_token, small)
 
 
 def range_of(symbol: Symbol, offset: int = 0) -> str:
@@ -65,14 +89,15 @@ def _documented(symbol: Symbol) -> str:
 def _short(symbol: Symbol) -> str:
     text = _full(symbol)
     if symbol.kind in _VALUED:
-        text = _VALUE.sub("", text) if symbol.kind != "key" else text
+        text = text if symbol.kind in _READ_BY_VALUE else _VALUE.sub("", text)
     return cut_line(text, _SHORT_CHARS)
 
 
 def _shortest(symbol: Symbol) -> str:
+    signature = symbol.signature.strip()
     if symbol.kind in _VALUED:
-        return name_of(symbol)
-    if symbol.kind in ("heading", "rule", "block"):
+        return signature if len(signature) <= len(symbol.name) + _BRACKETS else name_of(symbol)
+    if symbol.kind in _AS_WRITTEN:
         return cut_line(symbol.signature.strip(), _NAME_CHARS)
     match = _WORDS_AND_NAME.match(symbol.signature.strip())
     head = match[0].strip() if match else ""
@@ -102,8 +127,13 @@ def heading(outline: Outline | None, lines: int) -> str:
     if outline.language:
         said += f" of {outline.language}"
     if outline.has_errors:
-        said += ", not well-formed"
+        said += ", parsed in part"
     return said if outline.complete else said + ", of which a part is outlined"
+
+
+def kind_and_name(symbol: Symbol) -> str:
+    """The symbol in two words; of a heading or a key what stands in the text."""
+    return f"{symbol.kind} {name_of(symbol)}" if symbol.kind not in _AS_WRITTEN else text_of(symbol, SHORTEST)
 
 
 def name_of(symbol: Symbol) -> str:

@@ -8,42 +8,22 @@ many names are missing, and a last line counts what has no line at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...cutting import ELLIPSIS, cut_line, more
+from ...cutting import ELLIPSIS, cut_line, more, plural
 from ...text import first_line
 from ..outline.model import TOP, Kind, Outline
 from ..rendered import RenderedView
-from .rows import SHORTEST, around, heading, name_of, range_of, text_of
+from .rows import Share, around, heading, kind_and_name, name_of, range_of
 from .scene import Scene, instead_of_lines, one_line
 
-_BYTES_PER_TOKEN: Final = 105
-"""Bytes of the text for a token of this level: a twentieth of a text that has 5 bytes for each of its tokens."""
-_FLOOR: Final = 16
-"""Tokens that the summary of even the smallest text may take."""
+_SHARE: Final = Share(105, 48, 60)
+"""A twentieth of a text that has 5 bytes for each of its tokens, and of a small one a twelfth."""
 _DOC_CHARS: Final = 240
-_PLURALS: Final[dict[Kind, str]] = {
-    "module": "modules",
-    "class": "classes",
-    "interface": "interfaces",
-    "struct": "structs",
-    "enum": "enums",
-    "trait": "traits",
-    "type": "types",
-    "function": "functions",
-    "method": "methods",
-    "macro": "macros",
-    "constant": "constants",
-    "variable": "variables",
-    "property": "properties",
-    "heading": "headings",
-    "key": "keys",
-    "rule": "rules",
-    "element": "elements",
-    "block": "blocks",
-}
+_PLURALS: Final[dict[Kind, str]] = {"property": "properties"}
+"""What no rule gives."""
 
 
 @dataclass(slots=True)
@@ -116,11 +96,14 @@ def render(scene: Scene) -> RenderedView:
     head = heading(outline, len(scene.revision.lines))
     if scene.summary:
         return _written(scene, head)
-    share = max(scene.revision.size // _BYTES_PER_TOKEN, _FLOOR)
+    share = _SHARE.of(scene.revision)
     limit = min(scene.budget, share)
     region = _region(outline, scene.place.line + 1)
+    main = _main(outline, region)
+    if main != region:
+        head = f"{head}, all in {kind_and_name(outline.symbols[main])}"
     about = _about(scene, outline, region, head)
-    text, is_whole = _composed(scene, outline, region, about, limit)
+    text, is_whole = _composed(scene, outline, main, about, limit, is_all=region == TOP)
     tokens = scene.count(text)
     if tokens > scene.budget:
         return one_line((about[-1],), scene.budget, scene.count, whole=not outline.symbols)
@@ -160,19 +143,37 @@ def _cut(head: str, text: str, size: int) -> str:
     return f"{head}, as a model wrote of them:\n{text[:size].rstrip()}{end}\n"
 
 
+def _main(outline: Outline, region: int) -> int:
+    """The region, or what of it holds all the rest: a namespace, the class of a file, the title of a text."""
+    children: dict[int, list[int]] = {}
+    for index, symbol in enumerate(outline.symbols):
+        children.setdefault(symbol.parent, []).append(index)
+    while len(inner := children.get(region, ())) == 1 and any(
+        child in children for child in children.get(inner[0], ())
+    ):
+        region = inner[0]
+    return region
+
+
 def _about(scene: Scene, outline: Outline, region: int, head: str) -> tuple[str, ...]:
     """What the region is, on one line, the longest first."""
     if region == TOP:
         doc = outline.doc or ("" if outline.symbols else first_line("\n".join(scene.revision.lines[:20])))
     else:
         symbol = outline.symbols[region]
-        head = f"{text_of(symbol, SHORTEST)}, lines {range_of(symbol, scene.revision.first_line - 1)} of {head}"
+        head = f"{kind_and_name(symbol)}, lines {range_of(symbol, scene.revision.first_line - 1)} of {head}"
         doc = symbol.doc
     return (f"{head}: {cut_line(doc, _DOC_CHARS)}", head) if doc else (head,)
 
 
-def _composed(scene: Scene, outline: Outline, region: int, about: Sequence[str], limit: int) -> tuple[str, bool]:
-    """The text within `limit` tokens, and whether nothing is left out."""
+def _composed(
+    scene: Scene, outline: Outline, region: int, about: Sequence[str], limit: int, *, is_all: bool
+) -> tuple[str, bool]:
+    """The text within `limit` tokens, and whether nothing is left out.
+
+    Args:
+        is_all: whether it is about all of the text, of which imports are a part.
+    """
     count = scene.count
     top = next((line + "\n" for line in about if count(line + "\n") <= limit // 2), about[-1] + "\n")
     lines = _lines(outline, region)
@@ -183,7 +184,7 @@ def _composed(scene: Scene, outline: Outline, region: int, about: Sequence[str],
         room -= line.fit(room, 0 if line.is_symbol else len(line.names), count)
     for line in lines:
         room -= line.fit(room, len(line.names) if line.text else 0, count)
-    imports = _Line("imports", _packages(outline) if region == TOP else [], False, [])
+    imports = _Line("imports", _packages(outline) if is_all else [], False, [])
     if all(line.text for line in lines):
         room += reserved
         for line in (*lines, imports):
@@ -199,6 +200,16 @@ def _rest(names: int) -> str:
     return more(names, "name") + "\n" if names else ""
 
 
+def _plural(kind: Kind) -> str:
+    return _PLURALS.get(kind) or plural(2, kind)
+
+
+def _told(outline: Outline, region: int) -> Collection[int]:
+    """The symbols that are public, or where the region has none that is, all."""
+    public = {index for index, symbol in enumerate(outline.symbols) if symbol.public}
+    return public if any(outline.symbols[index].parent == region for index in public) else range(len(outline.symbols))
+
+
 def _packages(outline: Outline) -> list[str]:
     """What the text imports from outside, of Python's modules the packages that they are in."""
     names = (name.partition(".")[0] if outline.language == "python" else name for name in outline.from_outside)
@@ -207,18 +218,19 @@ def _packages(outline: Outline) -> list[str]:
 
 def _lines(outline: Outline, region: int) -> list[_Line]:
     """A line for each symbol of the region that holds others, and one for all others of a kind, in their order."""
+    is_told = _told(outline, region)
     inner: dict[int, list[str]] = {}
-    for symbol in outline.symbols:
-        if symbol.public:
+    for index, symbol in enumerate(outline.symbols):
+        if index in is_told:
             inner.setdefault(symbol.parent, []).append(name_of(symbol))
     lines: dict[object, _Line] = {}
     for index, symbol in enumerate(outline.symbols):
-        if symbol.parent != region or not symbol.public:
+        if symbol.parent != region or index not in is_told:
             continue
         if index in inner:
-            lines[index] = _Line(text_of(symbol, SHORTEST), inner[index], True, [cut_line(symbol.doc, _DOC_CHARS)])
+            lines[index] = _Line(kind_and_name(symbol), inner[index], True, [cut_line(symbol.doc, _DOC_CHARS)])
         else:
-            group = lines.setdefault(symbol.kind, _Line(_PLURALS[symbol.kind], [], False, []))
+            group = lines.setdefault(symbol.kind, _Line(_plural(symbol.kind), [], False, []))
             group.names.append(name_of(symbol))
             group.docs.append(cut_line(symbol.doc, _DOC_CHARS))
     return list(lines.values())

@@ -3,8 +3,7 @@
 A level for finding one's way costs a share of the text, whatever the budget: at most an eighth of its tokens. Within
 that each symbol is shown by its name, then, as far as there is room, by its signature: public before others, outer
 before inner, near before far. Where not even all names fit, a row says how many symbols within it are left out, and a
-last line how many others. The size of the text in bytes stands for its tokens, because counting all of a large file
-takes longer than its outline.
+last line how many others.
 """
 
 from __future__ import annotations
@@ -18,16 +17,14 @@ from ..outline.model import TOP, Outline
 from ..rendered import RenderedView
 from . import raw
 from .line import measured
-from .rows import DOCUMENTED, FULL, SHORT, SHORTEST, around, descendants, heading, row
+from .rows import DOCUMENTED, FULL, SHORT, SHORTEST, Share, around, descendants, heading, row
 from .scene import Scene, instead_of_lines, one_line
 
-_BYTES_PER_TOKEN: Final = 42
-"""Bytes of the text for a token of this level: an eighth of a text that has 5 bytes for each of its tokens."""
-_FLOOR: Final = 24
-"""Tokens that the outline of even the smallest text may take."""
+_SHARE: Final = Share(42, 120, 16)
+"""An eighth of a text that has 5 bytes for each of its tokens, and of a small one a third."""
 _NEAR_FLOOR: Final = 160
 """Tokens for the lines around a place that somebody chose, where the budget allows."""
-_SHARE: Final = 3
+_PART: Final = 3
 """Of the budget a third is for lines around the place, and of those a third for the ones above it."""
 _LEFT_OUT: Final = -1
 _TRIES: Final = 4
@@ -140,7 +137,7 @@ def render(scene: Scene) -> RenderedView:
     head = heading(outline, len(scene.revision.lines))
     documented = f"{head}: {outline.doc}" if outline.doc else head
     near = _near(scene, is_chosen=scene.place.line > 0 or not outline.symbols)
-    share = max(scene.revision.size // _BYTES_PER_TOKEN, _FLOOR)
+    share = _SHARE.of(scene.revision)
     room = min(share, scene.budget - near.tokens)
     for _ in range(_TRIES):
         top = next((line + "\n" for line in (documented, head) if scene.count(line + "\n") <= room // 2), "")
@@ -164,9 +161,9 @@ def _near(scene: Scene, *, is_chosen: bool) -> _Near:
     if not is_chosen:
         return _Near()
     lines, ruler = measured(scene.revision, scene.count)
-    room = min(scene.budget // _SHARE, max(_NEAR_FLOOR, scene.revision.size // _BYTES_PER_TOKEN // _SHARE))
+    room = min(scene.budget // _PART, max(_NEAR_FLOOR, _SHARE.of(scene.revision) // _PART))
     at = scene.place.line
-    start = ruler.up(at, room // _SHARE)
+    start = ruler.up(at, room // _PART)
     end = ruler.down(at, room - ruler.between(start, at))
     if end == at:
         return _Near()

@@ -28,8 +28,17 @@ def test_a_long_line_without_a_partner_shows_its_beginning() -> None:
     assert _lines([], ["x" * 500])[1] == "+" + "x" * 59 + "…"
 
 
-def test_the_heading_is_the_nearest_line_above_of_a_smaller_indentation() -> None:
-    lines = ["class A:", "    x = 1", "", "    def f(self):", "        return 1", "", "top = 1"]
-    assert heading_of(lines, 4) == "def f(self):"
-    assert heading_of(lines, 1) == "class A:"
-    assert heading_of(lines, 6) == ""
+def test_the_heading_is_what_the_first_change_stands_under_ahead_of_the_hunk() -> None:
+    lines = ["class A:", "    x = 1", "    # a comment", "    def f(self):", "", "        return 1", "", "top = 1"]
+    assert heading_of(lines, 5, 5) == "def f(self):"
+    assert heading_of(lines, 5, 4) == "def f(self):"
+    assert heading_of(lines, 5, 3) == "class A:"
+    assert heading_of(lines, 5, 0) == ""
+    assert heading_of(lines, 1, 1) == "class A:"
+    assert heading_of(lines, 7, 6) == ""
+    assert heading_of(lines, 8, 8) == ""
+
+
+def test_brackets_and_comments_are_no_headings() -> None:
+    assert heading_of(["#sidebar h2 {", "    }", "  // say", "    margin: 0;"], 3, 3) == "#sidebar h2 {"
+    assert heading_of(["# say", "  x"], 1, 1) == ""
