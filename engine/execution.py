@@ -137,15 +137,17 @@ class Artifact(Struct, frozen=True, kw_only=True):
 
 
 class KeptGroup(Struct, frozen=True, kw_only=True):
-    """Values that were kept for a rebuild: the names bound to them, which share objects, and their pickle as a blob.
+    """Values that were kept for a rebuild: the names bound to them, which share objects, and their pickle.
 
-    `size` is that of the pickle in bytes. One that held a secret is not kept: `withheld` is then its digest.
+    `size` is that of the pickle in bytes. A small one is `data`, a larger one a blob, `content`. One that held a secret
+    is neither: `withheld` is then its digest.
     """
 
     names: tuple[Exact, ...]
-    content: BlobDigest | None
+    content: BlobDigest | None = None
     size: int
     withheld: Exact = ""
+    data: bytes = b""
 
 
 class Location(Struct, frozen=True, kw_only=True):

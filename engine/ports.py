@@ -159,11 +159,16 @@ class Store(Protocol):
         """Waits until what was submitted is committed or has failed, then lets other processes write."""
         ...
 
-    def submit(self, session_id: SessionId, event: Event) -> None:
+    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
         """Queues a stamped event for the next commit; returns at once.
 
-        The same commit drops what the event says is to be dropped: `Event.dropped_before`.
+        One that `waits` begins none: that is up to the next change that does not, or to `flush`. The same commit drops
+        what the event says is to be dropped: `Event.dropped_before`.
         """
+        ...
+
+    def flush(self) -> None:
+        """Begins the commit of what was submitted and waits, of all sessions; returns at once."""
         ...
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
@@ -286,7 +291,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """One execution to run. `label` is what tracebacks call the source; `round_id` is what nodes note as touched.
 
     `index` is the statement's number, which the ids of its handles begin with. With `plan` whatever would change
-    something outside raises PermissionError; bookkeeping, not a boundary.
+    something outside raises PermissionError; bookkeeping, not a boundary. With `keeps` the small values that
+    it changed follow the outcome by themselves, for `Environment.kept`.
     """
 
     execution_id: ExecutionId
@@ -296,6 +302,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     round_id: int = 0
     time_limit: float | None = None
     plan: bool = False
+    keeps: bool = False
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):
@@ -560,7 +567,7 @@ class PastRevision(Struct, frozen=True, kw_only=True):
 
 
 class PastValues(Struct, frozen=True, kw_only=True):
-    """Names whose values were kept together, and their pickle as content; None where that is not kept.
+    """Names whose values were kept together, and their pickle: as `data`, or as content; neither where it is not kept.
 
     `dropped`: the session has dropped it since, unless something else of it names the same content. `size` in bytes.
     """
@@ -569,6 +576,7 @@ class PastValues(Struct, frozen=True, kw_only=True):
     content: BlobDigest | None
     dropped: bool = False
     size: int = 0
+    data: bytes = b""
 
 
 class PastExecution(Struct, frozen=True, kw_only=True):
@@ -736,8 +744,12 @@ class Environment(Protocol):
         """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
         ...
 
+    def kept(self) -> Preserved | None:
+        """What followed a run that `keeps`, once; None where it is not there yet, or not all, which `preserve` has."""
+        ...
+
     async def preserve(self, large: bool) -> Preserved:
-        """Pickles the values of all names that changed since this was called last.
+        """Pickles the values of all names that changed and were not preserved so far.
 
         Each group up to 64 KiB at once; with `large` up to 64 MiB, which may go on while the next statement runs. What
         code of the statements' own does meanwhile is bounded in time and touches nothing outside.

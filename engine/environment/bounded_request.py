@@ -7,13 +7,16 @@ Used by `connected_environment` and `attempt`, and the last step by `statement_r
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 import anyio
 
 from ..worker.protocol import CleanedUp, CleanUp, ToWorker
 from .connection import Connection, Received
 from .death import Death
+
+Answer = TypeVar("Answer")
 
 REPEAT_SECONDS: Final = 0.1
 """Between two interrupts: one that comes just before a system call does not end that call."""
@@ -30,15 +33,22 @@ async def ask(worker: Connection, message: ToWorker, seconds: float) -> Received
     A cancelled request ends the worker, who would be out of step.
     """
     worker.send(message)
+    return await wait_for(worker, worker.receive, seconds)
+
+
+async def wait_for(
+    worker: Connection, receive: Callable[[anyio.CancelScope], Awaitable[Answer | None]], seconds: float
+) -> Answer | Death:
+    """The same for what comes without a request: `receive` is as `Connection.receive`."""
     try:
-        answer = await worker.receive(anyio.move_on_after(seconds))
+        answer = await receive(anyio.move_on_after(seconds))
         if answer is not None:
             worker.drain()
             return answer
         with anyio.move_on_after(GRACE_SECONDS):
             while answer is None:
                 worker.interrupt()
-                answer = await worker.receive(anyio.move_on_after(REPEAT_SECONDS))
+                answer = await receive(anyio.move_on_after(REPEAT_SECONDS))
     except BaseException:
         await worker.kill()
         raise

@@ -36,8 +36,20 @@ from ..ports import (
     ignore_touched,
 )
 from ..worker.framing import ProtocolError, unpack_events
-from ..worker.protocol import Collect, Content, Failed, Pickled, Preserve, Project, Projected, Started, Tick, Ticked
-from .bounded_request import ask
+from ..worker.protocol import (
+    Collect,
+    Content,
+    Failed,
+    Kept,
+    Pickled,
+    Preserve,
+    Project,
+    Projected,
+    Started,
+    Tick,
+    Ticked,
+)
+from .bounded_request import ask, wait_for
 from .command_run import CommandRun, RunningProgram
 from .connection import Connection, Received
 from .death import Death
@@ -188,22 +200,45 @@ class ConnectedEnvironment:
         """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
         self._was_read = True
 
+    def kept(self) -> Preserved | None:
+        """See `ports.Environment`; None while another request is answered."""
+        if self._worker is None or self._turn.locked():
+            return None
+        kept = self._worker.kept()
+        if kept is None or kept.left:
+            return None
+        self._worker.begin_keeping(None)
+        return Preserved(groups=kept.groups, unkept=kept.unkept)
+
     async def preserve(self, large: bool) -> Preserved:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
-        return await self._pickled(Preserve(large))
+        async with self._turn:
+            worker = self._connected()
+            kept = Kept(execution_id="", left=True)
+            if worker.keeping:
+                match await wait_for(worker, worker.receive_kept, _KEEPING_SECONDS):
+                    case Kept() as kept:
+                        worker.begin_keeping(None)
+                    case Death() as death:
+                        raise await self._failed(worker, "keeping of values", death)
+            found = Preserved(groups=kept.groups, unkept=kept.unkept)
+            if not kept.left:
+                return found
+            asked = await self._pickled(worker, Preserve(large))
+            groups, unkept = (*found.groups, *asked.groups), {**found.unkept, **asked.unkept}
+            return Preserved(groups=groups, unkept=unkept, pending=asked.pending)
 
     async def collect(self) -> Preserved:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
-        return await self._pickled(Collect())
-
-    async def _pickled(self, message: Preserve | Collect) -> Preserved:
         async with self._turn:
-            worker = self._connected()
-            match await ask(worker, message, _KEEPING_SECONDS):
-                case Pickled(groups=groups, unkept=unkept, pending=pending):
-                    return Preserved(groups=groups, unkept=unkept, pending=pending)
-                case other:
-                    raise await self._failed(worker, "keeping of values", other)
+            return await self._pickled(self._connected(), Collect())
+
+    async def _pickled(self, worker: Connection, message: Preserve | Collect) -> Preserved:
+        match await ask(worker, message, _KEEPING_SECONDS):
+            case Pickled(groups=groups, unkept=unkept, pending=pending):
+                return Preserved(groups=groups, unkept=unkept, pending=pending)
+            case other:
+                raise await self._failed(worker, "keeping of values", other)
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         """Replaces the namespace by one in which the plan's steps have run again, touching nothing outside.

@@ -13,7 +13,17 @@ import anyio
 
 from ..ports import Touched, TouchSink, ignore_touched
 from ..worker.framing import ProtocolError, from_worker
-from ..worker.protocol import TOUCHED_BYTES, TOUCHED_FILES, FromWorker, Touching, TouchingPart, ToWorker
+from ..worker.protocol import (
+    KEPT_BYTES,
+    KEPT_GROUPS,
+    TOUCHED_BYTES,
+    TOUCHED_FILES,
+    FromWorker,
+    Kept,
+    Touching,
+    TouchingPart,
+    ToWorker,
+)
 from .capture import Capture
 from .death import Death
 
@@ -60,6 +70,8 @@ class Connection(ABC):
         self._closed = False
         self._touched: TouchSink = ignore_touched
         self._parts = ContentParts()
+        self._keeping: str | None = None
+        self._kept: Kept | None = None
 
     @property
     def dead(self) -> bool:
@@ -85,6 +97,37 @@ class Connection(ABC):
     def announce_reading(self, on: bool) -> None:
         """While it is on, the worker is told before its output is read for the first time; see `OutputTaken`."""
         del on
+
+    def begin_keeping(self, execution_id: str | None) -> None:
+        """What is kept of this execution follows its end by itself; None where nothing does."""
+        self._keeping = execution_id
+        self._kept = None
+
+    @property
+    def keeping(self) -> bool:
+        """Whether something follows that was not taken yet."""
+        return self._keeping is not None
+
+    def kept(self) -> Kept | None:
+        """What has followed the last statement, if it is there. Not while somebody receives."""
+        if self._kept is None and self._keeping is not None and self.look():
+            self._hear_kept()
+        return self._kept
+
+    async def receive_kept(self, scope: anyio.CancelScope) -> Kept | Death | None:
+        """The same, or the death, or None when `scope`, which this enters, ends first."""
+        with scope:
+            while (heard := self._hear_kept()) is None:
+                await self._progress()
+            return heard
+        return None
+
+    def _hear_kept(self) -> Kept | Death | None:
+        message = None if self._kept is not None else self._next()
+        if message is not None and not isinstance(message, Death):
+            self.violate(f"{type(message).__name__} between two requests")
+            return None
+        return self._kept or message
 
     def watch_memory(self, on: bool) -> None:
         """A statement begins or ends; where there is a process, what it holds with all its own is bounded meanwhile."""
@@ -168,9 +211,12 @@ class Connection(ABC):
             try:
                 while (body := self._next_body()) is not None:
                     message = from_worker(body)
-                    if not isinstance(message, (Touching, TouchingPart)):
+                    if isinstance(message, Kept):
+                        self._take_kept(message)
+                    elif isinstance(message, (Touching, TouchingPart)):
+                        self._take_touch(message)
+                    else:
                         return message
-                    self._take_touch(message)
             except ProtocolError as error:
                 self.violate(str(error))
         return None if self._death is None else self._cause(self._death)
@@ -181,6 +227,15 @@ class Connection(ABC):
             return
         data = self._parts.end(message.number, message.data)
         self._touched(Touched(path=message.path, digest=message.digest, data=data, note=message.note))
+
+    def _take_kept(self, message: Kept) -> None:
+        if message.execution_id != self._keeping:
+            return  # of a statement before, whose values nobody has asked for
+        if self._kept is not None:
+            raise ProtocolError("values of one execution were sent twice")
+        if len(message.groups) > KEPT_GROUPS or sum(len(group.data) for group in message.groups) > KEPT_BYTES:
+            raise ProtocolError("more values than may be sent unasked")
+        self._kept = message
 
     def _cause(self, death: Death) -> Death:
         return Death(self._violation) if self._violation else death

@@ -66,8 +66,13 @@ class PastContents:
         own = KeptValues()
         own.take(past)
         wanted = own.wanted((*past.bound, *past.unbound)).groups
-        found = {values: await self._load(values.content) for values in wanted if values.content is not None}
-        groups = [ValueGroup(wanted[values], data) for values, data in found.items() if isinstance(data, bytes)]
+        found = {values: values.data for values in wanted if values.data}
+        for values in wanted:
+            if values.content is not None:
+                data = await self._load(values.content)
+                if isinstance(data, bytes):
+                    found[values] = data
+        groups = [ValueGroup(wanted[values], data) for values, data in found.items()]
         return tuple(groups) if len(groups) == len(wanted) else None
 
     async def values(self, past: Collection[PastValues]) -> list[bytes | str]:
@@ -143,7 +148,7 @@ class PastContents:
 
 def _value_in(found: Mapping[BlobDigest, bytes | StoreError], values: PastValues) -> bytes | str:
     if values.content is None:
-        return WITHHELD
+        return values.data or WITHHELD
     data = found.get(values.content, DROPPED if values.dropped else MISSING)
     return DAMAGED if isinstance(data, StoreError) else data
 

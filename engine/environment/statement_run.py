@@ -79,6 +79,7 @@ def run_message(request: RunRequest, recording: Recording | None, *, after_readi
         plan=request.plan,
         after_reading=after_reading,
         ticks=() if recording is None else recording.ticks,
+        keeps=request.keeps,
     )
 
 
@@ -121,9 +122,11 @@ class StatementRun:
         """Runs the statement to its end. When the awaiting task is cancelled, the statement is stopped first."""
         self._worker.begin_capture(self._stdout, self._stderr)
         self._worker.begin_touches(self.touched)
+        self._worker.begin_keeping(self._request.execution_id if self._request.keeps else None)
         try:
             self._worker.send(self._message())
         except FrameTooLargeError as error:
+            self._worker.begin_keeping(None)
             return RunOutcome(status="error", exception=ExceptionInfo(type="FrameTooLargeError", message=str(error)))
         self._worker.watch_memory(True)
         try:

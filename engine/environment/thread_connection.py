@@ -23,7 +23,7 @@ from ..tokens import counter
 from ..worker.guard import OutsideGuard
 from ..worker.interpreter import Interpreter, Request
 from ..worker.own_python import OwnPython
-from ..worker.protocol import Failed, FromWorker, Replay, Run, ToWorker
+from ..worker.protocol import Failed, FromWorker, Kept, Replay, Run, ToWorker
 from ..worker.serving import serve
 from ..worker.streams import no_input
 from .capture import Capture
@@ -78,6 +78,10 @@ class _Resident:
         with written_to(self._streams):
             return self._interpreter.answer(request)
 
+    def kept(self, execution_id: str) -> Kept:
+        """What follows the answer to a request that `keeps`."""
+        return self._interpreter.kept(execution_id)
+
     def _prepare(self) -> None:
         if any(stream.closed for stream in self._streams):
             self._streams = _streams(self._pipe, self._interrupts)
@@ -104,7 +108,7 @@ class ThreadConnection(Connection):
         try:
             count = self._count or counter()
             resident = _Resident(self._spec, self._channel, self._pipe, self._interrupts, count)
-            serve(self._channel, resident.answer)
+            serve(self._channel, resident.answer, resident.kept)
         except HostGone:
             pass
         except Exception as error:

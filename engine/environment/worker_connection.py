@@ -8,9 +8,9 @@ what a statement is. Opened by `worker_environment`.
 from __future__ import annotations
 
 import array
+import asyncio
 import contextlib
 import fcntl
-import math
 import os
 import select
 import socket
@@ -51,7 +51,7 @@ class WorkerConnection(Connection):
         self._pipes = {descriptor: Capture() for descriptor in pipes}
         self._frames = FrameBuffer()
         self._hung_up = False
-        self._watch_at = math.inf
+        self._watch: asyncio.TimerHandle | None = None
         self._is_watched = False
         self._announces = self._announced = False
         for descriptor in pipes:
@@ -124,10 +124,20 @@ class WorkerConnection(Connection):
 
     def watch_memory(self, on: bool) -> None:
         # A statement that is over before a first look was due costs the zygote nothing.
-        self._watch_at = time.monotonic() + LOOK_SECONDS if on else math.inf
-        if self._is_watched and not on and not self.dead:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        if self._is_watched and not self.dead:
             self._control.watch_memory(False)
         self._is_watched = False
+        if on:
+            self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._begin_watch)
+
+    def _begin_watch(self) -> None:
+        self._watch = None
+        if not self.dead:
+            self._is_watched = True
+            self._control.watch_memory(True)
 
     def drain(self) -> None:
         # A message that came in one piece with the one before it is ahead of the output written between the two.
@@ -157,6 +167,7 @@ class WorkerConnection(Connection):
         if self._closed:
             return
         self._closed = True
+        self.watch_memory(False)
         self._epoll.close()
         self._control.close()
         self._worker.close()
@@ -167,14 +178,7 @@ class WorkerConnection(Connection):
     # --- inside ------------------------------------------------------------------------------------------------------
 
     async def _progress(self) -> None:
-        if self._watch_at < math.inf:
-            with anyio.move_on_after(self._watch_at - time.monotonic()) as limit:
-                await anyio.wait_readable(self._epoll.fileno())
-            if limit.cancelled_caught:
-                self._watch_at, self._is_watched = math.inf, True
-                self._control.watch_memory(True)
-        else:
-            await anyio.wait_readable(self._epoll.fileno())
+        await anyio.wait_readable(self._epoll.fileno())
         self._serve_ready()
 
     def _next_body(self) -> bytes | None:

@@ -32,6 +32,11 @@ class Event(Struct, frozen=True, kw_only=True):
     branch_id: BranchId = MAIN_BRANCH
 
     @property
+    def waits(self) -> bool:
+        """Its commit may wait a moment for that of the events which are about to follow; nobody acts on it alone."""
+        return False
+
+    @property
     def dropped_before(self) -> Seq | None:
         """The commit of this event drops the session's droppable contents that none at this position or later names."""
         return None

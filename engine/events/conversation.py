@@ -61,6 +61,10 @@ class UserMessage(Event, frozen=True, kw_only=True):
     aside: bool = False
     content: tuple[str | int, ...] = ()
 
+    @property
+    def waits(self) -> bool:
+        return self.aside
+
 
 class AgentText(Event, frozen=True, kw_only=True):
     """One finished (or interrupted) item of assistant text, holding exactly what was streamed.
@@ -130,6 +134,10 @@ class RunStop(Event, frozen=True, kw_only=True):
     reason: RunStopReason
     cause: StopCause
     detail: str | None = None
+
+    @property
+    def waits(self) -> bool:
+        return True
 
 
 class Condensation(Event, frozen=True, kw_only=True):

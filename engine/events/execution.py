@@ -43,6 +43,10 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
     withheld: Exact = ""
 
     @property
+    def waits(self) -> bool:
+        return True
+
+    @property
     def label(self) -> str:
         return f"<statement {self.index}>"
 
@@ -60,6 +64,10 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
     parent: ExecutionId | None = None
     round_id: int | None = None
     plan: bool | None = None
+
+    @property
+    def waits(self) -> bool:
+        return True
 
 
 class ExecutionFinished(Event, frozen=True, kw_only=True):
@@ -85,6 +93,10 @@ class ExecutionFinished(Event, frozen=True, kw_only=True):
     artifacts: tuple[Artifact, ...] = ()
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
     acted: bool = False
+
+    @property
+    def waits(self) -> bool:
+        return True
 
 
 class EffectRequested(Event, frozen=True, kw_only=True):
@@ -197,6 +209,10 @@ class ValuesKept(Event, frozen=True, kw_only=True):
     execution_id: ExecutionId
     groups: tuple[KeptGroup, ...] = ()
     unkept: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def waits(self) -> bool:
+        return True
 
 
 class ValuesDropped(Event, frozen=True, kw_only=True):

@@ -66,6 +66,10 @@ class RoundOpened(Event, frozen=True, kw_only=True):
     round_id: int
     cause: RoundCause
 
+    @property
+    def waits(self) -> bool:
+        return True
+
 
 class UsageReported(Event, frozen=True, kw_only=True):
     """In logs of earlier versions, in the place of ProjectionSent: exact tokens of what a model call was sent (`used`),

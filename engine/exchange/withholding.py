@@ -27,7 +27,7 @@ def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator
     left_out: dict[BlobDigest, str] = {}
     for item in items:
         if not isinstance(item, bytes):
-            yield redact_event(redactor, _without(item, left_out))
+            yield redact_event(redactor, _without_data(redactor, _without(item, left_out)))
         elif redactor and redactor.holds(item.decode("utf-8", "replace")):
             left_out[digest_of(item)] = withheld(item)
         else:
@@ -58,6 +58,20 @@ def _content_without(seen: AdoptedContent, left_out: dict[BlobDigest, str]) -> A
     if seen.content is None or seen.content not in left_out:
         return seen
     return replace(seen, content=None, withheld=left_out[seen.content])
+
+
+def _without_data(redactor: Redactor, event: Event) -> Event:
+    """The event without the pickles that it holds itself, where there is a secret in them."""
+    if not redactor or not isinstance(event, ValuesKept):
+        return event
+    lost = {group.data for group in event.groups if redactor.holds(group.data.decode("utf-8", "replace"))}
+    if not lost:
+        return event
+    groups = (
+        replace(group, data=b"", withheld=withheld(group.data)) if group.data in lost else group
+        for group in event.groups
+    )
+    return replace(event, groups=tuple(groups))
 
 
 def _group_without(group: KeptGroup, left_out: dict[BlobDigest, str]) -> KeptGroup:

@@ -25,6 +25,8 @@ from .signals import Item, OutputStreamed, Signal
 from .subscription import Subscription
 
 _NO_SECRETS: Final = Redactor([])
+_WAIT_SECONDS: Final = 0.001
+"""How long the commit of an event that waits is put off: most statements have ended by then, and need one commit."""
 
 
 class Journal:
@@ -47,10 +49,12 @@ class Journal:
         self._session_id = session_id
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Item] = deque()
+        self._flushing: asyncio.TimerHandle | None = None
         self._durable = Seq(-1)
         self._failure = None if failure is None else SessionReadOnlyError(session_id, str(failure))
         self._delay: SessionReadOnlyError | None = None
-        self._progress = anyio.Event()
+        self._progress: anyio.Event | None = None
+        """Set by the next commit, where somebody waits for one."""
         self._subscriptions: list[Subscription] = []
 
     def opened_at(self, seq: Seq) -> None:
@@ -65,9 +69,25 @@ class Journal:
         """
         if self._failure is not None:
             raise self._failure
-        self._store.submit(self._session_id, event)
+        waits = event.waits
+        self._store.submit(self._session_id, event, waits=waits)
+        if not waits:
+            self._forget_timer()
+        elif self._flushing is None:
+            self._flushing = self._loop.call_later(_WAIT_SECONDS, self.flush)
         self._end_streams(event)
         self._waiting.append(event)
+
+    def flush(self) -> None:
+        """Begins the commit of what was written and waits."""
+        if self._flushing is not None:
+            self._forget_timer()
+            self._store.flush()
+
+    def _forget_timer(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
 
     def signal(self, signal: Signal, *, is_whole: bool = False) -> None:
         """Publishes a signal after the events before it; it is not kept.
@@ -82,6 +102,7 @@ class Journal:
         if rest:
             self._held[stream] = replace(signal, text=rest)
         if shown:
+            self.flush()
             self._waiting.append(signal if shown == signal.text else replace(signal, text=shown))
             self._publish()
 
@@ -114,9 +135,11 @@ class Journal:
         Raises:
             SessionReadOnlyError: it never will be, or not as long as another process keeps the store locked.
         """
+        self.flush()
         while self._durable < seq:
             if self.failure is not None:
                 raise self.failure
+            self._progress = self._progress or anyio.Event()
             await self._progress.wait()
 
     @property
@@ -151,8 +174,9 @@ class Journal:
         self._delay = reason if isinstance(error, StoreBusyError) else None
         if self._delay is None and self._failure is None:
             self._failure = reason
-        progress, self._progress = self._progress, anyio.Event()
-        progress.set()
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            progress.set()
         self._publish()
 
     def _publish(self) -> None:

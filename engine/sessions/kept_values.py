@@ -1,9 +1,13 @@
 """Records the values that a rebuild may not bring back: what the environment pickles after each statement.
 
-Nobody waits for it. A statement is only noted when its record is on the log; `catch_up` does the rest before anything
-else happens to the namespace, which is when the reply is on its way and nothing waits, or else when the next tick,
-projection or statement wants the environment. What the environment pickles beside the next statements is collected
-while the session is idle, and before each statement as far as it is there.
+Nobody waits for it. A statement is only noted when its record is on the log. Small values follow by themselves, and are
+taken when the record is on its way to the disk (`take`). `catch_up` does the rest before anything else happens to the
+namespace, which is when the reply is on its way and nothing waits, or else when the next tick, projection or statement
+wants the environment. What the environment pickles beside the next statements is collected while the session is idle,
+and before each statement as far as it is there.
+
+The event on what was kept waits for the commit of what comes next, or of its own a moment later. A kill before that
+loses copies, and what of the statement was acknowledged is durable without them.
 
 A group that holds a secret is not stored but named. A worker that is lost takes with it what was not recorded by then:
 those names have no copy, which whoever rebuilds finds out. Must not know what a pickle holds. Owned by
@@ -34,6 +38,8 @@ _LONGEST_LOOK: Final = 0.5
 """Seconds between two looks at what is being pickled: the first, and where they end up."""
 _AT_ONCE: Final = 1 << 20
 """Bytes that are looked through and kept without a thread of their own."""
+_WITHIN: Final = 256
+"""Bytes of a pickle that is kept within its event: a blob and the references to it take more room, and more time."""
 _PIECE: Final = 1 << 20
 _OVERLAP: Final = 64 << 10
 """Bytes that two pieces share, so that no secret is cut; one is shorter."""
@@ -69,8 +75,20 @@ class ValueKeeping:
         self._noted = None
         self._pending.clear()
 
+    def take(self, environment: Environment) -> None:
+        """Keeps the values of what was noted last, where all of them are there by now."""
+        if self._noted is None or self._turn.locked():
+            return
+        preserved = environment.kept()
+        if preserved is not None:
+            noted, self._noted = self._noted, None
+            self._record(noted.execution_id, preserved, *self._kept(preserved.groups))
+
     async def catch_up(self, environment: Environment) -> None:
         """Keeps the values of what was noted last, if that is not done yet."""
+        self.take(environment)
+        if self._noted is None and not self._turn.locked():
+            return
         # Whoever is cancelled while an answer is on its way would end the worker. It takes a moment, and is bounded.
         with anyio.CancelScope(shield=True):
             async with self._turn:
@@ -88,20 +106,31 @@ class ValueKeeping:
                 if self._pending:
                     await self._take(self._pending.popleft(), environment.collect, self._pending.appendleft)
 
+    @property
+    def pending(self) -> bool:
+        """Whether something is pickled beside the statements, for `collect`."""
+        return bool(self._pending)
+
+    @property
+    def next_look(self) -> float | None:
+        """After how many seconds of the session's being idle something is to be done; None for not at all."""
+        if self._noted is not None:
+            return 0.0
+        if self._pending:
+            return self._wait
+        return None if self._is_held else _FIRST_LOOK
+
     async def look_after(self, environment: Environment) -> float | None:
         """What is to be done while the session is idle; after how many seconds again, None for not at all."""
-        if self._noted is None and not self._pending and not self._is_held:
-            self._is_held = True
-            await self._hold()
-            return None
         if self._noted is not None:
             await self.catch_up(environment)
-        else:
+        elif self._pending:
             await self.collect(environment)
-        if self._pending:
-            wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_LOOK)
-            return wait
-        return None if self._is_held else _FIRST_LOOK
+            self._wait = min(2 * self._wait, _LONGEST_LOOK)
+        elif not self._is_held:
+            self._is_held = True
+            await self._hold()
+        return self.next_look
 
     async def finish(self, environment: Environment) -> None:
         """Waits for all that is being pickled, for CLOSE_SECONDS at most."""
@@ -130,6 +159,11 @@ class ValueKeeping:
             groups, failed = self._kept(preserved.groups)
         else:
             groups, failed = await anyio.to_thread.run_sync(self._kept, preserved.groups)
+        self._record(execution_id, preserved, groups, failed)
+
+    def _record(
+        self, execution_id: ExecutionId, preserved: Preserved, groups: Sequence[KeptGroup], failed: dict[str, str]
+    ) -> None:
         unkept = {**preserved.unkept, **failed}
         if groups or unkept:
             self._is_held = False
@@ -149,7 +183,9 @@ class ValueKeeping:
     def _stored(self, group: ValueGroup) -> KeptGroup:
         size = len(group.data)
         if self._redactor and any(map(self._redactor.holds, _texts(group.data))):
-            return KeptGroup(names=group.names, content=None, size=size, withheld=withheld(group.data))
+            return KeptGroup(names=group.names, size=size, withheld=withheld(group.data))
+        if size <= _WITHIN:
+            return KeptGroup(names=group.names, size=size, data=group.data)
         return KeptGroup(names=group.names, content=self._store.blob_put(group.data), size=size)
 
 

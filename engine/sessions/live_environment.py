@@ -111,6 +111,8 @@ class LiveEnvironment:
     async def ready_to_run(self) -> Environment:
         """The same for a statement, when what earlier ones left to be taken was taken. Not while another one runs."""
         environment = await self.ready()
+        if not self._values.pending:
+            return environment
         await self._values.collect(environment)
         return environment if environment.alive else await self.ready()
 
@@ -131,6 +133,16 @@ class LiveEnvironment:
             if environment.alive:
                 raise
         return await act(await cancellation.guard(self.ready))
+
+    def take_kept(self) -> None:
+        """Records what is kept of the last statement already, so that it is durable soon; what is not, comes later."""
+        if self._environment is not None:
+            self._values.take(self._environment)
+
+    @property
+    def next_look(self) -> float | None:
+        """After how many seconds of the session's being idle `look_after` has something to do; None for not at all."""
+        return None if self._environment is None else self._values.next_look
 
     async def look_after(self) -> float | None:
         """Does what has waited for the session to be idle; after how many seconds again, None for not at all."""

@@ -106,7 +106,7 @@ class RequestQueue:
 
     async def _rest(self) -> None:
         """Waits for the next request; what has waited for nobody to wait is done meanwhile."""
-        seconds = 0.0 if self._has_served else None
+        seconds = self._turns().next_look if self._has_served else None
         while seconds is not None:
             with anyio.move_on_after(seconds):
                 await self._wake.wait()
@@ -126,9 +126,10 @@ class RequestQueue:
 
     async def _serve_one(self, ticket: Ticket) -> None:
         self._running = ticket
-        self._has_served = True
         try:
-            end = await self._turns().carry_out(ticket)
+            turns = self._turns()
+            self._has_served = True
+            end = await turns.carry_out(ticket)
         except EngineError as error:
             end = end_at(self._parts.log, "error", failure=error)
         except Exception:

@@ -160,6 +160,7 @@ class StatementRunner:
                 round_id=round_id,
                 time_limit=seconds,
                 plan=is_planning,
+                keeps=True,
             )
             outcome = await cancellation.stoppable(
                 lambda: self._run_in(environment, request, acts, touches), environment.interrupt
@@ -213,9 +214,10 @@ class StatementRunner:
         taken = self._log.at(self._log.append(finished))
         assert isinstance(taken, ExecutionFinished)
         if outcome.exception is None or outcome.exception.type not in (NOT_RUN, WORKER_DIED):
-            self._values.note(execution_id, large=outcome.acted or not self._runs_again(outcome))
+            self._values.note(execution_id, large=outcome.acted or not self._runs_again(statement, outcome))
         return taken
 
-    def _runs_again(self, outcome: RunOutcome) -> bool:
+    def _runs_again(self, statement: StatementRecorded, outcome: RunOutcome) -> bool:
         """Whether a rebuild will run the statement that has ended so; otherwise kept values are all that is left."""
-        return outcome.status in ("ok", "error") and not self._timeline.cells[-1].statement.withheld
+        recorded = self._timeline.cell(statement.statement_id)  # which has lost a secret, if there was one
+        return outcome.status in ("ok", "error") and recorded is not None and not recorded.statement.withheld

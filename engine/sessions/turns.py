@@ -179,6 +179,9 @@ class Turns:
         else:
             stop = await self._run(ticket)
             end = end_at(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
+        # What the worker has pickled meanwhile is recorded while the disk is busy.
+        self._parts.journal.flush()
+        self._environment.take_kept()
         await self._parts.journal.durable(end.seq)
         return end
 
@@ -285,6 +288,11 @@ class Turns:
         """Leaves a statement out of the namespace, which is rebuilt when it is needed next, or takes it in again."""
         self._parts.log.append(StatementOmitted(statement_id=statement_id, omitted=omitted))
         await self._environment.rest()
+
+    @property
+    def next_look(self) -> float | None:
+        """After how many seconds of the session's being idle `look_after` has something to do; None for not at all."""
+        return self._environment.next_look
 
     async def look_after(self) -> float | None:
         """Does what has waited for the session to be idle; after how many seconds again, None for not at all."""

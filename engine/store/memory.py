@@ -76,13 +76,14 @@ class MemoryStore:
         with self._mutex:
             self._acquired.pop(session_id, None)
 
-    def submit(self, session_id: SessionId, event: Event) -> None:
+    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
         """As in the port.
 
         Raises:
             InvalidEventError: another position is due, or the event cannot be kept as JSON; nothing was taken.
             StoreError: this store does not hold the session.
         """
+        del waits
         with self._mutex:
             session = self._writable(session_id)
             json, _ = session.encoded(event)
@@ -96,6 +97,9 @@ class MemoryStore:
             row = replace(row, events=session.next_seq, updated_at=self._clock.now())
             self._rows[session_id] = self._sized(row, row.size - row.contents_size + len(json.encode()))
         session.report()
+
+    def flush(self) -> None:
+        """As in the port: nothing waits here."""
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
         """As in the port. Raises StoreError for a session that is not acquired, InvalidRequestError for bad text."""

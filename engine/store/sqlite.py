@@ -108,7 +108,7 @@ class SqliteStore:
             self._opened.writer.drain(giving_up=session)
             self._opened.locks.release(session_id)
 
-    def submit(self, session_id: SessionId, event: Event) -> None:
+    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
         """As in the port.
 
         Raises:
@@ -121,13 +121,18 @@ class SqliteStore:
             json, size = session.encoded(event)
             writer = self._parts().writer
             if session.next_seq == 0 and session.unstored is not None:
-                writer.put(Create(session, session.unstored))
+                writer.put(Create(session, session.unstored), waits=True)
             values = (session_id, event.seq, event.branch_id, event.kind, json)
             names = names_in(json)
             contents = tuple(filter(None, map(writer.unsaved, names))) if names else ()
             at = self._clock.now()
-            writer.put(Append(session, values, size, at, names, contents, event.droppable, event.dropped_before))
+            append = Append(session, values, size, at, names, contents, event.droppable, event.dropped_before)
+            writer.put(append, waits=waits)
             session.next_seq += 1
+
+    def flush(self) -> None:
+        if self._opened is not None:
+            self._opened.writer.flush()
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
         """As in the port. Raises what `submit` raises, and InvalidRequestError for a title that is not Unicode."""

@@ -3,8 +3,10 @@
 A session whose commit fails becomes read-only, and the others' changes are tried again without it. Where another
 process keeps the whole database locked, nothing has failed: changes wait in their order and are tried again until it
 is free or the store is closed, and their sessions are told. Listeners are told positions only after COMMIT returned and
-the path still named the file that it went to. Must not decide what may be written; `sqlite` did, and calls `put` from
-one thread at a time.
+the path still named the file that it went to. Must not decide what may be written; `sqlite` did.
+
+A change that waits does not wake the thread: each commit costs one wait for the disk, and a thread that is woken for
+the beginning of something makes its end wait for two. It is queued with the next that does not wait, or by `flush`.
 """
 
 from __future__ import annotations
@@ -35,24 +37,40 @@ class Writer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queue: SimpleQueue[Change | Barrier] = SimpleQueue()
+        self._held: list[Change] = []
+        """What waits, in order, ahead of the queue."""
+        self._queue: SimpleQueue[Sequence[Change | Barrier]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
         self._unsaved: dict[BlobDigest, Content] = {}
-        self._unsaved_mutex = threading.Lock()
+        self._mutex = threading.Lock()
         self._uncheckpointed = False
         self._waiting: list[Change] = []
 
-    def put(self, change: Change) -> None:
-        """Queues the change for the next commit; returns at once."""
-        self._queue.put(change)
+    def put(self, change: Change, *, waits: bool = False) -> None:
+        """Queues the change for the next commit, which it begins unless it waits; returns at once."""
+        with self._mutex:
+            self._held.append(change)
+            if not waits:
+                self._queue_held()
+
+    def flush(self) -> None:
+        """Begins the commit of what waits; returns at once."""
+        with self._mutex:
+            if self._held:
+                self._queue_held()
+
+    def _queue_held(self, *barriers: Barrier) -> None:
+        # With the mutex, so that the queue has the order in which changes were put.
+        held, self._held = self._held, []
+        self._queue.put((*held, *barriers))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="rewindow-store", daemon=True)
             self._thread.start()
 
     def keep(self, content: Content) -> None:
         """Keeps content in memory until an event that names it has been committed."""
-        with self._unsaved_mutex:
+        with self._mutex:
             self._unsaved[content.digest] = content
 
     def unsaved(self, digest: BlobDigest) -> Content | None:
@@ -64,16 +82,23 @@ class Writer:
 
         What waits of the session `giving_up` is never written, because somebody else may write to it from now on.
         """
-        if self._thread is not None and self._thread is not threading.current_thread():
-            barrier = Barrier(giving_up)
-            self._queue.put(barrier)
-            barrier.passed.wait()
+        if self._thread is threading.current_thread():
+            return
+        barrier = Barrier(giving_up)
+        with self._mutex:
+            if self._thread is None and not self._held:
+                return
+            self._queue_held(barrier)
+        barrier.passed.wait()
 
     def close(self) -> None:
         """Drains, and ends the thread. Nothing may be put any more."""
-        if self._thread is not None:
-            self._queue.put(Barrier(last=True))
-            self._thread.join()
+        with self._mutex:
+            if self._thread is None and not self._held:
+                return
+            self._queue_held(Barrier(last=True))
+        assert self._thread is not None
+        self._thread.join()
 
     def _run(self) -> None:
         ended = False
@@ -101,15 +126,15 @@ class Writer:
         seconds = _RETRY_SECONDS if self._waiting else _IDLE_SECONDS if self._uncheckpointed else None
         batch: list[Change | Barrier] = []
         try:
-            batch.append(self._queue.get(timeout=seconds))
+            batch += self._queue.get(timeout=seconds)
         except Empty:
             if self._waiting:
                 return batch
             self._checkpoint()
-            batch.append(self._queue.get())
+            batch += self._queue.get()
         with contextlib.suppress(Empty):
             while True:
-                batch.append(self._queue.get_nowait())
+                batch += self._queue.get_nowait()
         return batch
 
     def _checkpoint(self) -> None:
@@ -226,7 +251,7 @@ class Writer:
     def _forget(self, contents: Iterable[Content]) -> None:
         # Only what is the same object: the same content put again waits for an event that is still to come, which
         # must not count on what is stored now, because that may be deleted before.
-        with self._unsaved_mutex:
+        with self._mutex:
             for content in contents:
                 if self._unsaved.get(content.digest) is content:
                     del self._unsaved[content.digest]

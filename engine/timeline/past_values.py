@@ -34,7 +34,13 @@ class Rebuild(Struct):
 def past_values(kept: Sequence[ValuesKept], dropped_before: Seq) -> tuple[PastValues, ...]:
     """The groups; what was kept before that place on the log has been dropped."""
     return tuple(
-        PastValues(names=group.names, content=group.content, dropped=each.seq < dropped_before, size=group.size)
+        PastValues(
+            names=group.names,
+            content=group.content,
+            dropped=each.seq < dropped_before,
+            size=group.size,
+            data=group.data,
+        )
         for each in kept
         for group in each.groups
     )

@@ -36,6 +36,7 @@ from .protocol import (
     Collect,
     Content,
     FromWorker,
+    Kept,
     Known,
     Look,
     Outlined,
@@ -137,6 +138,10 @@ class Interpreter:
                 return None
             case Settle():
                 return self._settle(request)
+
+    def kept(self, execution_id: str) -> Kept:
+        """What follows the answer to a request that `keeps`."""
+        return self._values.kept(execution_id)
 
     def _take(self, known: Content | Known | Outlined) -> None:
         """What a replay knows of the past."""

@@ -111,4 +111,4 @@ def serve(
         forks=True,
         outliner=Outlines(partial(next, iter((outlines,)), None)),
     )
-    serve_requests(channel, surroundings.answering(interpreter.answer))
+    serve_requests(channel, surroundings.answering(interpreter.answer), interpreter.kept)

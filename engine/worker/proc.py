@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+_ANY_KIND: Final = 0x40000000
+"""`__WALL`: also those of whose end nobody is told by a signal."""
 _STATE, _PARENT, _START = 0, 1, 19
 """Of the fields of /proc/PID/stat that come after the command."""
 
@@ -57,7 +59,7 @@ def children_of(pid: int | str) -> frozenset[int] | None:
     None where it cannot be found out, because the process is gone or a statement has used up all descriptors.
     """
     found: set[int] = set()
-    if pid == "self" and not _has_children():
+    if pid == "self" and not has_children():
         return frozenset()
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -68,10 +70,10 @@ def children_of(pid: int | str) -> frozenset[int] | None:
     return frozenset(found)
 
 
-def _has_children() -> bool:
-    # One question to the kernel, where a list takes as long as a small statement.
+def has_children() -> bool:
+    """Whether this process has any, zombies included. One system call, where `children_of` reads a file."""
     try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _ANY_KIND)
     except ChildProcessError:
         return False
     return True

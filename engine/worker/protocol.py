@@ -161,7 +161,7 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     In a replay, during which nothing outside is touched, `recorded` answers its effects and `revisions` the looks of
     its nodes, None where those were not recorded. With `plan` nothing outside is changed either, and what would is
     refused with PermissionError. `after_reading`: a model has read the handles since the message before, as they were
-    then. `ticks` are the times of the ticks that it asked for, where it runs again.
+    then. `ticks` are the times of the ticks that it asked for, where it runs again. With `keeps` a `Kept` follows.
     """
 
     execution_id: str
@@ -174,6 +174,7 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     plan: bool = False
     after_reading: bool = False
     ticks: tuple[float, ...] = ()
+    keeps: bool = False
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):
@@ -203,7 +204,7 @@ class CleanUp(msgspec.Struct, frozen=True, tag=True):
 
 
 class Preserve(msgspec.Struct, frozen=True, tag=True):
-    """Pickle the names that changed since this was asked last; with `large` also large values, in a child."""
+    """Pickle the names that changed and are in no answer so far; with `large` also large values, in a child."""
 
     large: bool
 
@@ -350,6 +351,24 @@ class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     stops: tuple[str, ...] = ()
 
 
+KEPT_BYTES: Final = 1 << 20
+"""What the groups of one `Kept` come to at most."""
+KEPT_GROUPS: Final = 32
+"""How many groups one `Kept` has at most."""
+
+
+class Kept(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The names that an execution changed, as far as they are small and pickling them calls no code of the user's.
+
+    One-way, as soon as it is there after `Ran`. `left`: of others `Preserve` has to be asked.
+    """
+
+    execution_id: str
+    groups: tuple[ValueGroup, ...] = ()
+    unkept: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    left: bool = False
+
+
 class Pickled(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The answer to `Preserve` and `Collect`, as `ports.Preserved`."""
 
@@ -426,6 +445,7 @@ FromWorker = (
     | Ticked
     | Projected
     | CleanedUp
+    | Kept
     | Pickled
     | ValuesSet
     | Settled

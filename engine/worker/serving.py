@@ -14,10 +14,12 @@ from ..execution import ExceptionInfo
 from .effects import Transport
 from .framing import FrameTooLargeError, events_of
 from .interpreter import Request
-from .protocol import Answer, Failed, FromWorker, OutputTaken, Ran, Started
+from .protocol import Answer, Failed, FromWorker, Kept, OutputTaken, Ran, Run, Started
 
 
-def serve(transport: Transport, answer: Callable[[Request], FromWorker | None]) -> NoReturn:
+def serve(
+    transport: Transport, answer: Callable[[Request], FromWorker | None], kept: Callable[[str], Kept]
+) -> NoReturn:
     """Says Started and answers one request after the other; ended from within `transport.receive`."""
     transport.send(Started())
     while True:
@@ -25,6 +27,16 @@ def serve(transport: Transport, answer: Callable[[Request], FromWorker | None]) 
         # An answer here is one to a question whose wait was interrupted, and the other is about a replay that is over.
         if not isinstance(request, Answer | OutputTaken):
             _reply(transport, request, answer)
+        if isinstance(request, Run) and request.keeps:
+            # After the reply, which the host records meanwhile.
+            transport.send(_kept(request.execution_id, kept))
+
+
+def _kept(execution_id: str, kept: Callable[[str], Kept]) -> Kept:
+    try:
+        return kept(execution_id)
+    except Exception:
+        return Kept(execution_id=execution_id, left=True)  # so that the host asks, and is told what failed
 
 
 def _reply(transport: Transport, request: Request, answer: Callable[[Request], FromWorker | None]) -> None:

@@ -14,7 +14,7 @@ from ..ports import ValueGroup
 from .interrupts import Interrupts
 from .namespace import NamespaceWatch
 from .own_python import OwnPython
-from .protocol import Collect, Pickled, Preserve, SetValues, ValuesSet
+from .protocol import Collect, Kept, Pickled, Preserve, SetValues, ValuesSet
 
 if TYPE_CHECKING:
     from .keeping.keeper import Keeper
@@ -43,22 +43,30 @@ class Values:
 
     def answer(self, request: Preserve | Collect | SetValues) -> Pickled | ValuesSet:
         """The reply to send."""
-        if self._made is None:
-            self._made = self._make()
+        keeper = self._keeper()
         match request:
             case Preserve(large=large):
                 self._interrupts.install()
-                return self._made.preserve(large)
+                return keeper.preserve(large)
             case Collect():
-                return self._made.collect()
+                return keeper.collect()
             case SetValues(groups=groups, delete=delete):
-                return ValuesSet(self._set(self._made, groups, delete))
+                return ValuesSet(self._set(keeper, groups, delete))
+
+    def kept(self, execution_id: str) -> Kept:
+        """What an execution changed, as far as it is kept at once. An interrupt that comes late leaves the rest."""
+        self._interrupts.install()
+        groups, unkept, left = self._keeper().preserve_at_once()
+        return Kept(execution_id=execution_id, groups=groups, unkept=unkept, left=left)
+
+    def _keeper(self) -> Keeper:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
     def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
         """Binds these names to what was kept of them and deletes those; the names that failed, with the reasons."""
-        if self._made is None:
-            self._made = self._make()
-        return self._set(self._made, groups, delete)
+        return self._set(self._keeper(), groups, delete)
 
     def forget(self, anew: Iterable[str]) -> None:
         """What has changed by now is kept already, but for these names."""

@@ -85,6 +85,9 @@ class Abacus:
                 self.ran.append(step.request.source)
         return Restored(executions=len(plan.steps))
 
+    def kept(self) -> Preserved | None:
+        return None
+
     async def preserve(self, large: bool) -> Preserved:
         return Preserved()
 

@@ -61,6 +61,7 @@ def request(
     execution_id: str | None = None,
     plan: bool = False,
     index: int = 0,
+    keeps: bool = False,
 ) -> RunRequest:
     number = next(_numbers)
     return RunRequest(
@@ -71,6 +72,7 @@ def request(
         time_limit=time_limit,
         plan=plan,
         index=index,
+        keeps=keeps,
     )
 
 
@@ -96,8 +98,9 @@ class Bench(Generic[E]):
         execution_id: str | None = None,
         plan: bool = False,
         index: int = 0,
+        keeps: bool = False,
     ) -> RunOutcome:
-        asked = request(source, time_limit, execution_id=execution_id, plan=plan, index=index)
+        asked = request(source, time_limit, execution_id=execution_id, plan=plan, index=index, keeps=keeps)
         with anyio.fail_after(PATIENCE):
             return await self.environment.run(asked, effects, self.take, self.touched.append)
 

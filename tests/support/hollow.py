@@ -91,6 +91,9 @@ class HollowEnvironment:
         await self._take("project")
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) // 4 for text in texts))
 
+    def kept(self) -> Preserved | None:
+        return None
+
     async def preserve(self, large: bool) -> Preserved:
         return Preserved()
 

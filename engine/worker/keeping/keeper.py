@@ -1,7 +1,8 @@
 """Keeps the values of a namespace, and puts kept ones back: what the interpreter's Preserve, Collect and SetValues do.
 
 After a statement the names that it changed are pickled by groups that share objects. What is small and calls no code of
-the user's is pickled at once; the rest by a forked child (`copies`), whose results are collected later, oldest first.
+the user's is pickled at once, unasked where that takes no time (`preserve_at_once`); the rest by a forked child
+(`copies`), whose results are collected later, oldest first.
 Where there is no forking, because the process is not the statements' own, what calls such code is pickled here, under
 the guard and open to interrupts, and what is large is given up when its time is over. Must not know which values a
 rebuild needs, nor the log.
@@ -18,16 +19,18 @@ from weakref import WeakValueDictionary
 from ...ports import ValueGroup
 from ..guard import OutsideGuard, replaying
 from ..interrupts import Interrupts
-from ..protocol import Pickled
+from ..protocol import KEPT_BYTES, KEPT_GROUPS, Pickled
 from .copies import Copies, Names
 from .loader import Loader
 from .pickler import Handles, RunsCodeError, Surroundings
 from .reasons import INTERRUPTED, NO_PROCESS, TOO_MANY, why_not_kept
-from .sinks import TooLargeError
+from .sinks import OutOfTimeError, TooLargeError
 from .writing import LARGE_BYTES, SMALL_BYTES, GroupWriter
 
 INLINE_SECONDS: Final = 1.0
 """How long all that is pickled in the worker itself may take after one statement."""
+AT_ONCE_SECONDS: Final = 0.05
+"""The same for what is pickled unasked: the next statement may wait for it by then."""
 _CHILDREN: Final = 4
 """As many statements' large values may be pickled at the same time."""
 
@@ -73,10 +76,40 @@ class Keeper:
         self._forks = forks
         self._children: deque[Copies] = deque()
         self._classes = WeakValueDictionary[str, Any]()
+        self._left: set[str] = set()
+        """Names that changed, and were left to `preserve`."""
+
+    def preserve_at_once(self) -> tuple[tuple[ValueGroup, ...], dict[str, str], bool]:
+        """Pickles of the names that changed what is small and calls no code of the user's; the rest is left.
+
+        Returns the groups, the reasons of names that cannot be kept, and whether anything is left to `preserve`.
+        """
+        changed = self._watch.changed()
+        if len(changed) > KEPT_GROUPS:
+            self._left.update(changed)
+            return (), {}, True
+        kept, unkept, size = list[ValueGroup](), dict[str, str](), 0
+        writer = self._writer(False, AT_ONCE_SECONDS)
+        for names in self._watch.groups([name for name in changed if name in self._namespace]):
+            try:
+                with self._interrupts.armed():
+                    data = writer.in_memory(names)
+            except (RunsCodeError, TooLargeError, OutOfTimeError, KeyboardInterrupt):
+                self._left.update(names)
+            except BaseException as error:
+                unkept.update(dict.fromkeys(names, why_not_kept(error)))
+            else:
+                size += len(data)
+                if size > KEPT_BYTES:
+                    self._left.update(names)
+                else:
+                    kept.append(ValueGroup(names, data))
+        return tuple(kept), unkept, bool(self._left)
 
     def preserve(self, large: bool) -> Pickled:
         """Pickles the names that changed since the last time; what takes a child is pending."""
-        changed = self._watch.changed()
+        changed = self._watch.changed() | self._left
+        self._left.clear()
         present = [name for name in changed if name in self._namespace]
         try:
             return self._preserve(present, large)
@@ -86,7 +119,7 @@ class Keeper:
             return Pickled(unkept=dict.fromkeys(present, why_not_kept(error)))
 
     def _preserve(self, present: Sequence[str], large: bool) -> Pickled:
-        go = _Go(self._writer(large), large, self._forks, self._interrupts)
+        go = _Go(self._writer(large, INLINE_SECONDS), large, self._forks, self._interrupts)
         for pack in _packs(self._watch.groups(present)):
             go.take_all(pack)
         pending = bool(go.later) and self._fork(go)
@@ -127,10 +160,10 @@ class Keeper:
             loader.load(groups)
         return loader.failures
 
-    def _writer(self, large: bool) -> GroupWriter:
+    def _writer(self, large: bool, seconds: float) -> GroupWriter:
         injected = {id(value): name for name, value in self._injected.items()}
         known = Surroundings(self._namespace, injected, self._handles)
-        return GroupWriter(known, self._guard, LARGE_BYTES if large else SMALL_BYTES, INLINE_SECONDS)
+        return GroupWriter(known, self._guard, LARGE_BYTES if large else SMALL_BYTES, seconds)
 
     def _fork(self, go: _Go) -> bool:
         """Whether a child is at work on what is left."""

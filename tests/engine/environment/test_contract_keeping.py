@@ -7,7 +7,7 @@ import builtins
 import pytest
 
 from engine.ports import Environment, Preserved, Restored
-from tests.support.environments import Bench, lost_step, past, preserved, restore
+from tests.support.environments import Bench, lost_step, past, preserved, restore, until
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
@@ -97,6 +97,63 @@ async def test_what_is_large_is_kept_only_where_that_is_asked_for(b: AnyBench) -
     assert await names_kept(b, "big.append(1)", large=True) == (["big"], {})
     found = await names_kept(b, "del big; huge = [bytes(70 << 20)]", large=True)
     assert found == ([], {"huge": "larger than 64 MiB"})
+
+
+def names_in(found: Preserved | None) -> list[str]:
+    return sorted(name for group in found.groups for name in group.names) if found is not None else []
+
+
+async def test_small_values_follow_a_statement_that_asks_for_it_once(b: AnyBench) -> None:
+    await b.run("a, b = [1], 2", keeps=True)
+    found: list[Preserved] = []
+    await until(lambda: bool((kept := b.environment.kept()) and not found.append(kept)))
+    assert names_in(found[0]) == ["a", "b"]
+    assert b.environment.kept() is None
+    assert await preserved(b) == Preserved()
+    await b.run("c = 3")
+    assert b.environment.kept() is None
+    assert names_in(await preserved(b)) == ["c"]
+    await restore(b, lost_step(found[0]))
+    assert await b.value("a, b") == "([1], 2)"
+
+
+LEFT = {
+    "what is large": "large = list(range(300_000))",
+    "what runs code": "class Coded:\n def __reduce__(self): return Coded, ()\nlarge = Coded()",
+    "very many": "large, many = 1, [globals().__setitem__(f'n{i}', [i]) for i in range(100)]",
+}
+
+
+@pytest.mark.parametrize("what", LEFT)
+async def test_what_takes_time_does_not_follow_by_itself_and_is_there_when_asked_for(b: AnyBench, what: str) -> None:
+    await b.run(f"small = [1]\n{LEFT[what]}", keeps=True)
+    found = await preserved(b, large=True)
+    assert {"small", "large"} <= set(names_in(found))
+    assert found.unkept == {}
+    assert b.environment.kept() is None
+    assert await preserved(b) == Preserved()
+
+
+async def test_what_a_stopped_statement_changed_follows_it_too(b: AnyBench) -> None:
+    b.on_output = b.environment.interrupt
+    outcome = await b.run("x = [1]\nprint(x)\nwhile True: pass", keeps=True)
+    b.on_output = None
+    assert outcome.status == "cancelled"
+    assert names_in(await preserved(b)) == ["x"]
+    assert await b.value("x") == "[1]"
+
+
+async def test_values_of_a_statement_before_that_nobody_took_are_not_those_of_the_next(b: AnyBench) -> None:
+    await b.run("x = 1", keeps=True)
+    await b.run("y = 2", keeps=True)
+    assert names_in(await preserved(b)) == ["y"]
+    assert await b.value("x, y") == "(1, 2)"
+
+
+async def test_nothing_follows_a_statement_that_cannot_be_sent(b: AnyBench) -> None:
+    outcome = await b.run("x = 1 #" + "x" * (81 << 20), keeps=True)
+    assert outcome.status == "error"
+    assert await preserved(b) == Preserved()
 
 
 HOSTILE = {

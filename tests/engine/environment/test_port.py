@@ -35,8 +35,8 @@ from engine.ports import (
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "start", "run", "interrupt", "command", "tick", "project", "read", "preserve", "collect", "restore",
-    "snapshot", "close",
+    "alive", "start", "run", "interrupt", "command", "tick", "project", "read", "kept", "preserve", "collect",
+    "restore", "snapshot", "close",
 )  # fmt: skip
 LINES = 70
 """Of an Environment that somebody makes up, at most."""
@@ -78,6 +78,9 @@ class EchoEnvironment:
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         return Restored(executions=len(plan.steps))
+
+    def kept(self) -> Preserved | None:
+        return None
 
     async def preserve(self, large: bool) -> Preserved:
         return Preserved()

@@ -47,6 +47,20 @@ SOCKET = (
             + "os.write(fd, f.frame(p.Ran(execution_id='ex_forged', status='ok', events=(e,))))\nwhile True: pass",
             "with seq 5",
         ),
+        (
+            SOCKET
+            + FRAMING
+            + "for _ in range(2): os.write(fd, f.frame(p.Kept(execution_id='ex_forged')))\nwhile True: pass",
+            "values of one execution were sent twice",
+        ),
+        (
+            SOCKET
+            + FRAMING
+            + "from _rewindow.ports import ValueGroup\n"
+            + "groups = (ValueGroup((), b''),) * 33\n"
+            + "os.write(fd, f.frame(p.Kept(execution_id='ex_forged', groups=groups)))\nwhile True: pass",
+            "more values than may be sent unasked",
+        ),
         pytest.param(
             SOCKET
             + FRAMING
@@ -59,7 +73,7 @@ SOCKET = (
 )
 async def test_a_worker_that_dies_or_misbehaves_is_a_recorded_error(tmp_path: Path, source: str, words: str) -> None:
     async with bench(tmp_path) as b:
-        outcome = await b.run("print('before', flush=True)\n" + source, execution_id=FORGED)
+        outcome = await b.run("print('before', flush=True)\n" + source, execution_id=FORGED, keeps=True)
         assert outcome.status == "error"
         assert outcome.exception is not None
         assert outcome.exception.type == "WorkerDied"

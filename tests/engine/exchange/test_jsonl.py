@@ -21,10 +21,13 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidRequestError, SessionNotFoundError
 from engine.events import Event
+from engine.events.execution import ValuesKept
 from engine.exchange.jsonl_export import export_lines
 from engine.exchange.jsonl_import import import_lines
-from engine.ids import SessionId
+from engine.execution import KeptGroup
+from engine.ids import ExecutionId, Seq, SessionId
 from engine.ports import Clock, SessionRow, Store
+from engine.redaction import Redactor
 from engine.store.memory import MemoryStore
 from engine.store.sqlite import SqliteStore
 from tests.support.archives import answered, dropped, is_there, kept, values_kept
@@ -146,6 +149,27 @@ def test_content_that_is_lost_keeps_no_session_from_being_exported_and_imported(
     again = MemoryStore(CountingClock())
     import_lines(again, io.BytesIO(exported(other)), "it")
     assert exported(again) == exported(other)
+    store.close()
+
+
+def test_a_value_within_its_event_that_holds_a_secret_is_withheld_and_the_others_stay(store: Store) -> None:
+    groups = (
+        KeptGroup(names=("token",), size=12, data=b"\x80a s3cret-of-ours"),
+        KeptGroup(names=("fine",), size=4, data=b"\x80fine"),
+    )
+    event = ValuesKept(seq=Seq(1), execution_id=ExecutionId("ex"), groups=groups)
+    heard = begun(store, A, events=1)
+    store.submit(A, event)
+    heard.wait_for(1)
+    assert b"".join(export_lines(store, A)).count(b'"data"') == 2
+    data = b"".join(export_lines(store, A, Redactor(["s3cret-of-ours"])))
+    other = MemoryStore(CountingClock())
+    import_lines(other, io.BytesIO(data), "it")
+    found = other.load(A)[1]
+    assert isinstance(found, ValuesKept)
+    token, fine = found.groups
+    assert (token.data, bool(token.withheld)) == (b"", True)
+    assert fine == groups[1]
     store.close()
 
 

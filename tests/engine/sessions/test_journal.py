@@ -10,13 +10,14 @@ import pytest
 from engine.errors import SessionReadOnlyError, StoreBusyError
 from engine.events import Event
 from engine.events.conversation import AgentText
-from engine.events.execution import CommandEnded
-from engine.ids import ExecutionId, MessageId, Seq, SessionId, ToolCallId
+from engine.events.execution import CommandEnded, ExecutionStarted
+from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.redaction import Redactor
 from engine.sessions.journal import Journal
 from engine.sessions.signals import Item, OutputStreamed, TextStreamed
 from engine.sessions.subscription import HIGH_WATER, Subscription
 from engine.store.memory import MemoryStore
+from tests.support.environments import until
 from tests.support.fixed import FixedClock
 
 pytestmark = pytest.mark.anyio
@@ -30,9 +31,16 @@ class HeldStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__(FixedClock())
         self.submitted: list[Event] = []
+        self.begun: list[Event] = []
+        """Those whose commit has begun."""
 
-    def submit(self, session_id: SessionId, event: Event) -> None:
+    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
         self.submitted.append(event)
+        if not waits:
+            self.flush()
+
+    def flush(self) -> None:
+        self.begun = list(self.submitted)
 
 
 def event(seq: int) -> AgentText:
@@ -79,6 +87,33 @@ async def test_durable_returns_with_the_commit_of_its_event_or_a_later_one() -> 
     journal.committed(Seq(1), None)
     with anyio.fail_after(SECONDS):
         await journal.durable(Seq(0))
+
+
+def statement(seq: int) -> ExecutionStarted:
+    return ExecutionStarted(seq=Seq(seq), execution_id=ExecutionId("ex"), statement_id=StatementId("st"))
+
+
+async def test_a_commit_that_may_wait_begins_with_the_next_event_or_when_somebody_waits_for_it() -> None:
+    store = HeldStore()
+    journal = Journal(store, SessionId("s"))
+    journal.write(statement(0))
+    assert store.begun == []
+    journal.write(event(1))
+    assert store.begun == [statement(0), event(1)]
+    journal.write(statement(2))
+    journal.signal(delta("shown after it"))
+    assert len(store.begun) == 3
+    journal.write(statement(3))
+    with anyio.move_on_after(0):
+        await journal.durable(Seq(3))
+    assert len(store.begun) == 4
+
+
+async def test_a_commit_that_may_wait_begins_by_itself_in_the_end() -> None:
+    store = HeldStore()
+    journal = Journal(store, SessionId("s"))
+    journal.write(statement(0))
+    await until(lambda: store.begun == [statement(0)])
 
 
 async def test_a_failed_commit_makes_the_session_read_only_for_everybody() -> None:

@@ -55,7 +55,7 @@ async def test_what_a_statement_bound_is_kept_with_its_reasons_after_its_result(
         order = [event for event in session.events if isinstance(event, ExecutionFinished | ToolResult | ValuesKept)]
     assert first.unkept == {"y": "it holds a lock, which cannot be copied"}
     assert [type(event) for event in order] == [ExecutionFinished, ToolResult, ValuesKept] * 2
-    assert {group.names: group.content is not None for group in first.groups} == {("threading",): True, ("x",): True}
+    assert {group.names: bool(group.data) for group in first.groups} == {("threading",): True, ("x",): True}
     assert second.execution_id == order[3].execution_id  # type: ignore[union-attr]
 
 
@@ -99,11 +99,14 @@ async def test_a_group_that_holds_a_secret_is_not_stored_but_named(tmp_path: Pat
     store = MemoryStore(FixedClock())
     async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
         session = await sessions.create(str(tmp_path))
-        await session.cell("import os\nos.system('true')\ntoken, fine = 's3cret-' + 'of-ours', [1]")
-        await idle(session, "token", "fine")
+        await session.cell(
+            "import os\nos.system('true')\ntoken, fine, more = 's3cret-' + 'of-ours', [1], ['long' * 100]"
+        )
+        await idle(session, "token", "fine", "more")
     (event,) = kept(session)
     groups = {group.names: group for group in event.groups}
     assert groups["token",].content is None
+    assert groups["token",].data == b""
     assert groups["token",].withheld
     contents = [store.blob_get(digest) for digest in store.contents(session.session_id)]
     assert contents
@@ -124,6 +127,52 @@ async def test_a_secret_is_found_wherever_it_is_in_a_large_group(tmp_path: Path,
         await session.cell("x = 1")
         await idle(session, "x")
     assert [group.content for event in kept(session) for group in event.groups] == [None]
+
+
+async def test_a_small_value_is_within_its_event_and_a_larger_one_is_content(tmp_path: Path) -> None:
+    store = MemoryStore(FixedClock())
+    async with sessions_of(tmp_path, store) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("import os\nos.system('true'); small, large = [1], 'x' * 300")
+        await idle(session, "small", "large")
+        groups = {group.names[0]: group for event in kept(session) for group in event.groups}
+        assert (groups["small"].content, groups["large"].data) == (None, b"")
+        assert store.contents(session.session_id) == {groups["large"].content}
+    async with sessions_of(tmp_path, store) as sessions:
+        session = await sessions.load(session.session_id)
+        assert (await session.cell("small, len(large)")).value == "([1], 300)"
+
+
+async def test_no_event_of_a_statement_from_outside_a_turn_begins_a_commit_by_itself(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("x = 1")
+        before = len(session.events)
+        await session.cell("y = [1]")
+        await idle(session, "y")
+        assert [event.kind for event in session.events[before:] if not event.waits] == []
+
+
+class Following(HollowEnvironment):
+    """Has kept what each statement changed by the time that it has ended."""
+
+    def kept(self) -> Preserved | None:
+        return group(self.ran[-1][0])
+
+    async def preserve(self, large: bool) -> Preserved:
+        raise AssertionError("nothing is left to be asked for")
+
+
+async def test_values_that_followed_by_themselves_are_recorded_before_the_reply_and_not_asked_for(
+    tmp_path: Path,
+) -> None:
+    environment = Following()
+    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for source in ("x = 1", "y = 2"):
+            await session.cell(source)
+            assert [event.kind for event in session.events[-2:]] == ["run_stop", "values_kept"]
+        assert [group.names for event in kept(session) for group in event.groups] == [("x",), ("y",)]
 
 
 class Pickling(HollowEnvironment):

@@ -13,7 +13,7 @@ import pytest
 from engine.ids import BlobDigest, SessionId
 from engine.store.database import Database
 from engine.store.sqlite import SqliteStore
-from tests.support.stores import PATIENCE, A, B, CountingClock, Gate, begun, begun_with, message, row, texts
+from tests.support.stores import PATIENCE, A, B, CountingClock, Gate, Recorder, begun, begun_with, message, row, texts
 
 
 @contextmanager
@@ -36,6 +36,40 @@ def test_what_queued_up_meanwhile_is_one_commit(tmp_path: Path) -> None:
     b.wait_for(199)
     store.close()
     assert a.seqs == b.seqs == [0, 199]
+
+
+def test_what_waits_goes_into_the_commit_of_what_comes_next(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
+    a, b = begun(store, A, events=1), begun(store, B, events=1)
+    for end in (3, 6):
+        store.submit(A, message(end - 2), waits=True)
+        store.submit(A, message(end - 1), waits=True)
+        store.submit(B, message(end // 3))  # whosever it is
+        b.wait_for(end // 3)
+        a.wait_for(end - 1)
+        store.submit(A, message(end), waits=True)
+        store.flush()
+        a.wait_for(end)
+    assert a.seqs == [0, 2, 3, 5, 6]
+    store.close()
+
+
+@pytest.mark.parametrize("end", ["load", "release", "close"])
+def test_nothing_that_waits_is_missing_from_what_is_read_or_given_back(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "sessions.db"
+    store, other = (SqliteStore(path, CountingClock()) for _ in range(2))
+    store.create(row(A))
+    store.acquire(A, Recorder())
+    store.submit(A, message(0), waits=True)  # not even the session is stored by then
+    if end == "load":
+        assert len(store.load(A)) == 1
+    elif end == "release":
+        store.release(A)
+    else:
+        store.close()
+    assert len(other.load(A)) == 1
+    store.close()
+    other.close()
 
 
 def test_listeners_are_called_on_the_one_thread_that_writes(tmp_path: Path) -> None:
