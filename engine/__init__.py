@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .ports import PastAnswer as PastAnswer
     from .ports import PastExecution as PastExecution
     from .ports import PastLooks as PastLooks
+    from .ports import PastPayload as PastPayload
     from .ports import PastQuestion as PastQuestion
     from .ports import PastRevision as PastRevision
     from .ports import PastStep as PastStep
@@ -101,7 +102,9 @@ if TYPE_CHECKING:
     from .ports import TokensUsed as TokensUsed
     from .ports import Touched as Touched
     from .ports import TouchSink as TouchSink
+    from .ports import UpdatePayload as UpdatePayload
     from .ports import ValueGroup as ValueGroup
+    from .ports import Want as Want
     from .ports import ignore_touched as ignore_touched
     from .projection.results import given_text as given_text
     from .projection.results import output_text as output_text
@@ -194,6 +197,7 @@ __all__ = [
     "PastAnswer",
     "PastExecution",
     "PastLooks",
+    "PastPayload",
     "PastQuestion",
     "PastRevision",
     "PastStep",
@@ -237,7 +241,9 @@ __all__ = [
     "TouchSink",
     "Touched",
     "TurnEnd",
+    "UpdatePayload",
     "ValueGroup",
+    "Want",
     "Zygote",
     "as_printed",
     "between",
@@ -284,10 +290,10 @@ _MODULES: Final = {
         "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
         "Differences EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FeedItem FileSubject "
         "HandleRow Limits Model ModelError ModelSignal ModelUnusableError News OutputSink PastAnswer PastExecution "
-        "PastLooks PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer PermissionQuestion "
-        "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded Restored RestorePlan "
-        "RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed "
-        "TouchSink Touched ValueGroup ignore_touched"
+        "PastLooks PastPayload PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer "
+        "PermissionQuestion PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta "
+        "ReplyEnded Restored RestorePlan RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store "
+        "TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want ignore_touched"
     ),
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",

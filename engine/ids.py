@@ -25,6 +25,8 @@ LlmResponseId = NewType("LlmResponseId", str)
 """One reply of a model: all that came of it carries this id."""
 ObjId = NewType("ObjId", str)
 """A context object of one session: its type, the number of its statement and its own in it, such as `view-3.1`."""
+PayloadId = NewType("PayloadId", str)
+"""Something that was prepared for a context object: `pay_` and 24 hex digits."""
 BlobDigest = NewType("BlobDigest", str)
 """`blake2b-` and 40 hex digits of the content."""
 Seq = NewType("Seq", int)

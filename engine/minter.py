@@ -5,7 +5,7 @@ Owns the shape of every identifier. Randomness and time come in through ports, s
 
 from __future__ import annotations
 
-from .ids import ExecutionId, LlmResponseId, MessageId, SessionId, StatementId, ToolCallId
+from .ids import ExecutionId, LlmResponseId, MessageId, PayloadId, SessionId, StatementId, ToolCallId
 from .ports import Clock, Entropy
 
 
@@ -35,6 +35,9 @@ class Minter:
 
     def llm_response(self) -> LlmResponseId:
         return LlmResponseId(self._mint("llm"))
+
+    def payload(self) -> PayloadId:
+        return PayloadId(self._mint("pay"))
 
     def _mint(self, prefix: str) -> str:
         return f"{prefix}_{int(self._clock.now() * 1000):012x}{self._entropy.bytes(6).hex()}"

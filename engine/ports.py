@@ -16,10 +16,10 @@ from msgspec import Struct, field
 from .cutting import between, cut_line
 from .errors import StoreError
 from .events import Event
-from .events.nodes import OutlineTier, RevisionState
+from .events.nodes import OutlineTier, PayloadBasis, PayloadCost, PayloadKind, RevisionState
 from .events.session import PermissionOutcome
 from .execution import Captured, Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff, TextChange
-from .ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
+from .ids import BlobDigest, ExecutionId, ObjId, PayloadId, Seq, SessionId, ToolCallId
 
 # --- time and chance -------------------------------------------------------------------------------------------------
 
@@ -443,10 +443,47 @@ STEP_CONTENT_BYTES: Final = 64 << 20
 """Contents of revisions that a worker sends of one statement or tick, at most; what is more is not kept."""
 
 
+PAYLOAD_BYTES: Final = 256 << 10
+"""A payload has at most so many bytes of data."""
+
+
+class UpdatePayload(Struct, frozen=True, kw_only=True):
+    """What was prepared for a node, beside statements and ticks, to be applied by a tick. As in AsyncPayloadPrepared.
+
+    `data` is what `payload_kind` says: for a `render` the content of the file, for a `diff` nothing.
+    """
+
+    payload_id: PayloadId
+    obj_id: ObjId
+    prepared_at: float
+    payload_kind: PayloadKind
+    basis: PayloadBasis
+    payload_hash: str
+    data: bytes = b""
+    cost: PayloadCost = field(default_factory=PayloadCost)
+
+
+class Want(Struct, frozen=True, kw_only=True):
+    """What a node could use at a tick to come, if somebody prepared it, as the node is after this tick.
+
+    `work` names who can prepare it; `detail` is plain data for them. `path` and `title` are the document's, where there
+    is one.
+    """
+
+    obj_id: ObjId
+    work: str
+    payload_kind: PayloadKind
+    basis: PayloadBasis
+    path: str = ""
+    title: str = ""
+    detail: dict[str, str | int] = field(default_factory=dict[str, str | int])
+
+
 class TickOutcome(Struct, frozen=True, kw_only=True):
     """The events of one tick, unstamped, in the order of the phases; `contents` as in `RunOutcome`.
 
     `nodes` is how many were running. `stops` are sentences on what work from before a rebuild was kept from meanwhile.
+    `wants` is all that could be prepared for ticks to come.
     """
 
     events: tuple[Event, ...] = ()
@@ -454,6 +491,7 @@ class TickOutcome(Struct, frozen=True, kw_only=True):
     nodes: int = 0
     stops: tuple[str, ...] = ()
     contents: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    wants: tuple[Want, ...] = ()
 
 
 class HandleRow(Struct, frozen=True, kw_only=True):
@@ -605,12 +643,23 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     acted: bool = False
 
 
+class PastPayload(Struct, frozen=True, kw_only=True):
+    """A payload that a tick applied or dropped; its data is `content`, None where that is not kept."""
+
+    payload: UpdatePayload
+    content: BlobDigest | None = None
+
+
 class PastTick(Struct, frozen=True, kw_only=True):
-    """A step of a history: a tick at `now`, seconds since the epoch, with the revisions that it brought."""
+    """A step of a history: a tick at `now`, seconds since the epoch, with the revisions that it brought.
+
+    `payloads` are those that it was given and that came to an end in it, in the order in which they were prepared.
+    """
 
     round_id: int
     now: float
     revisions: tuple[PastRevision, ...] = ()
+    payloads: tuple[PastPayload, ...] = ()
     after_reading: bool = False
 
 
@@ -732,8 +781,8 @@ class Environment(Protocol):
         """
         ...
 
-    async def tick(self, round_id: int, now: float) -> TickOutcome:
-        """Lets running nodes catch up; `now` in seconds since the Unix epoch."""
+    async def tick(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickOutcome:
+        """Applies what was prepared, then lets running nodes catch up; `now` in seconds since the Unix epoch."""
         ...
 
     async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:

@@ -127,7 +127,8 @@ class Ahead:
 
 async def tick_message(step: PastTick, past: PastContents) -> Tick:
     """The tick as the worker takes it in a replay."""
-    return Tick(step.round_id, step.now, True, await past.looks(step.revisions), step.after_reading)
+    revisions, payloads = await past.looks(step.revisions), await past.payloads(step.payloads)
+    return Tick(step.round_id, step.now, True, revisions, step.after_reading, payloads)
 
 
 async def recording_of(step: PastExecution, past: PastContents) -> Recording:

@@ -33,6 +33,7 @@ from ..ports import (
     RunRequest,
     TickOutcome,
     TouchSink,
+    UpdatePayload,
     ignore_touched,
 )
 from ..worker.framing import ProtocolError, unpack_events
@@ -158,20 +159,21 @@ class ConnectedEnvironment:
         finally:
             self._commands.discard(run)
 
-    async def tick(self, round_id: int, now: float) -> TickOutcome:
+    async def tick(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickOutcome:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
         async with self._turn:
             worker = self._connected()
             sent = SentContents(worker)
-            tick = Tick(round_id, now, after_reading=self._take_reading())
+            tick = Tick(round_id, now, after_reading=self._take_reading(), payloads=tuple(payloads))
             match await self._exchange(worker, tick, sent):
-                case Ticked(events=packed, time_ms=time_ms, nodes=nodes, stops=stops):
+                case Ticked(events=packed, time_ms=time_ms, nodes=nodes, stops=stops, wants=wants):
                     try:
                         return TickOutcome(
                             events=unpack_events(packed),
                             time_ms=time_ms,
                             nodes=nodes,
                             stops=stops,
+                            wants=wants,
                             contents=sent.contents,
                         )
                     except ProtocolError as error:

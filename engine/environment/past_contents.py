@@ -18,7 +18,18 @@ from msgspec.structs import replace
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from ..ports import Contents, PastAnswer, PastExecution, PastRebuild, PastRevision, PastStep, PastValues, ValueGroup
+from ..ports import (
+    Contents,
+    PastAnswer,
+    PastExecution,
+    PastPayload,
+    PastRebuild,
+    PastRevision,
+    PastStep,
+    PastValues,
+    UpdatePayload,
+    ValueGroup,
+)
 from ..worker.protocol import Answer, Content, Look
 from .kept_values import KeptValues
 
@@ -74,6 +85,16 @@ class PastContents:
                     found[values] = data
         groups = [ValueGroup(wanted[values], data) for values, data in found.items()]
         return tuple(groups) if len(groups) == len(wanted) else None
+
+    async def payloads(self, past: Collection[PastPayload]) -> tuple[UpdatePayload, ...]:
+        """The payloads of a tick with their data; without it where that cannot be had, so that the worker drops it."""
+        wanted = {each.content: None for each in past if each.content is not None}
+        found: Mapping[BlobDigest, bytes | StoreError] = await self._contents(wanted) if wanted else {}
+        data = {digest: content for digest, content in found.items() if isinstance(content, bytes)}
+        return tuple(
+            each.payload if each.content is None else replace(each.payload, data=data.get(each.content, b""))
+            for each in past
+        )
 
     async def values(self, past: Collection[PastValues]) -> list[bytes | str]:
         """Pickles of values, or the reason why one is not to be had, a phrase."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
-from ..ids import BlobDigest, ExecutionId, ObjId
+from ..ids import BlobDigest, ExecutionId, ObjId, PayloadId
 from ..text import Exact
 from .base import Event
 
@@ -34,6 +34,31 @@ class NodeMade(Event, frozen=True, kw_only=True):
     statement: int
     line: int = 0
     name: Exact = ""
+
+
+PayloadKind = Literal["diff", "render", "parse", "index", "other"]
+"""What was prepared for a node: that its source differs, without the content; that content; an outline; an index."""
+DropReason = Literal["stale", "vanished", "superseded", "too large", "unusable", "secret"]
+"""Why a payload was not applied: its basis is not the node's any more; there is no such node; there is a newer one."""
+
+
+class PayloadBasis(Struct, frozen=True, kw_only=True):
+    """What a payload was prepared from, in xxh3 hex: the node's content, its policy, and whatever else it depends on.
+
+    Empty is what it does not depend on.
+    """
+
+    obj_digest_hash: Exact = ""
+    policy_hash: Exact = ""
+    deps_hash: Exact = ""
+
+
+class PayloadCost(Struct, frozen=True, kw_only=True):
+    """What preparing took: milliseconds, bytes of data, tokens that a model read and wrote."""
+
+    time_ms: float = 0.0
+    bytes: int = 0
+    tokens: int = 0
 
 
 class MethodCalled(Event, frozen=True, kw_only=True):
@@ -175,6 +200,51 @@ class StatementTicked(Event, frozen=True, kw_only=True):
     nodes: int
 
 
+class AsyncPayloadPrepared(Event, frozen=True, kw_only=True):
+    """Something was prepared for a node, beside statements and ticks. The next tick applies it, or drops it.
+
+    `prepared_at` is in seconds since the epoch. `data` is a blob, None where the data is not kept because it is too
+    large or held a secret; `payload_hash` is its xxh3 hex. `basis` says of which state of the node it holds.
+    """
+
+    kind: ClassVar[str] = "async_payload_prepared"
+
+    payload_id: PayloadId
+    obj_id: ObjId
+    prepared_at: float
+    payload_kind: PayloadKind
+    basis: PayloadBasis
+    payload_hash: Exact
+    data: BlobDigest | None = None
+    cost: PayloadCost = field(default_factory=PayloadCost)
+
+
+class AsyncPayloadApplied(Event, frozen=True, kw_only=True):
+    """The tick in the Round `turn_id` applied a payload to its node; `delta` is how the node changed by that."""
+
+    kind: ClassVar[str] = "async_payload_applied"
+    from_worker: ClassVar[bool] = True
+
+    payload_id: PayloadId
+    obj_id: ObjId
+    payload_kind: PayloadKind
+    turn_id: int
+    delta: str = ""
+
+
+class AsyncPayloadDropped(Event, frozen=True, kw_only=True):
+    """A payload was not applied, and will not be. `turn_id` is the Round of the tick that dropped it, None for none."""
+
+    kind: ClassVar[str] = "async_payload_dropped"
+    from_worker: ClassVar[bool] = True
+
+    payload_id: PayloadId
+    obj_id: ObjId
+    payload_kind: PayloadKind
+    reason: DropReason
+    turn_id: int | None = None
+
+
 NodeEvent = (
     NodeMade
     | MethodCalled
@@ -187,6 +257,9 @@ NodeEvent = (
     | OutlineMade
     | NodesTicked
     | StatementTicked
+    | AsyncPayloadPrepared
+    | AsyncPayloadApplied
+    | AsyncPayloadDropped
 )
 
 

@@ -7,7 +7,7 @@ State can be read but only methods change it. Must not know the Board, which giv
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from math import inf
@@ -20,8 +20,9 @@ from msgspec import Struct
 
 from ..cutting import cut_line
 from ..events import Event
-from ..events.nodes import MethodCalled, TickKind
+from ..events.nodes import DropReason, MethodCalled, TickKind
 from ..ids import ObjId
+from ..ports import UpdatePayload, Want
 from ..ticks.result import Frequency, TickResult
 from .budget import Budget, checked_budget
 from .glob_member import Glob
@@ -274,6 +275,15 @@ class NodeBase(ABC):
     @abstractmethod
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
         """Adopts what changed since the last tick and says how. Called by the tick's phases."""
+
+    def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
+        """Applies what was prepared for this node, or says why not; called by the tick's phases. None is by default."""
+        del payload, now, turn_id
+        return "unusable"
+
+    def wants(self) -> Iterable[Want]:
+        """What could be prepared for this node, for ticks to come. Nothing, by default."""
+        return ()
 
     @mutating
     def SetTokens(self, tokens: Budget) -> None:

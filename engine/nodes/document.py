@@ -43,7 +43,15 @@ class Document:
         """Looks at the file now and returns what is current. Never raises OSError."""
         if self.path is None:
             return self.current
-        found = self._looks.look(self.path, self.title, self._found)
+        return self._hold(self._looks.look(self.path, self.title, self._found))
+
+    def bring(self, data: bytes) -> Revision:
+        """Takes what somebody else has read of the file for its content now, and returns what is current."""
+        if self.path is None:
+            return self.current
+        return self._hold(self._looks.bring(self.path, self.title, self._found, data))
+
+    def _hold(self, found: Found) -> Revision:
         if found is not self._found:
             self._found = found
             if not found.revision.same_as(self.current):

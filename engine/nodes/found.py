@@ -42,6 +42,10 @@ class LookSource(Protocol):
         """
         ...
 
+    def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
+        """As `look`, where somebody else has read the file, and found `data`."""
+        ...
+
 
 def recorded_path(path: str) -> str:
     """The path as a log holds it: what is no valid text in it becomes U+FFFD."""

@@ -18,6 +18,7 @@ from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
 from ..ports import STEP_CONTENT_BYTES
 from .disk import Disk
 from .found import Found, recorded_path
+from .revision import decoded
 
 
 class LiveLooks:
@@ -41,6 +42,17 @@ class LiveLooks:
         if last is None or not last.recorded or found.revision is not last.revision:
             self._record(path, number, found, of_glob=of_glob)
         return Found(found.revision, found.stamp, recorded=True)
+
+    def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
+        """As `LookSource.bring`. No stamp goes with it, so the next look of its own reads the file."""
+        del title
+        revision = decoded(data)
+        if last is not None and last.recorded and revision.same_as(last.revision):
+            return last
+        self._sent.add(revision.digest)
+        found = Found(revision, recorded=True)
+        self._record(path, number, found, of_glob=False)
+        return found
 
     def begin(self) -> None:
         """A step begins. Looks that a thread made since the last one count as made in it, ahead of all others."""

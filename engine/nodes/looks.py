@@ -47,6 +47,12 @@ class Looks:
         self._numbers[path] = number + 1
         return self._source.look(path, title, last, number, of_glob=of_glob)
 
+    def bring(self, path: str, title: str, last: Found | None, data: bytes) -> Found:
+        """A look that somebody else has made: the file at `path` held `data`, which the host has."""
+        number = self._numbers.get(path, 0)
+        self._numbers[path] = number + 1
+        return self._source.bring(path, title, last, number, data)
+
     def take(self) -> tuple[RevisionAdopted | ContentsAdopted, ...]:
         """The record of the live looks since the last time this was called."""
         return self._live.take()

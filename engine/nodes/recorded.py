@@ -123,6 +123,11 @@ class RecordedLooks:
         revision = self.revision(path, title, seen)
         return Found(revision, recorded=_is(revision, seen))
 
+    def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
+        """As `LookSource.bring`: the record has it, as what a look of that step brought."""
+        del data
+        return self.look(path, title, last, number)
+
     def revision(self, path: str, title: str, seen: SeenRevision) -> Revision:
         """The revision that was seen; where its content cannot be had, one that says so."""
         if not seen.digest:

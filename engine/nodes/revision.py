@@ -59,6 +59,11 @@ class Revision:
         """Whether both would look the same."""
         return (self.state, self.digest, self.notice) == (other.state, other.digest, other.notice)
 
+    @property
+    def mark(self) -> str:
+        """xxh3 hex of what decides whether another revision would look the same."""
+        return xxhash.xxh3_64_hexdigest("\0".join((self.state, self.digest, self.notice)).encode("utf-8", "replace"))
+
     def ruler(self, piece: Callable[[int], str], count: Callable[[str], int]) -> Ruler:
         """Measures the lines as `piece` shows them; made once, so callers must always pass the same two.
 

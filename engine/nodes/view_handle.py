@@ -7,10 +7,12 @@ object, and what they need of its state is nobody else's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from ..events.nodes import TickKind
+from ..events.nodes import DropReason, PayloadBasis, PayloadKind, TickKind
+from ..ports import UpdatePayload, Want
 from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
@@ -25,6 +27,7 @@ from .position import Place, Pos, Standing, checked_pos, standing
 from .rendered import RenderedView
 from .revision import Revision
 from .shown_revisions import ShownRevision, ShownRevisions
+from .view_preparing import KINDS, SUMMED_UP, basis_of, content_wish, summary_wish
 from .view_state import ViewState, shown_state, text_of
 
 _LINE_TOKENS: Final = 4
@@ -37,7 +40,7 @@ class ViewHandle(NodeBase):
     `dirty_flags` says which of position, policy and source changed since the last render.
     """
 
-    __slots__ = ("_dirty", "_document", "_rendered", "_revision", "_shown", "_standing")
+    __slots__ = ("_dirty", "_document", "_rendered", "_revision", "_shown", "_standing", "_summary")
 
     obj_type: ClassVar[str] = "view"
 
@@ -57,6 +60,8 @@ class ViewHandle(NodeBase):
         self._standing = standing(pos, self._revision, self._outline, document.title)
         self._rendered: RenderedView | None = None
         self._shown = ShownRevisions()
+        self._summary = ""
+        """What a model wrote about the revision."""
         self._dirty: dict[Aspect, bool] = {"pos": True, "policy": True, "source": True}
         super().__init__(context, tokens=tokens, lod=lod)
         self._freq = follow
@@ -188,6 +193,7 @@ class ViewHandle(NodeBase):
             title=self.title,
             last_shown=self.last_shown,
             shown_in=self.shown_in,
+            summary=self._summary,
         )
 
     @mutating
@@ -218,7 +224,9 @@ class ViewHandle(NodeBase):
         self.admit("Tick")
         self._last_tick_time = now
         self._last_tick_turn = turn_id
-        revision = self._document.refresh_at_tick()
+        return self._follow(self._document.refresh_at_tick())
+
+    def _follow(self, revision: Revision) -> TickResult:
         before, stood = self._revision, self._standing
         if revision is before or revision.same_as(before):
             return UNCHANGED
@@ -243,6 +251,42 @@ class ViewHandle(NodeBase):
             ),
             salience=self.salience(),
         )
+
+    # --- what is prepared beside -------------------------------------------------------------------------------------
+
+    def wants(self) -> Iterator[Want]:
+        """What an Async view could use: its file's content where that differs, a summary at the level that shows it."""
+        if self._running and self._freq == "Async" and self.path is not None:
+            yield content_wish(self._obj_id, self.path, self._document.title, self._basis("render"))
+            if self._lod == SUMMED_UP and self._revision.lines and not self._summary:
+                yield summary_wish(self._obj_id, self._document.title, self._revision, self._basis("other"))
+
+    def _basis(self, kind: PayloadKind) -> PayloadBasis:
+        level = (self._lod,) if kind == "other" else ()
+        return basis_of(self._revision, self._running, self._freq, *level)
+
+    def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
+        """As for all nodes: the file's new content, or that there is some, or a summary of what is shown."""
+        self.admit("take_payload")
+        kind, before = payload.payload_kind, self._revision
+        if kind not in KINDS:
+            return "unusable"
+        # Another view may have brought newer content of the file than what was prepared.
+        is_older = kind == "render" and self._document.current.digest not in (before.digest, payload.payload_hash)
+        if payload.basis != self._basis(kind) or is_older:
+            return "stale"
+        self._last_tick_time, self._last_tick_turn = now, turn_id
+        if kind == "other":
+            return self._take_summary(payload.data.decode("utf-8", "replace"))
+        return self._follow(
+            self._document.bring(payload.data) if kind == "render" else self._document.refresh_at_tick()
+        )
+
+    def _take_summary(self, text: str) -> TickResult:
+        self._summary = text
+        self._touch("source")
+        said = f"{self._document.title} was summed up"
+        return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
 
     # --- as plain data -----------------------------------------------------------------------------------------------
 
@@ -270,6 +314,7 @@ class ViewHandle(NodeBase):
             last_tick_turn=self._last_tick_turn,
             last_tick_time=self._last_tick_time,
             changed=self._changed,
+            summary=self._summary,
             dirty=[what for what, is_dirty in self._dirty.items() if is_dirty],
             read=None if self._shown.read is None else shown_state(self._shown.read, revision),
             unread=[shown_state(shown, revision) for shown in self._shown.unread],
@@ -292,6 +337,7 @@ class ViewHandle(NodeBase):
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
         self._changed = state.changed
         self._shown = shown
+        self._summary = state.summary
         self._last_touched = state.last_touched
         self._dirty = {what: what in state.dirty for what in self._dirty}
         self.favour(state.pinned)
@@ -306,6 +352,7 @@ class ViewHandle(NodeBase):
         before, self._revision = self._revision, revision
         if revision is not before and not revision.same_as(before):
             self._standing = self._standing.followed(revision, self._outline)
+            self._summary = ""
             self._touch("source")
 
     def _touch(self, what: Aspect) -> None:

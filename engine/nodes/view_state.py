@@ -69,6 +69,7 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     last_tick_time: float
     changed: bool
     dirty: list[Literal["pos", "policy", "source"]]
+    summary: str = ""
     read: ShownState | None = None
     unread: list[ShownState] = msgspec.field(default_factory=list[ShownState])
     last_touched: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..ports import UpdatePayload
 from .result import Ticking
 
 
@@ -16,13 +17,15 @@ class TickContext:
     """One tick.
 
     `nodes` and the `groups` of such are in the order of their creation; `round_id` is the Round, `now` in seconds since
-    the epoch. `asked`: a statement asked for it, so nodes look that did so in this Round already. `told` are the
-    changes of files, by path and digest, of which an event of this tick says so.
+    the epoch. `payloads` were prepared for it, oldest first. `asked`: a statement asked for it, so nodes look that did
+    so in this Round already. `told` are the changes of files, by path and digest, of which an event of this tick says
+    so.
     """
 
     nodes: Sequence[Ticking]
     groups: Sequence[Ticking] = ()
     round_id: int
     now: float
+    payloads: Sequence[UpdatePayload] = ()
     asked: bool = False
     told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])

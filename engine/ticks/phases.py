@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ..events import Event
+from .asynchronous import asynchronous
 from .context import TickContext
 from .group import group
 from .periodic import periodic
@@ -17,6 +18,7 @@ from .sync import sync
 Phase = Callable[[TickContext], Iterator[Event]]
 
 PHASES: Final[tuple[tuple[str, Phase], ...]] = (
+    ("async", asynchronous),
     ("sync", sync),
     ("periodic", periodic),
     ("group", group),

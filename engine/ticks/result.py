@@ -5,12 +5,13 @@ Plain values and one Protocol, so that phases and nodes need not know each other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, Protocol
 
-from ..events.nodes import FileChangeKind, TickKind
+from ..events.nodes import DropReason, FileChangeKind, TickKind
 from ..ids import ObjId
+from ..ports import UpdatePayload, Want
 
 Frequency = Literal["Sync", "Async"] | tuple[Literal["Periodic"], float]
 """When a running node is ticked: once per Round; when something was prepared for it; every so many seconds."""
@@ -72,3 +73,11 @@ class Ticking(Protocol):
         ...
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult: ...
+
+    def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
+        """Applies what was prepared for this node; or the reason why it does not, with nothing changed."""
+        ...
+
+    def wants(self) -> Iterable[Want]:
+        """What could be prepared for ticks to come."""
+        ...

@@ -1,6 +1,6 @@
 """The events of nodes that a phase has ticked: FileChanged (once per file), NodeChanged, TickApplied.
 
-Used by the phases that have nodes look at their sources.
+Used by the phases.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from ..events import Event
 from ..events.nodes import FileChanged, NodeChanged, TickApplied, TickKind
 from .context import TickContext
-from .result import UNCHANGED, SourceChange, Ticking
+from .result import UNCHANGED, SourceChange, Ticking, TickResult
 
 
 def ticked(nodes: Iterable[Ticking], context: TickContext, kind: TickKind) -> Iterator[Event]:
@@ -19,12 +19,17 @@ def ticked(nodes: Iterable[Ticking], context: TickContext, kind: TickKind) -> It
         result = node.Tick(context.now, context.round_id, kind)
         if result is UNCHANGED:
             continue
-        source = result.source
-        if source is not None and (source.path, source.after_digest) not in context.told:
-            context.told.add((source.path, source.after_digest))
-            yield _file_changed(source, result.summary)
-        yield NodeChanged(obj_id=node.obj_id, obj_type=node.obj_type, delta=result.delta)
-        yield TickApplied(obj_id=node.obj_id, tick_kind=kind, turn_id=context.round_id, delta=result.summary)
+        yield from changed(node, result, context, kind)
+
+
+def changed(node: Ticking, result: TickResult, context: TickContext, kind: TickKind) -> Iterator[Event]:
+    """Says how one node changed."""
+    source = result.source
+    if source is not None and (source.path, source.after_digest) not in context.told:
+        context.told.add((source.path, source.after_digest))
+        yield _file_changed(source, result.summary)
+    yield NodeChanged(obj_id=node.obj_id, obj_type=node.obj_type, delta=result.delta)
+    yield TickApplied(obj_id=node.obj_id, tick_kind=kind, turn_id=context.round_id, delta=result.summary)
 
 
 def _file_changed(source: SourceChange, summary: str) -> FileChanged:

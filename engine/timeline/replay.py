@@ -28,6 +28,9 @@ from ..events.execution import (
 )
 from ..events.nodes import (
     AdoptedContent,
+    AsyncPayloadApplied,
+    AsyncPayloadDropped,
+    AsyncPayloadPrepared,
     ContentsAdopted,
     NodesTicked,
     OutlineMade,
@@ -43,6 +46,7 @@ from ..ports import (
     PastAnswer,
     PastExecution,
     PastLooks,
+    PastPayload,
     PastQuestion,
     PastRevision,
     PastStep,
@@ -53,6 +57,7 @@ from ..ports import (
 from ..toolbox import call_title
 from .divergence import bound_names, ending_of
 from .past_values import Rebuild, past_values, unkept
+from .payloads import Payloads, payload_of
 from .readings import Readings
 
 _Part = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
@@ -77,9 +82,13 @@ class _Execution(Struct):
 
 
 class _Tick(Struct):
+    """`payloads` are those that came to an end in it."""
+
     ticked: NodesTicked
     reads: int
     revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
+    revisions: list[RevisionAdopted] = field(default_factory=list[RevisionAdopted])
+    payloads: list[AsyncPayloadPrepared] = field(default_factory=list[AsyncPayloadPrepared])
 
 
 class History:
@@ -94,6 +103,7 @@ class History:
         self._present: _Execution | _Tick | None = None
         self._readings = Readings()
         self._tiers: dict[str, OutlineTier] = {}
+        self._payloads = Payloads()
         self._dropped_before = UNSTAMPED
 
     def apply(self, event: Event) -> None:
@@ -132,6 +142,10 @@ class History:
 
     def _apply_to_nodes(self, event: Event) -> None:
         match event:
+            case AsyncPayloadPrepared():
+                self._payloads.apply(event)
+            case AsyncPayloadApplied() | AsyncPayloadDropped():
+                self._end_payload(event)
             case NodesTicked():
                 self._present = _Tick(event, self.reads)
                 self._steps.append(self._present)
@@ -149,6 +163,11 @@ class History:
             place -= 1
         self._rebuilds[event.event_id] = rebuild = Rebuild(event)
         self._steps.insert(place, rebuild)
+
+    def _end_payload(self, event: AsyncPayloadApplied | AsyncPayloadDropped) -> None:
+        prepared, tick = self._payloads.apply(event), self._present
+        if prepared is not None and isinstance(tick, _Tick) and event.turn_id == tick.ticked.round_id:
+            tick.payloads.append(prepared)
 
     def _omit(self, statement_id: StatementId, omitted: bool) -> None:
         step = self._statements[statement_id]
@@ -228,6 +247,10 @@ def _past_tick(step: _Tick, reads: int) -> PastTick:
         round_id=step.ticked.round_id,
         now=step.ticked.now,
         revisions=tuple(map(_past_revision, step.revisions)),
+        payloads=tuple(
+            PastPayload(payload=payload_of(each), content=each.data)
+            for each in sorted(step.payloads, key=lambda each: each.seq)
+        ),
         after_reading=step.reads > reads,
     )
 

@@ -20,7 +20,7 @@ from ..nodes.outline.model import Outliner
 from ..nodes.outlines import Outlines
 from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
-from ..ports import Files, HandleRow, News
+from ..ports import Files, HandleRow, News, UpdatePayload, Want
 from ..projection.sections import Tail, TailState, assemble, expansions
 from .globs import Globs
 from .handle_states import HandleStates
@@ -144,14 +144,20 @@ class Board:
         if loose and any(id(node) in loose for node in self.handles()):
             gc.collect()
 
-    def tick(self, round_id: int, now: float, *, tells: bool = True) -> tuple[Event, ...]:
-        """Ticks all nodes once, in the order of their creation.
+    def tick(
+        self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = (), *, tells: bool = True
+    ) -> tuple[Event, ...]:
+        """Applies what was prepared and ticks all nodes once, in the order of their creation.
 
         Where nobody `tells`, nodes change alike, and no event and no delta says so.
         """
         self.looks.begin()
-        events = self._ticks.step(self._nodes.tick_context(round_id, now), tells=tells)
+        events = self._ticks.step(self._nodes.tick_context(round_id, now, payloads), tells=tells)
         return (*self.looks.take(), *self.outlines.take(), *events)
+
+    def wants(self) -> tuple[Want, ...]:
+        """What could be prepared for ticks to come, of the nodes as they are."""
+        return tuple(want for node in self._nodes.all() for want in node.wants())
 
     def tail(self, namespace: Mapping[str, object], budget: int, news: News) -> tuple[Tail, tuple[HandleRow, ...]]:
         """The tail block within `budget` tokens, and all rows of the handle table.

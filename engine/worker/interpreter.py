@@ -282,11 +282,14 @@ class Interpreter:
             self._board.read()
         started = time.perf_counter_ns()
         nodes = sum(node.running for node in self._board.handles())
-        events = self._board.tick(request.round_id, request.now, tells=not request.replay)
+        events = self._board.tick(request.round_id, request.now, request.payloads, tells=not request.replay)
+        wants = () if request.replay else self._board.wants()
         self._say(f"the tick of Round {request.round_id}")
         self._send_contents()
         time_ms = (time.perf_counter_ns() - started) / 1e6
-        return Ticked(events=pack_events(events), time_ms=time_ms, nodes=nodes, stops=self._guard.take_late())
+        return Ticked(
+            events=pack_events(events), time_ms=time_ms, nodes=nodes, stops=self._guard.take_late(), wants=wants
+        )
 
     def _settle(self, request: Settle) -> Settled:
         self._say("between two steps something")

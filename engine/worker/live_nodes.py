@@ -11,7 +11,7 @@ Board and by what makes nodes for it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -26,6 +26,7 @@ from ..nodes.group_handle import GroupHandle
 from ..nodes.outline.model import Outline
 from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
+from ..ports import UpdatePayload
 from ..ticks import TickContext
 from .ticking import Ticks
 
@@ -88,12 +89,12 @@ class LiveNodes:
         self._nodes.clear()
         self._nodes.update((each.obj_id, each) for each in nodes)
 
-    def tick_context(self, round_id: int, now: float) -> TickContext:
+    def tick_context(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickContext:
         """What the phases of a tick are given."""
         nodes = self.all()
         groups = [node for node in nodes if isinstance(node, GroupHandle)]
         others = [node for node in nodes if not isinstance(node, GroupHandle)]
-        return TickContext(nodes=others, groups=groups, round_id=round_id, now=now)
+        return TickContext(nodes=others, groups=groups, round_id=round_id, now=now, payloads=payloads)
 
     # --- pins --------------------------------------------------------------------------------------------------------
 

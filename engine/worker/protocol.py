@@ -13,7 +13,7 @@ import msgspec
 
 from ..events.nodes import OutlineTier, RevisionState
 from ..execution import Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
-from ..ports import HandleRow, News, ValueGroup
+from ..ports import HandleRow, News, UpdatePayload, ValueGroup, Want
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):
-    """Lets running nodes catch up at `now`. `after_reading` as in `Run`.
+    """Applies `payloads`, oldest first, and lets running nodes catch up at `now`. `after_reading` as in `Run`.
 
     With `replay` their looks are answered from `revisions`, and nobody is told of what changed.
     """
@@ -188,6 +188,7 @@ class Tick(msgspec.Struct, frozen=True, tag=True):
     replay: bool = False
     revisions: tuple[Look, ...] = ()
     after_reading: bool = False
+    payloads: tuple[UpdatePayload, ...] = ()
 
 
 class Project(msgspec.Struct, frozen=True, tag=True):
@@ -343,12 +344,13 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """`nodes` is how many were running, `stops` as in `TickOutcome`."""
+    """`nodes` is how many were running, `stops` and `wants` as in `TickOutcome`; of a replay no `wants` are told."""
 
     events: tuple[bytes, ...]
     time_ms: float
     nodes: int = 0
     stops: tuple[str, ...] = ()
+    wants: tuple[Want, ...] = ()
 
 
 KEPT_BYTES: Final = 1 << 20

@@ -34,6 +34,7 @@ from engine import (
     Settings,
     TickOutcome,
     TouchSink,
+    UpdatePayload,
     ignore_touched,
     result_text,
 )
@@ -73,7 +74,7 @@ class Abacus:
     async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
         raise FileNotFoundError(request.argv[0])
 
-    async def tick(self, round_id: int, now: float) -> TickOutcome:
+    async def tick(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickOutcome:
         return TickOutcome()
 
     async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
@@ -237,6 +238,7 @@ PUBLIC = [
     "Differences",
     "Contents",
     "PastLooks",
+    "PastPayload",
     "PastQuestion",
     "PermissionAnswer",
     "PermissionQuestion",
@@ -272,6 +274,8 @@ PUBLIC = [
     "TouchSink",
     "ignore_touched",
     "TurnEnd",
+    "UpdatePayload",
+    "Want",
     "Zygote",
     "as_printed",
     "between",

@@ -8,10 +8,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.events import Event
-from engine.events.nodes import FileChanged, NodeChanged, RevisionState, StatementTicked, TickApplied, seen_in
+from engine.events.nodes import (
+    FileChanged,
+    NodeChanged,
+    PayloadKind,
+    RevisionState,
+    StatementTicked,
+    TickApplied,
+    seen_in,
+)
+from engine.ids import PayloadId
+from engine.nodes.base import NodeBase
 from engine.nodes.outline.indentation import IndentationOutliner
 from engine.nodes.outline.model import Outliner
-from engine.ports import FeedItem, News
+from engine.nodes.revision import digest_of
+from engine.ports import FeedItem, News, UpdatePayload
 from engine.tokens import count
 from engine.worker.board import Board
 from engine.worker.shown import BoardReport
@@ -39,6 +50,7 @@ class Step:
     number: int
     seconds: float
     after_reading: bool
+    payloads: tuple[UpdatePayload, ...] = ()
     report: BoardReport = field(default_factory=BoardReport)
 
     @property
@@ -97,14 +109,31 @@ class Desk:
             self._end(step, self.board.finish())
         return step.report
 
-    def tick(self) -> tuple[Event, ...]:
+    def tick(self, *payloads: UpdatePayload) -> tuple[Event, ...]:
         self.round += 1
-        step = self._begin(None, self.round)
-        self._end(step, BoardReport(events=self.board.tick(self.round, self.seconds)))
+        step = self._begin(None, self.round, payloads)
+        self.contents |= {digest_of(payload.data): payload.data for payload in payloads}
+        self._end(step, BoardReport(events=self.board.tick(self.round, self.seconds, payloads)))
         return step.report.events
 
-    def _begin(self, source: str | None, number: int) -> Step:
-        step = Step(source, number, self.seconds, self.is_read)
+    def prepared(self, name: str, data: bytes, kind: PayloadKind = "render", work: str = "content") -> UpdatePayload:
+        """What was prepared for the handle of that name, as it is now."""
+        node = self.get(name)
+        assert isinstance(node, NodeBase)
+        (want,) = (want for want in node.wants() if want.work == work)
+        self.seconds += 0.001
+        return UpdatePayload(
+            payload_id=PayloadId(f"pay-{self.seconds:.3f}"),
+            obj_id=node.obj_id,
+            prepared_at=self.seconds,
+            payload_kind=kind,
+            basis=want.basis,
+            payload_hash=digest_of(data),
+            data=data,
+        )
+
+    def _begin(self, source: str | None, number: int, payloads: tuple[UpdatePayload, ...] = ()) -> Step:
+        step = Step(source, number, self.seconds, self.is_read, payloads)
         self.steps.append(step)
         self.is_read = False
         return step
@@ -152,7 +181,7 @@ class Desk:
         self.seconds = step.seconds
         if step.source is None:
             self.round = step.number - 1
-            self.tick()
+            self.tick(*step.payloads)
         else:
             self.index = step.number - 1
             self.run(step.source, step.ticks)

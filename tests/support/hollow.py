@@ -26,6 +26,7 @@ from engine.ports import (
     RunRequest,
     TickOutcome,
     TouchSink,
+    UpdatePayload,
     ignore_touched,
 )
 
@@ -83,7 +84,7 @@ class HollowEnvironment:
         await self._take("command")
         return CommandOutcome(code=0)
 
-    async def tick(self, round_id: int, now: float) -> TickOutcome:
+    async def tick(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickOutcome:
         await self._take("tick")
         return TickOutcome()
 

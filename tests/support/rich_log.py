@@ -40,6 +40,9 @@ from engine.events.execution import (
 )
 from engine.events.nodes import (
     AdoptedContent,
+    AsyncPayloadApplied,
+    AsyncPayloadDropped,
+    AsyncPayloadPrepared,
     ContentsAdopted,
     FileChanged,
     GroupRecomputed,
@@ -48,6 +51,7 @@ from engine.events.nodes import (
     NodeMade,
     NodesTicked,
     OutlineMade,
+    PayloadBasis,
     RevisionAdopted,
     StatementTicked,
     TickApplied,
@@ -81,7 +85,7 @@ from engine.execution import (
     TextChange,
     TypeInfo,
 )
-from engine.ids import EventId, ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
+from engine.ids import EventId, ExecutionId, MessageId, ObjId, PayloadId, Seq, StatementId, ToolCallId
 from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 
 CWD = "/work"
@@ -364,6 +368,20 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     RoundOpened(round_id=3, cause="tick"),
     StatementTicked(execution_id=ExecutionId("execution-1"), round_id=1, now=1.0, nodes=2),
     ContentsAdopted(files=(AdoptedContent(path="/work/sub/a.py", look=0, state="text", digest="00", size=4),)),
+    AsyncPayloadPrepared(
+        payload_id=PayloadId("pay-1"),
+        obj_id=ObjId("view-1.1"),
+        prepared_at=1.0,
+        payload_kind="render",
+        basis=PayloadBasis(obj_digest_hash="00"),
+        payload_hash="01",
+    ),
+    AsyncPayloadApplied(
+        payload_id=PayloadId("pay-1"), obj_id=ObjId("view-1.1"), payload_kind="render", turn_id=1, delta="changed"
+    ),
+    AsyncPayloadDropped(
+        payload_id=PayloadId("pay-2"), obj_id=ObjId("view-1.1"), payload_kind="other", reason="stale", turn_id=1
+    ),
     GroupRecomputed(obj_id=ObjId("group-2.1"), delta="1 of 2 members changed: a"),
     NodeMade(obj_id=ObjId("view-3.1"), obj_type="view", statement=3, line=1, name="a"),
     OutlineMade(digest="00", tier="tree-sitter"),

@@ -30,6 +30,7 @@ from engine.ports import (
     RunRequest,
     TickOutcome,
     TouchSink,
+    UpdatePayload,
     ignore_touched,
 )
 from tests.support.workers import shared_zygote
@@ -70,7 +71,7 @@ class EchoEnvironment:
     async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
         return CommandOutcome(code=0)
 
-    async def tick(self, round_id: int, now: float) -> TickOutcome:
+    async def tick(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickOutcome:
         return TickOutcome()
 
     async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:

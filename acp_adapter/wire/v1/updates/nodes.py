@@ -17,6 +17,9 @@ from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation
 from acp_adapter.wire.v1.updates.parts import Step, relative, text_block
 from engine.events import AnyEvent, NodeEvent
 from engine.events.nodes import (
+    AsyncPayloadApplied,
+    AsyncPayloadDropped,
+    AsyncPayloadPrepared,
     ContentsAdopted,
     FileChanged,
     GroupRecomputed,
@@ -47,6 +50,9 @@ def step(event: NodeEvent, shown: Shown) -> Step:
             | OutlineMade()
             | NodesTicked()
             | StatementTicked()
+            | AsyncPayloadPrepared()
+            | AsyncPayloadApplied()
+            | AsyncPayloadDropped()
         ):
             return shown, []
         case _:

@@ -1,0 +1,55 @@
+"""What was prepared and has not come to an end, as a fold over the log: the queue of payloads that ticks take from.
+
+Since it is the log that says what is ready, a session that is loaded again goes on with it. Must not know how anything
+is prepared, nor hold data: that is in the store. Followed by the log; read by the preparer, and by `replay`, which
+needs of each tick what it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..events import Event
+from ..events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared
+from ..ids import PayloadId
+from ..ports import UpdatePayload
+
+
+class Payloads:
+    """The payloads that wait. `apply` is for the log alone."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[PayloadId, AsyncPayloadPrepared] = {}
+        self.tokens = 0
+        """Those that models have taken for all that was ever prepared."""
+
+    def apply(self, event: Event) -> AsyncPayloadPrepared | None:
+        """Returns the payload that comes to an end with this event, if one does."""
+        match event:
+            case AsyncPayloadPrepared():
+                self._waiting[event.payload_id] = event
+                self.tokens += event.cost.tokens
+            case AsyncPayloadApplied() | AsyncPayloadDropped():
+                return self._waiting.pop(event.payload_id, None)
+            case _:
+                pass
+        return None
+
+    @property
+    def waiting(self) -> Sequence[AsyncPayloadPrepared]:
+        """In the order in which they were prepared."""
+        return tuple(self._waiting.values())
+
+
+def payload_of(event: AsyncPayloadPrepared, data: bytes = b"") -> UpdatePayload:
+    """The payload that the event tells of, with its data."""
+    return UpdatePayload(
+        payload_id=event.payload_id,
+        obj_id=event.obj_id,
+        prepared_at=event.prepared_at,
+        payload_kind=event.payload_kind,
+        basis=event.basis,
+        payload_hash=event.payload_hash,
+        data=data,
+        cost=event.cost,
+    )
