@@ -106,8 +106,11 @@ async def test_the_next_statement_runs_meanwhile_and_what_it_does_is_not_in_the_
     assert (await b.environment.preserve(False)).pending
     # The child keeps no pipe open that the statement closes.
     assert await b.value("coded.append(2); os.close(writes); os.read(reads, 1)") == "b''"
-    stopped = await b.interrupted("print('on', flush=True)\nwhile True: pass")
+    # What a stopped statement has started is ended, and the child is none of that.
+    started = "import subprocess; started = subprocess.Popen(['sleep', '60'])"
+    stopped = await b.interrupted(f"{started}\nprint('on', flush=True)\nwhile True: pass")
     assert stopped.status == "cancelled"
+    assert await b.value("started.wait()") == "-9"
     assert (await b.environment.collect()).pending
     (b.cwd / "go").touch()
     found = await collected(b)
