@@ -88,6 +88,8 @@ class Executor:
             self._guard(phase, result, traced)
         # What the diff called, a repr or a reduction, was a statement's code too.
         self._python.take_over()
+        # An interrupt may have ended it before all values were examined; their names are in the difference.
+        result.diff = self._watch.ended()
         self._flush()
         return result
 
@@ -148,11 +150,7 @@ class Executor:
             raise first
 
     def _compare(self, result: Result) -> None:
-        try:
-            self._watch.after()
-        finally:
-            # An interrupt may have ended it before all values were examined; their names are in the difference.
-            result.diff = self._watch.diff
+        result.diff = self._watch.after()
 
     def _leave_if_forked(self, error: BaseException | None) -> None:
         """A process that the statement forked, and that came back here, must not go on as a second worker."""

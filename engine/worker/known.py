@@ -18,7 +18,7 @@ class Known:
     """What was last seen under a name. `reference` is dropped before a statement that binds or deletes the name.
 
     A digest that is empty is that of nothing: the value was not walked. `is_named`: it is a function or a class, which
-    copies of other values may hold by this name.
+    copies of other values may hold by this name. `is_open`: it may have more parts than are known.
     """
 
     identity: int
@@ -26,6 +26,7 @@ class Known:
     info: TypeInfo
     contents: Contents
     is_named: bool = False
+    is_open: bool = False
 
     @property
     def digest(self) -> str | None:
@@ -56,6 +57,7 @@ class Found:
     __slots__ = (
         "added",
         "allowance",
+        "before",
         "changed",
         "deleted",
         "digests",
@@ -69,6 +71,8 @@ class Found:
 
     def __init__(self) -> None:
         self.allowance = Allowance(ALLOWANCE)
+        self.before: dict[str, Known] = {}
+        """What was known of names, first of all."""
         self.added: dict[str, TypeInfo] = {}
         self.changed: dict[str, ChangeInfo] = {}
         self.unknown: dict[str, str] = {}
@@ -103,6 +107,12 @@ def unexamined(value: object) -> Known:
     return Known(id(value), value, info, Contents(digest="", gap=INTERRUPTED, parts=parts, gaps=parts))
 
 
+def left_open(known: Known) -> Known:
+    """The same where an interrupt kept the value from being examined: `parts` is not all that it has."""
+    contents = known.contents
+    return replace(known, contents=replace(contents, gap=contents.gap or INTERRUPTED, digest=""), is_open=True)
+
+
 def learned(value: object, allowance: Allowance) -> Known:
     """What is to be known of a value."""
     return Known(id(value), value, describe(value), contents_of(value, allowance), is_named(value))
@@ -116,7 +126,7 @@ def looked_again(known: Known, allowance: Allowance) -> Known:
     if not contents.digest:
         contents = replace(contents, parts=contents.parts | known.contents.parts)
     info = describe(known.reference) if contents.digest != known.contents.digest else known.info
-    return replace(known, info=info, contents=contents)
+    return replace(known, info=info, contents=contents, is_open=False)
 
 
 def change_of(before: Known, after: Known, mutated: bool) -> ChangeInfo:

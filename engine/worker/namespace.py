@@ -29,7 +29,7 @@ from typing import Final
 from ..execution import NamespaceDiff
 from .contents import Allowance
 from .holding import Holding
-from .known import ALLOWANCE, INTERRUPTED, Found, Known, change_of, learned, looked_again, unexamined
+from .known import ALLOWANCE, Found, Known, change_of, learned, left_open, looked_again, unexamined
 from .reading import Uses, uses_in
 from .sharing import Neighbours, kept_groups, may_be_apart, sharing_with
 from .summaries import ATOMS, FIXED
@@ -60,6 +60,8 @@ class NamespaceWatch:
         self._unknowable: set[str] = set()
         self._neighbours = Neighbours()
         self._interrupted = False
+        self._is_open = False
+        """Whether a statement has begun of which the difference is not known."""
         self.diff = NamespaceDiff()
 
     def changed(self, still: Iterable[str] = ()) -> frozenset[str]:
@@ -78,7 +80,7 @@ class NamespaceWatch:
 
     def before(self, tree: ast.AST) -> None:
         """Notes what the statement about to run may touch, and lets go of values it may rebind or delete."""
-        self.diff = NamespaceDiff()
+        self.diff, self._is_open = NamespaceDiff(), True
         names = names_in(tree)
         self._named = names.used | names.quoted
         self._touched = reachable(self._named, self._used_by, self._namespace)
@@ -122,21 +124,37 @@ class NamespaceWatch:
         """
         found = Found()
         try:
-            self._compare(found)
+            self._finish(found)
         except KeyboardInterrupt:
             # It comes once, so this time nothing ends what is left. No code of the user's runs in it.
             self._interrupted = True
-            self._compare(found)
-        self.diff = found.diff()
-        holders = sharing_with(found.unbound, self._shares) if found.unbound else ()
-        self._moved.update(found.added, found.changed, found.unknown, holders)
+            self._finish(found)
         if not self._interrupted:
             return self.diff
         self._interrupted = False
         raise KeyboardInterrupt
 
+    def ended(self) -> NamespaceDiff:
+        """The difference, also where an interrupt came before `after` could begin. Must not be interrupted itself."""
+        if self._is_open:
+            self._interrupted = True
+            self._finish(Found())
+            self._interrupted = False
+        return self.diff
+
+    def _finish(self, found: Found) -> None:
+        self._compare(found)
+        self.diff = found.diff()
+        holders = sharing_with(found.unbound, self._shares) if found.unbound else ()
+        self._moved.update(found.added, found.changed, found.unknown, holders)
+        self._is_open = False
+
     def _compare(self, found: Found) -> None:
-        """Goes on with what is not in `found` yet."""
+        """Goes on with what is not in `found` yet.
+
+        An interrupt may come between any two steps, and then this is done again. So of each name it is noted last that
+        it was seen, or examined, and `found` has what was known of it before all this.
+        """
         fresh, rebound, deleted = self._scan()
         # What was there before comes first, because only that can be found to have changed.
         self._neighbours.begin(name for name in self._touched if name in self._shares)
@@ -176,15 +194,18 @@ class NamespaceWatch:
 
     def _note_fresh(self, name: str, found: Found) -> None:
         known = self._learn(name, found)
-        found.examined.add(name)
         found.added[name] = known.info
         if known.digest is not None:
             found.digests[name] = known.digest
+        self._note_seen(name, known, found)
+
+    def _note_seen(self, name: str, known: Known, found: Found) -> None:
+        found.examined.add(name)
+        self._seen[name] = known.reference
 
     def _note_rebound(self, name: str, found: Found) -> None:
-        before = self._known[name]
+        before = found.before.setdefault(name, self._known[name])
         after = self._learn(name, found)
-        found.examined.add(name)
         self._note_spread(name, before, found)
         self._note_loose(name, before, found)
         same = before.identity == after.identity and before.info.type_name == after.info.type_name
@@ -194,12 +215,15 @@ class NamespaceWatch:
             self._note_same(name, before, after, found, touched=True)
         elif not (equal and type(after.reference) in ATOMS and not after.contents.gap):
             found.changed[name] = change_of(before, after, mutated=same)
+        self._note_seen(name, after, found)
 
     def _note_mutated(self, name: str, found: Found, *, spreads: bool) -> None:
+        known = self._known.get(name)
+        if known is not None and known.reference is not _MISSING and known.contents.parts:
+            self._note_change(name, found.before.setdefault(name, known), found, spreads=spreads)
         found.examined.add(name)
-        before = self._known.get(name)
-        if before is None or before.reference is _MISSING or not before.contents.parts:
-            return
+
+    def _note_change(self, name: str, before: Known, found: Found, *, spreads: bool) -> None:
         if self._interrupted or name in self._unknowable:
             self._leave_unknown(name, before, found)
             return
@@ -234,8 +258,8 @@ class NamespaceWatch:
                 found.spread.add(name)
 
     def _leave_unknown(self, name: str, known: Known, found: Found) -> None:
-        gap = known.contents.gap or INTERRUPTED
-        known = replace(known, contents=replace(known.contents, gap=gap, digest=""))
+        known = left_open(known)
+        gap = known.contents.gap
         if known.may_be_changed(name, self._uses):
             self._known[name] = known
             found.unknown[name] = gap
@@ -258,32 +282,30 @@ class NamespaceWatch:
         return names | self._neighbours.around(found.spread)
 
     def _forget(self, name: str, found: Found) -> None:
-        del self._seen[name]
+        if self._shown(name):
+            found.deleted.add(name)
         if (known := self._known.pop(name, None)) is not None:
             self._note_spread(name, known, found)
             self._note_loose(name, known, found)
-        if self._shown(name):
-            found.deleted.add(name)
         self.holding.forget(name, self._shares.pop(name, frozenset()))
         self._neighbours.forget(name)
         self._apart.discard(name)
         self._unknowable.discard(name)
+        del self._seen[name]
 
     def _learn(self, name: str, found: Found) -> Known:
         value = self._namespace.get(name, _MISSING)
         # Should an interrupt end this, the value is not looked at again: it would hang every later statement too.
         self._unknowable.add(name)
-        self._seen[name] = value
         known = unexamined(value)
         self._keep(name, known)
-        if not self._interrupted:
-            try:
-                known = learned(value, found.allowance)
-            except KeyboardInterrupt:
-                self._interrupted = True
-                return known
-            self._keep(name, known)
-        self._unknowable.discard(name)
+        try:
+            known = learned(value, found.allowance) if not self._interrupted else left_open(known)
+            self._unknowable.discard(name)
+        except KeyboardInterrupt:
+            self._interrupted = True
+            known = left_open(known)
+        self._keep(name, known)
         return known
 
     def _look_again(self, name: str, before: Known, found: Found) -> Known:
@@ -292,7 +314,7 @@ class NamespaceWatch:
             after = looked_again(before, found.allowance)
         except KeyboardInterrupt:
             self._interrupted = True
-            after = replace(before, contents=replace(before.contents, gap=INTERRUPTED, digest=""))
+            after = left_open(before)
         else:
             self._unknowable.discard(name)
         self._keep(name, after)

@@ -142,8 +142,12 @@ def kept_groups(
 
 
 def may_be_apart(known: Known) -> bool:
-    """Whether the value is or holds something that may be kept under a name of its own."""
-    return bool(known.contents.named or known.contents.classes) or NodeBase in type(known.reference).__mro__
+    """Whether the value may be kept with other parts than are known: some under a name of its own, or further ones."""
+    return (
+        known.is_open
+        or bool(known.contents.named or known.contents.classes)
+        or NodeBase in type(known.reference).__mro__
+    )
 
 
 def _kept_apart(namespace: Mapping[str, object]) -> Callable[[object], bool]:
@@ -159,6 +163,8 @@ def _kept_apart(namespace: Mapping[str, object]) -> Callable[[object], bool]:
 def _kept_parts(known: Known, apart: Callable[[object], bool]) -> frozenset[int]:
     if NodeBase in type(known.reference).__mro__:
         return frozenset()
+    if known.is_open:
+        return known.contents.parts | behind(known.reference, _REACHED)
     if known.contents.named or not all(map(apart, known.contents.classes)):
         return parts_of(known.reference, apart)
     return known.contents.parts
