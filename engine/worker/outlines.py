@@ -35,6 +35,9 @@ _PATIENCE: Final = 10.0
 Connect = Callable[[], socket.socket | None]
 """Gives a socket on which outlines can be asked for, None where there is none (any more). May raise OSError."""
 
+_Key = tuple[str, str, Tier | None, bool]
+"""The arguments of `outline` but the text, which goes by its digest."""
+
 
 class Outlines:
     """See `Outliner`."""
@@ -42,7 +45,7 @@ class Outlines:
     def __init__(self, connect: Connect, kept: int = _KEPT, kept_symbols: int = _KEPT_SYMBOLS) -> None:
         self._connect = connect
         self._most, self._most_symbols = kept, kept_symbols
-        self._kept: OrderedDict[tuple[str, str, Tier | None], Outline] = OrderedDict()
+        self._kept: OrderedDict[_Key, Outline] = OrderedDict()
         self._symbols = 0
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
@@ -51,12 +54,14 @@ class Outlines:
         self._owner = os.getpid()
         os.register_at_fork(after_in_child=self._forget_connection)
 
-    def outline(self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None) -> Outline:
+    def outline(
+        self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, references: bool = False
+    ) -> Outline:
         """See `Outliner.outline`."""
-        key = (digest, path, tier)
+        key = (digest, path, tier, references)
         if found := self._look_up(key):
             return found
-        outline = self._made(text(), path, tier)
+        outline = self._made(text(), path, tier, references)
         self._keep(key, outline)
         return outline
 
@@ -67,14 +72,14 @@ class Outlines:
 
     # --- what is kept ------------------------------------------------------------------------------------------------
 
-    def _look_up(self, key: tuple[str, str, Tier | None]) -> Outline | None:
+    def _look_up(self, key: _Key) -> Outline | None:
         with suppress(KeyError):
             found = self._kept[key]
             self._kept.move_to_end(key)
             return found
         return None
 
-    def _keep(self, key: tuple[str, str, Tier | None], outline: Outline) -> None:
+    def _keep(self, key: _Key, outline: Outline) -> None:
         self._kept[key] = outline
         self._symbols += _size(outline)
         while len(self._kept) > 1 and (len(self._kept) > self._most or self._symbols > self._most_symbols):
@@ -83,12 +88,12 @@ class Outlines:
 
     # --- how it is made ----------------------------------------------------------------------------------------------
 
-    def _made(self, text: bytes, path: str, tier: Tier | None) -> Outline:
+    def _made(self, text: bytes, path: str, tier: Tier | None, references: bool) -> Outline:
         tiers = TIERS[TIERS.index(tier) :] if tier else TIERS
         if tier is None and language_of(path, text) is None:
             tiers = tiers[1:]
         for one in tiers[:-1] if len(text) <= _SENT else ():
-            reply = self._asked(Request(one, path, text))
+            reply = self._asked(Request(one, path, text, references))
             if reply is None:
                 break
             if reply.outline is not None:

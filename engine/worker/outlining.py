@@ -110,7 +110,11 @@ def _by_grammar(request: Request) -> Reply:
         return Reply(None, "there is no grammar for its language")
     grammars.loaded(language.name)  # ours to take its time, which is not the text's
     with _Bound() as bound:
-        return Reply(grammars.outline_by_grammar(request.text, language, request.path, bound.is_near))
+        return Reply(
+            grammars.outline_by_grammar(
+                request.text, language, request.path, bound.is_near, references=request.references
+            )
+        )
 
 
 def ctags_program() -> str | None:

@@ -24,7 +24,7 @@ def outlined(text: bytes, path: str) -> Outline:
     language = language_of(path, text)
     assert language is not None
     try:
-        return outline_by_grammar(text, language, path, lambda: False)
+        return outline_by_grammar(text, language, path, lambda: False, references=True)
     except GrammarError:
         return outline_by_indentation(text)
 

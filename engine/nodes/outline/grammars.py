@@ -66,7 +66,7 @@ class _Grammar(NamedTuple):
     words: tree_sitter.Query | None
 
 
-def outline_by_grammar(text: bytes, language: Language, path: str, stop: Stop) -> Outline:
+def outline_by_grammar(text: bytes, language: Language, path: str, stop: Stop, *, references: bool = False) -> Outline:
     """The outline of a text in UTF-8. Raises GrammarError."""
     grammar = loaded(language.name)
     # A part of a character at the end would be an error in the text.
@@ -85,7 +85,7 @@ def outline_by_grammar(text: bytes, language: Language, path: str, stop: Stop) -
         symbols=symbols,
         imports=imports.told(map(imports.plain, matches.imports)),
         from_outside=imports.told(imports.outside(matches.imports, language.name, path, matches.package)),
-        references=_references(grammar, source, tree, names, stop),
+        references=_references(grammar, source, tree, names, stop) if references else {},
         complete=len(source) == len(text) and not matches.was_cut,
         has_errors=tree.root_node.has_error,
     )

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from .model import Kind, Outline, Tier
 from .nesting import Declared, nested
 
-LINES: Final = 200_000
+LINES: Final = 100_000
 """Lines that are looked at; what is behind them is in no outline."""
 _DEEPEST: Final = 2
 """Levels of lines that are told, counted from 0."""
@@ -61,7 +61,9 @@ class _Block(NamedTuple):
 class IndentationOutliner:
     """Makes outlines in this process: for tests, and where there is nobody to ask for a better one."""
 
-    def outline(self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None) -> Outline:
+    def outline(
+        self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, references: bool = False
+    ) -> Outline:
         """See `Outliner.outline`."""
         return outline_by_indentation(text())
 

@@ -72,7 +72,8 @@ class Outline(Struct, frozen=True, kw_only=True):
     `language` is a name of `languages.LANGUAGES`, or the one ctags gave, empty where none is known. `lines` is the
     number of lines of the text. `doc` is the first paragraph of what documents all of it, on one line. `imports` are
     the modules or files that it names, as it names them, in their order and each once; `from_outside` has those that
-    are none of its own package's or folder's. `references` counts the identifiers that it uses and does not declare.
+    are none of its own package's or folder's. `references` counts the identifiers that it uses and does not declare,
+    where that was asked for.
     `complete` is False where a bound cut it short, `has_errors` says that the text is not well-formed in its language.
     """
 
@@ -95,7 +96,9 @@ class Outline(Struct, frozen=True, kw_only=True):
 class Outliner(Protocol):
     """Whoever makes outlines, bounded in time, and keeps the latest."""
 
-    def outline(self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None) -> Outline:
+    def outline(
+        self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, references: bool = False
+    ) -> Outline:
         """The outline of a text. Never raises for whatever the text holds; takes a few seconds at the very most.
 
         Args:
@@ -104,5 +107,6 @@ class Outliner(Protocol):
             path: its name or any path that ends in it, which tells the language.
             tier: what made this outline before and is to make it again. It says itself (`Outline.tier`) where that
                 could not be, and a later tier made it.
+            references: whether these are counted, which takes a third of the time, for an overview of many files.
         """
         ...

@@ -31,6 +31,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
     tier: Tier
     path: str
     text: bytes
+    references: bool = False
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):

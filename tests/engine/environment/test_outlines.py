@@ -88,6 +88,13 @@ def test_an_outline_is_made_once_and_by_the_tier_that_is_wanted(outlines: Outlin
     assert asked_for == ["text"] * 3
 
 
+def test_references_are_counted_where_they_are_asked_for(outlines: Outlines) -> None:
+    text = b"def load():\n    return Store()\n"
+    assert asked(outlines, text, "a.py").references == {}
+    counted = outlines.outline(lambda: text, digest=str(hash(text)), path="a.py", references=True)
+    assert counted.references == {"Store": 1}
+
+
 def test_where_nobody_can_be_asked_the_outline_is_made_from_indentation() -> None:
     def refuse() -> socket.socket | None:
         raise OSError("no more files")

@@ -25,7 +25,9 @@ class _Outliner:
         self.best: Tier = best
         self.asked: list[tuple[str, str, Tier | None]] = []
 
-    def outline(self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None) -> Outline:
+    def outline(
+        self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, **_: object
+    ) -> Outline:
         self.asked.append((digest, path, tier))
         made = outline_by_indentation(text())
         return Outline(tier=tier or self.best, lines=made.lines, symbols=made.symbols)
@@ -73,7 +75,9 @@ def test_a_tier_on_record_is_asked_for_and_says_nothing_new(outliner: _Outliner)
 
 def test_a_tier_that_could_not_be_had_again_is_on_record_anew(outliner: _Outliner) -> None:
     class Failing(_Outliner):
-        def outline(self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None) -> Outline:
+        def outline(
+            self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, **_: object
+        ) -> Outline:
             return outline_by_indentation(text())
 
     outlines = Outlines(Failing())
