@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..ports import HandleRow, News
-from . import changes, handles
+from . import changes, handles, surfaces
 from .part import EMPTY, Block, Count, Part, blocks
+from .surfaces import Surface
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +32,9 @@ class TailState:
 
     rows: tuple[HandleRow, ...] = ()
     news: News = field(default_factory=News)
-    groups: tuple[Block, ...] = ()
+    groups: tuple[Surface, ...] = ()
     expansions: tuple[Block, ...] = ()
-    pins: tuple[Block, ...] = ()
+    pins: tuple[Surface, ...] = ()
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -75,7 +76,7 @@ def _handles(state: TailState, budget: int, count: Count) -> Part:
 
 
 def _groups(state: TailState, budget: int, count: Count) -> Part:
-    return blocks("Groups, as they are now:\n", state.groups, budget, count)
+    return surfaces.groups(state.groups, budget, count)
 
 
 def _expansions(state: TailState, budget: int, count: Count) -> Part:
@@ -90,7 +91,7 @@ def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:
 
 
 def _pins(state: TailState, budget: int, count: Count) -> Part:
-    return blocks("Pinned:\n", state.pins, budget, count)
+    return surfaces.pins(state.pins, budget, count)
 
 
 SECTIONS: Final = (

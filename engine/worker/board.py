@@ -28,6 +28,7 @@ from .listing import Listing, row
 from .live_nodes import LiveNodes
 from .node_names import NodeNames
 from .shown import BoardReport, Shown, reported
+from .surfaces import group_surfaces, pin_surfaces
 from .ticking import Ticks
 from .trees import DirectTrees
 
@@ -127,6 +128,9 @@ class Board:
         shown, events = tuple(self._shown.values()), self._nodes.take_events()
         self._shown.clear()
         reports = [reported(entry, self._nodes.statement) for entry in shown]
+        for entry, (display, _) in zip(shown, reports, strict=True):
+            if entry.is_own:
+                self._nodes.note_shown(entry.node, display.text)
         return BoardReport(
             displays=tuple(display for display, _ in reports),
             locations=tuple(location for _, location in reports if location is not None),
@@ -166,7 +170,14 @@ class Board:
         """
         self._nodes.namespace = namespace
         rows = self._rows()
-        state = TailState(rows=rows, news=news, expansions=expansions(news, rows))
+        names = self._nodes.names()
+        state = TailState(
+            rows=rows,
+            news=news,
+            expansions=expansions(news, rows),
+            groups=group_surfaces(self._nodes, names),
+            pins=pin_surfaces(self._nodes, names),
+        )
         return assemble(state, budget, self._count), rows
 
     def read(self) -> None:

@@ -33,12 +33,16 @@ class Shown:
     lod: int | None = None
     tokens: Budget | None = None
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is shown at its own policy."""
+        return self.lod is None and self.tokens is None
+
 
 def reported(entry: Shown, statement: int) -> tuple[Display, Location | None]:
     """What the result of that statement holds of it, and the place in a file that it shows, where it does."""
     node = entry.node
-    own = entry.lod is None and entry.tokens is None
-    render = node.rendered if own else node.Render(entry.lod, entry.tokens)
+    render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
     node.mark_displayed(statement, render, entry.lod)
     display = Display(obj_id=node.obj_id, title=node.title, text=render.text, tokens=render.tokens)
     if node.path is None or render.first_line is None:

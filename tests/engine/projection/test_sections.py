@@ -14,6 +14,7 @@ from engine.projection.changes import HISTORY_TOKENS
 from engine.projection.handles import table
 from engine.projection.part import Block, blocks
 from engine.projection.sections import TailState, assemble
+from engine.projection.surfaces import Surface
 from engine.tokens import count
 from tests.support.boards import Desk
 from tests.support.examples import examples
@@ -58,6 +59,36 @@ _BLOCKS = st.lists(
     ),
     max_size=6,
 ).map(tuple)
+
+
+def _surface(obj_id: str, name: str, text: str, shown_in: int = 0) -> Surface:
+    return Surface(
+        obj_id=obj_id,
+        name=name,
+        heading=f"{name}:",
+        text=f"{text}\n",
+        render=lambda room: within(text, room),
+        shown_in=shown_in,
+    )
+
+
+def within(text: str, room: int) -> str:
+    """As much of a text as has room, with a newline; nothing where not even that does."""
+    while text and count(f"{text}\n") > room:
+        text = text[: len(text) // 2]
+    return f"{text}\n" if text else ""
+
+
+_SURFACES = st.lists(
+    st.builds(
+        _surface,
+        _NODES,
+        _NAMES,
+        st.builds(lambda text, times: "# " + text * times, _TEXT, st.integers(1, 400)),
+        st.sampled_from((0, 0, 3)),
+    ),
+    max_size=6,
+).map(tuple)
 _NEWS = st.builds(
     News,
     items=st.lists(_ITEMS, max_size=12).map(tuple),
@@ -68,9 +99,9 @@ _STATES = st.builds(
     TailState,
     rows=st.lists(_row(), max_size=30).map(tuple),
     news=_NEWS,
-    groups=_BLOCKS,
+    groups=_SURFACES,
     expansions=_BLOCKS,
-    pins=_BLOCKS,
+    pins=_SURFACES,
 )
 _BUDGETS = st.one_of(st.integers(1, 300), st.integers(1, 5_000), st.integers(1, 100_000))
 
@@ -86,9 +117,9 @@ def test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget(s
 
 
 @examples(0.5)
-@given(st.lists(_row(), min_size=1, max_size=40), _NEWS, _BLOCKS, st.integers(16, 600))
+@given(st.lists(_row(), min_size=1, max_size=40), _NEWS, _SURFACES, st.integers(16, 600))
 def test_the_table_is_the_floor_and_says_how_many_are_left_out(
-    rows: list[HandleRow], news: News, groups: tuple[Block, ...], budget: int
+    rows: list[HandleRow], news: News, groups: tuple[Surface, ...], budget: int
 ) -> None:
     tail = assemble(TailState(rows=tuple(rows), news=news, groups=groups), budget, count)
     whole = table(rows, 10**6, count).text
@@ -104,16 +135,17 @@ def test_no_section_starves_another(budget: int) -> None:
     state = TailState(
         rows=tuple(_rows(3_000)),
         news=News(items=tuple(FeedItem(f"view-{number}", "1 line changed") for number in range(3_000))),
-        groups=tuple(Block(f"group-{number}", f"g{number}", f"g{number}: {block}\n") for number in range(20)),
-        pins=(Block("view-1", "h1", "h1: because\n"),),
+        groups=tuple(_surface(f"group-{number}", f"g{number}", f"# {block}") for number in range(20)),
+        pins=(_surface("view-1", "h1", "because"),),
     )
     tail = assemble(state, budget, count)
     assert set(tail.sections) == {"feed", "handles", "groups", "pins"}
     assert tail.sections["handles"] >= budget // 5
     assert tail.sections["feed"] >= budget // 5
     assert tail.tokens > budget * 0.8
-    assert "h1: because" in tail.text
-    assert "not shown for want of room: g0, g1" in tail.text
+    assert "h1:\nbecause" in tail.text
+    assert "g0:\n# x = 1" in tail.text
+    assert "not shown for want of room: g" in tail.text
 
 
 def test_blocks_are_whole_and_what_has_no_room_is_named() -> None:

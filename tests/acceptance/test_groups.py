@@ -1,0 +1,93 @@
+"""Criterion 2: groups summarize their members automatically, and are what is mainly projected.
+
+The agent as an editor starts it, with a model whose replies are scripted and whose prompts are read.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.agents import Agent
+from tests.support.llm_answers import chat
+from tests.support.llm_server import Answer, Asked, LlmServer, llm_server
+
+MODEL = ("--model", "provider:openai:gpt-5")
+
+
+def runs(source: str) -> Answer:
+    return chat("", json.dumps({"source": source}))
+
+
+def result(asked: Asked) -> str:
+    """The result of the latest statement, as the model reads it in that prompt."""
+    return next(str(each["content"]) for each in reversed(asked.body["messages"]) if each["role"] == "tool")
+
+
+def tail(asked: Asked) -> str:
+    """What stands at the end of the prompt."""
+    return str(asked.body["messages"][-1]["content"])
+
+
+def play(agent: Agent, server: LlmServer, session: str, *sources: str) -> list[Asked]:
+    """One prompt, to which the model replies with these statements and a word; the prompts that it read."""
+    server.asked.clear()
+    server.answers += [*map(runs, sources), chat("Done.")]
+    assert agent.prompt(session, "go on") == "end_turn"
+    return list(server.asked)
+
+
+def written(project: Path, name: str, functions: int) -> None:
+    lines = [f"def {name}_{number}(value: int) -> int:\n    return value + {number}\n" for number in range(functions)]
+    (project / "src").mkdir(exist_ok=True)
+    (project / f"src/{name}.py").write_text("\n\n".join(lines))
+
+
+@pytest.mark.slow
+def test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_shows(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("alpha", "beta"):
+        written(project, name, 30)
+    (project / "notes.md").write_text("# Notes\n\nNothing yet.\n")
+    with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
+        session = agent.open(project)
+        _, made, named = play(
+            agent,
+            server,
+            session,
+            "notes = view('notes.md', tokens=300, freq='Sync')\ncode = group('src/**/*.py', notes, tokens=900)",
+            "1 + 1",
+        )
+        # Made: a summary of all members within its budget, in the statement's result, once.
+        assert "# src/alpha.py, " in result(made)
+        assert "alpha_0" in result(made)
+        assert "# notes: notes.md" in result(made)
+        assert "As results show them: code (statement 1)" in tail(named)
+        assert "alpha_0" not in tail(named)
+        # Members change, come and go between the prompts, and nobody asks for anything.
+        written(project, "gamma", 3)
+        (project / "src/beta.py").unlink()
+        (project / "notes.md").write_text("# Notes\n\nDecide on gamma.\n")
+        (first,) = play(agent, server, session)
+        shown = tail(first)
+        assert "Groups, as they are now:\ncode (group of src/**/*.py, notes):\n" in shown
+        assert "# src/gamma.py, " in shown
+        assert "def gamma_0" in shown
+        assert "# src/beta.py" not in shown
+        assert "code: 1 of 2 members changed: notes; src/**/*.py (new: src/gamma.py; gone: src/beta.py)" in shown
+        # Its members are named in the table and not rendered again beside it.
+        assert shown.count("alpha_0") == 1
+        assert "notes: view notes.md" in shown
+        # Told once, shown as long as no result shows it.
+        (second,) = play(agent, server, session)
+        assert "members changed" not in tail(second)
+        assert "gamma_0" in tail(second)
+        # A finer or coarser one is a matter of a call; a pause freezes it.
+        *_, last = play(agent, server, session, "show(code.SetLod(2).SetTokens(200))", "code.Pause()")
+        assert "As results show them: code (statement 3)" in tail(last)
+        written(project, "delta", 3)
+        (third,) = play(agent, server, session)
+        assert "delta" not in tail(third)
