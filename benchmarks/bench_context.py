@@ -1,0 +1,71 @@
+"""What a model's context costs: prompts over a long session, and the time that a projection takes.
+
+The session is `long_session`: what is counted is what a server received. The time of a projection is that of the worker
+alone, in which nodes, table and sections are made and counted: `programs/context.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.environments import OURS
+from benchmarks.long_session import PROMPTS, play
+from benchmarks.measuring import Setting, duration, in_turns, programs, row, script
+from benchmarks.report import Row
+
+SHARED: Final = 0.90
+TAIL: Final = 0.08
+TRIVIAL: Final = 6 * 1024
+PROJECTION: Final = 0.020
+HANDLES: Final = 1_000
+GROUPS: Final = 50
+ROUNDS: Final = 9
+
+
+def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
+    """Rows of the long session, then of the projection."""
+    return [*_session(setting), _projection(setting)]
+
+
+def _session(setting: Setting) -> list[Row]:
+    played = play(2 if setting.quick else PROMPTS)
+    shared, rerendered = played.shared / played.sent, played.rerendered_shared / played.rerendered_sent
+    tail = played.tails / played.sent
+    rounds = f"{played.prompts} Rounds on a project whose files change"
+    return [
+        Row(
+            name=f"{rounds}: tokens of the prompts in the prefix shared with the one before",
+            ours=f"{shared:.1%} of {played.sent:,}",
+            peer=f"every view re-rendered in its place: {rerendered:.1%} of {played.rerendered_sent:,}",
+            bar=f">= {SHARED:.0%}",
+            met=shared >= SHARED or setting.quick,
+        ),
+        Row(
+            name=f"{rounds}: tokens that have to be read anew",
+            ours=f"{played.sent - played.shared:,}",
+            peer=f"every view re-rendered in its place: {played.rerendered_sent - played.rerendered_shared:,}",
+            ratio=f"{(played.rerendered_sent - played.rerendered_shared) / (played.sent - played.shared):.1f} x fewer",
+        ),
+        Row(name=f"{rounds}: the tail", ours=f"{tail:.1%}", bar=f"<= {TAIL:.0%}", met=tail <= TAIL or setting.quick),
+        Row(
+            name="prompt of a trivial turn, as it is sent",
+            ours=f"{played.trivial_bytes:,} B",
+            bar=f"< {TRIVIAL:,} B",
+            met=played.trivial_bytes < TRIVIAL,
+        ),
+    ]
+
+
+def _projection(setting: Setting) -> Row:
+    commands = {"ours": (OURS.python, script("context.py"))}
+    with programs(commands) as subjects:
+        for subject in subjects.values():
+            subject.seconds("make", setting.size(HANDLES), setting.size(GROUPS))
+        figures = in_turns(subjects, setting.rounds(ROUNDS), lambda subject: subject.seconds("project"))
+    return row(
+        f"projection of {HANDLES:,} handles and {GROUPS} groups",
+        figures,
+        duration,
+        bar=f"<= {duration(PROJECTION)}",
+        met=figures["ours"] <= PROJECTION,
+    )
