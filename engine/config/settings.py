@@ -31,6 +31,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_rounds: int = 50
     statement_seconds: float = 120.0
     past_bytes: int = 256 << 20
+    summary_tokens: int = 50_000
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
 
@@ -55,6 +56,13 @@ def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
         return value
 
     return parse
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("must be 0 or more")
+    return value
 
 
 def _yes_or_no(text: str) -> bool:
@@ -91,6 +99,9 @@ SETTINGS: Final = (
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(float), "how long one statement may run"),
     Setting("past_bytes", _positive(int), "bytes on disk that one session may keep for rebuilding its names"),
+    Setting(
+        "summary_tokens", _natural, "tokens that a model may spend on summaries of views in one session; 0 for none"
+    ),
     Setting("allow_sudo", _yes_or_no, "`yes`: statements may use sudo, and can read your other processes"),
     Setting(
         "hidden_names",

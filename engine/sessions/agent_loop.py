@@ -54,6 +54,7 @@ from ..ports import (
     ModelUnusableError,
     StatementSubject,
     TickOutcome,
+    UpdatePayload,
 )
 from ..timeline.index import Timeline
 from ..timeline.rounds import Rounds
@@ -63,6 +64,7 @@ from .condenser import Condenser
 from .journal import Journal
 from .live_environment import LiveEnvironment
 from .policy import Policy
+from .preparer import Preparer
 from .projector import Projector
 from .questions import Questions
 from .replies import ReplyRecorder
@@ -90,6 +92,7 @@ class AgentLoop:
         projector: Projector,
         sent: SentCalls,
         condenser: Condenser,
+        preparer: Preparer,
         questions: Questions,
         model: Model,
         minter: Minter,
@@ -107,6 +110,7 @@ class AgentLoop:
         self._projector = projector
         self._sent = sent
         self._condenser = condenser
+        self._preparer = preparer
         self._statements = statements
         self._questions = questions
         self._model = model
@@ -194,6 +198,7 @@ class AgentLoop:
                         kind=kind,
                         approved=effect.approved,
                     )
+                    self._preparer.cue()
                     return t.Ran()
                 case t.Abort() | t.Stop():
                     raise TypeError(f"{effect} is no effect to perform")
@@ -224,9 +229,16 @@ class AgentLoop:
         if self._timeline.last_execution is None:
             return
 
+        async with self._environment.step, self._preparer.lent() as payloads:
+            outcome = await self._tick(round_id, payloads, cancellation)
+        self._preparer.want(outcome.wants)
+
+    async def _tick(
+        self, round_id: int, payloads: Sequence[UpdatePayload], cancellation: Cancellation | None
+    ) -> TickOutcome:
         async def act(environment: Environment) -> tuple[float, TickOutcome]:
             now = self._clock.now()
-            return now, await environment.tick(round_id, now)
+            return now, await environment.tick(round_id, now, payloads)
 
         now, outcome = await self._environment.use(act, cancellation)
         if outcome.stops:
@@ -238,6 +250,7 @@ class AgentLoop:
             self._log.append(NodesTicked(round_id=round_id, now=now, nodes=outcome.nodes))
             for event in self._revisions.with_contents(outcome.events):
                 self._log.append(event)
+        return outcome
 
     async def compact(self) -> Cut | None:
         """Takes all from the View that can go; None where nothing can.

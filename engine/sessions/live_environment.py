@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
+import anyio
 import anyio.to_thread
 import msgspec
 import xxhash
@@ -55,6 +56,9 @@ class LiveEnvironment:
         store: Store,
         values: ValueKeeping,
     ) -> None:
+        self.step = anyio.Lock(fast_acquire=True)
+        """Held from the beginning of a statement or a tick until all that came of it is on the log: what the log says
+        of nodes belongs to the step that it stands in."""
         self._make = make
         self._environment: Environment | None = None
         self._spec = spec

@@ -12,6 +12,7 @@ from typing import TypeVar
 import anyio.to_thread
 from msgspec.structs import replace
 
+from ..errors import StoreError
 from ..events import Event
 from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted, seen_in
 from ..ids import BlobDigest
@@ -47,6 +48,14 @@ class Revisions:
                 self._withheld[digest] = lost
             else:
                 self._kept[digest] = self._store.blob_put(data)
+
+    def content(self, digest: str) -> bytes | None:
+        """The content of a revision on the log, by its xxh3 hex; None where it is not kept or not to be had."""
+        kept = self._kept.get(digest)
+        try:
+            return None if kept is None else self._store.blob_get(kept)
+        except (KeyError, StoreError):
+            return None
 
     def with_contents(self, events: Iterable[Event]) -> Sequence[Event]:
         """The events that a worker reported, each revision with its content."""

@@ -41,6 +41,7 @@ class Session:
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._made_turns: Turns | None = None
+        self._tasks: TaskGroup | None = None
         self._permissions: Permissions | None = None
         self._requests = RequestQueue(parts, lambda: self._turns)
         self._spellings = Spellings((parts.cwd, *parts.directories))
@@ -223,6 +224,7 @@ class Session:
 
     def start(self, tasks: TaskGroup) -> None:
         """Begins to serve requests."""
+        self._tasks = tasks
         tasks.start_soon(self._requests.serve)
 
     def begin_close(self) -> None:
@@ -244,4 +246,6 @@ class Session:
 
             self._made_turns = Turns(self._parts)
             self._made_turns.attach(self._permissions)
+            if self._tasks is not None:
+                self._tasks.start_soon(self._made_turns.prepare)
         return self._made_turns

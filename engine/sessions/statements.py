@@ -108,7 +108,8 @@ class StatementRunner:
         if statement is None or statement.tool_call_id != call:
             statement = self._record_statement(source, call or self._minter.tool_call(), kind)
         limit = self._seconds if seconds is None else seconds
-        finished = await self._execute(statement, round_id, limit, cancellation, approved)
+        async with self._environment.step:
+            finished = await self._execute(statement, round_id, limit, cancellation, approved)
         if call is not None:
             status = _RESULTS.get(finished.status, "error")
             self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))

@@ -19,14 +19,17 @@ from ..events.execution import ExecutionFinished, StatementOmitted
 from ..events.session import TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
+from ..nodes.disk import Disk
 from ..ports import Model, Permissions
 from ..projection.account import Account
 from ..projection.feed import Feed
 from ..projection.sent import SentProjections
 from ..search.ripgrep import find_ripgrep
+from ..timeline.payloads import Payloads
 from ..timeline.replay import History
 from ..tools import Seen, Workspace
 from ..turn import Stop
+from ..worker.files import DirectFiles
 from .acts import Desk
 from .agent_loop import AgentLoop
 from .cancellation import Cancellation, WorkCancelledError
@@ -37,6 +40,8 @@ from .live_environment import LiveEnvironment
 from .openings import not_opened, openings
 from .parts import SessionParts
 from .past_bound import PastBound
+from .preparer import Preparer
+from .preparing import Sources
 from .projector import Projection, Projector
 from .questions import Questions
 from .revisions import Revisions
@@ -110,6 +115,24 @@ class Turns:
             model=model,
             calls_tools=calls_tools,
         )
+        payloads = Payloads()
+        log.follow(payloads.apply)
+        self._preparer = Preparer(
+            log=log,
+            store=parts.store,
+            payloads=payloads,
+            minter=parts.minter,
+            clock=parts.clock,
+            sources=Sources(
+                disk=Disk(DirectFiles(workspace.roots), parts.clock.now),
+                keep=revisions.take,
+                kept=revisions.content,
+                redactor=parts.redactor,
+                model=model,
+                calls_tools=calls_tools,
+                allowance=lambda: parts.settings.summary_tokens - payloads.tokens,
+            ),
+        )
         self._statements = StatementRunner(
             log=log,
             journal=journal,
@@ -136,6 +159,7 @@ class Turns:
             projector=self._projector,
             sent=calls,
             condenser=condenser,
+            preparer=self._preparer,
             questions=self._questions,
             model=model,
             minter=parts.minter,
@@ -251,6 +275,7 @@ class Turns:
         try:
             round_id = self._loop.open_round("cell")
             finished = await self._statements.run(source, round_id, None, self._cancellation, seconds=seconds)
+            self._preparer.cue()
             is_cancelled = finished.status == "cancelled"
             stop = RunStop(reason="interrupted", cause="cancelled") if is_cancelled else _COMPLETED
         except EnvironmentUnavailableError as error:
@@ -294,6 +319,10 @@ class Turns:
         """After how many seconds of the session's being idle `look_after` has something to do; None for not at all."""
         return self._environment.next_look
 
+    async def prepare(self) -> None:
+        """Prepares beside the requests what nodes wish for, until `close`."""
+        await self._preparer.serve()
+
     async def look_after(self) -> float | None:
         """Does what has waited for the session to be idle; after how many seconds again, None for not at all."""
         return await self._environment.look_after()
@@ -301,6 +330,7 @@ class Turns:
     async def close(self) -> None:
         """Frees the worker and closes the model's connections. May be repeated, also after a failure."""
         try:
+            await self._preparer.close()
             await self._environment.close()
         finally:
             model, self._open_model = self._open_model, None

@@ -23,17 +23,19 @@ class Payloads:
         self.tokens = 0
         """Those that models have taken for all that was ever prepared."""
 
-    def apply(self, event: Event) -> AsyncPayloadPrepared | None:
-        """Returns the payload that comes to an end with this event, if one does."""
+    def apply(self, event: Event) -> None:
         match event:
             case AsyncPayloadPrepared():
                 self._waiting[event.payload_id] = event
                 self.tokens += event.cost.tokens
             case AsyncPayloadApplied() | AsyncPayloadDropped():
-                return self._waiting.pop(event.payload_id, None)
+                self._waiting.pop(event.payload_id, None)
             case _:
                 pass
-        return None
+
+    def get(self, payload_id: PayloadId) -> AsyncPayloadPrepared | None:
+        """The payload of that id, if it waits."""
+        return self._waiting.get(payload_id)
 
     @property
     def waiting(self) -> Sequence[AsyncPayloadPrepared]:

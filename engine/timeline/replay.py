@@ -87,7 +87,6 @@ class _Tick(Struct):
     ticked: NodesTicked
     reads: int
     revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
-    revisions: list[RevisionAdopted] = field(default_factory=list[RevisionAdopted])
     payloads: list[AsyncPayloadPrepared] = field(default_factory=list[AsyncPayloadPrepared])
 
 
@@ -165,7 +164,8 @@ class History:
         self._steps.insert(place, rebuild)
 
     def _end_payload(self, event: AsyncPayloadApplied | AsyncPayloadDropped) -> None:
-        prepared, tick = self._payloads.apply(event), self._present
+        prepared, tick = self._payloads.get(event.payload_id), self._present
+        self._payloads.apply(event)
         if prepared is not None and isinstance(tick, _Tick) and event.turn_id == tick.ticked.round_id:
             tick.payloads.append(prepared)
 

@@ -5,24 +5,34 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from ..confinement import opened_file
+from ..confinement import opened_directory, opened_file
 from ..ports import FileStamp
 
 
 class DirectFiles:
-    """Reads what is on disk, with all rights of the process."""
+    """Reads what is on disk, with all rights of the process; with `roots`, absolute directories, nothing outside."""
+
+    def __init__(self, roots: tuple[str, ...] | None = None) -> None:
+        self._roots = roots
 
     def stamp(self, path: str) -> FileStamp:
         found = os.stat(path)
         return FileStamp(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
     def read(self, path: str, limit: int) -> bytes:
-        with opened_file(path) as file:
+        with opened_file(path, self._roots) as file:
             return file.read(limit)
 
     def entries(self, path: str, limit: int) -> list[str]:
-        with os.scandir(path) as found:
-            return [f"{entry.name}/" if _is_directory(entry) else entry.name for entry in islice(found, limit)]
+        if self._roots is not None:
+            with opened_directory(path, self._roots) as directory:
+                return _names(directory, limit)
+        return _names(path, limit)
+
+
+def _names(directory: str | int, limit: int) -> list[str]:
+    with os.scandir(directory) as found:
+        return [f"{entry.name}/" if _is_directory(entry) else entry.name for entry in islice(found, limit)]
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import anyio
+import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
@@ -110,6 +112,20 @@ async def test_a_tick_asked_for_while_a_turn_runs_takes_none_of_its_rounds(tmp_p
         numbers = [number for number, _ in opened(session)]
         assert numbers == list(range(5))
         assert sorted(event.round_id for event in of(session, NodesTicked)) == [1, 2, 3, 4]
+
+
+async def test_a_tick_that_comes_while_a_statement_is_recorded_stands_behind_it(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "one " * 1_000_000)
+    async with sessions_of(tmp_path, environments=_in_process, TOKEN="s3cret-of-ours") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("b = view('b.txt', freq='Sync')")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.cell, "a = view('a.txt', freq='Sync')")
+            while len(of(session, ExecutionStarted)) < 2:
+                await anyio.lowlevel.checkpoint()
+            tasks.start_soon(session.tick)
+        kinds = [event.kind for event in session.events]
+        assert kinds.index("nodes_ticked") > len(kinds) - 1 - kinds[::-1].index("execution_finished")
 
 
 async def test_a_turn_whose_call_fails_leaves_the_next_one_a_tick_of_its_own(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""The work "content": a file is read beside, and where it is not what its view shows, the tick gets what it holds.
+
+Only files of the workspace are read, because the wish comes from the process that runs statements, and this one may
+read more than that may. Of other files, and of contents that are too large for a payload or hold a secret, the tick is
+told that they differ, and looks itself.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Final
+
+import anyio.to_thread
+
+from ...nodes.found import Found
+from ...ports import PAYLOAD_BYTES, Want
+from .sources import Made, Sources
+
+_FILES: Final = ("text", "binary")
+"""States of which a payload can hold the content."""
+
+
+async def content(want: Want, sources: Sources) -> Made | None:
+    """The content of the file at `want.path` as a `render`, or that there is another as a `diff`."""
+    made, data = await anyio.to_thread.run_sync(_made, want, sources)
+    if data is not None:
+        await sources.keep({made.mark: data} if made is not None else {})
+    return made
+
+
+def _made(want: Want, sources: Sources) -> tuple[Made | None, bytes | None]:
+    found = sources.disk.look(want.path, want.title, sources.seen.get(want.path))
+    if found.revision.state == "unreadable":
+        return Made(payload_kind="diff", mark=_stamp(want.path)), None
+    if found.revision.mark == want.basis.obj_digest_hash:
+        sources.seen[want.path] = _without_lines(found)
+        return None, None
+    if found.revision.state not in _FILES:
+        return Made(payload_kind="diff", mark=found.revision.mark), None
+    if found.data is None:
+        found = sources.disk.look(want.path, want.title, None)
+    sources.seen[want.path] = _without_lines(found)
+    data = found.data
+    if data is None or len(data) > PAYLOAD_BYTES or sources.redactor.holds(data.decode("utf-8", "replace")):
+        return Made(payload_kind="diff", mark=found.revision.mark), None
+    return Made(payload_kind="render", data=data, mark=found.revision.digest), data
+
+
+def _without_lines(found: Found) -> Found:
+    """What the next look is compared with, without holding the file in memory."""
+    return Found(replace(found.revision, lines=()), found.stamp)
+
+
+def _stamp(path: str) -> str:
+    """What changes with a file, wherever it is; empty where there is none, or it cannot be told."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    return f"{found.st_mtime_ns} {found.st_ctime_ns} {found.st_size} {found.st_ino}"

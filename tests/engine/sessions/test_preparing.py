@@ -1,0 +1,195 @@
+"""Each work by itself, and what becomes of one that fails, takes long, or makes what no payload may hold."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import pytest
+
+from engine.events import Event
+from engine.events.nodes import AsyncPayloadDropped, AsyncPayloadPrepared, PayloadBasis
+from engine.ids import ObjId
+from engine.log import EventLog
+from engine.minter import Minter
+from engine.nodes.disk import Disk
+from engine.ports import PAYLOAD_BYTES, ModelError, ModelSignal, Prompt, TextDelta, TokensUsed, Want
+from engine.redaction import Redactor
+from engine.sessions.preparer import Preparer
+from engine.sessions.preparing import Made, Prepare, Sources
+from engine.sessions.preparing.summary import summary
+from engine.store.memory import MemoryStore
+from engine.timeline.payloads import Payloads
+from engine.worker.files import DirectFiles
+from tests.support.fixed import CountingEntropy, FixedClock
+from tests.support.models import Answer, AnsweringModel, says
+from tests.support.workers import PATIENCE
+
+E = TypeVar("E", bound=Event)
+pytestmark = pytest.mark.anyio
+SECRET = "s3cret-of-ours"
+WANT = Want(
+    obj_id=ObjId("view-1.1"),
+    work="summary",
+    payload_kind="other",
+    basis=PayloadBasis(obj_digest_hash="00"),
+    title="a.py",
+    detail={"digest": "aa"},
+)
+
+
+async def _keep(contents: Mapping[str, bytes]) -> None:
+    del contents
+
+
+def sources(tmp_path: Path, answer: Answer | None = None, allowance: int = 10_000, data: bytes = b"x = 1\n") -> Sources:
+    return Sources(
+        disk=Disk(DirectFiles((str(tmp_path),)), lambda: 0.0),
+        keep=_keep,
+        kept=lambda digest: data if digest == "aa" else None,
+        redactor=Redactor([SECRET]),
+        model=AnsweringModel(says("never"), answer),
+        calls_tools=True,
+        allowance=lambda: allowance,
+    )
+
+
+@asynccontextmanager
+async def preparing(tmp_path: Path, rows: Mapping[str, Prepare]) -> AsyncIterator[tuple[Preparer, EventLog, Payloads]]:
+    clock = FixedClock()
+    payloads = Payloads()
+    log = EventLog(clock, lambda _: None, folds=(payloads.apply,))
+    preparer = Preparer(
+        log=log,
+        store=MemoryStore(clock),
+        payloads=payloads,
+        minter=Minter(clock, CountingEntropy()),
+        clock=clock,
+        sources=sources(tmp_path),
+        rows=rows,
+    )
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(preparer.serve)
+            yield preparer, log, payloads
+            await preparer.close()
+
+
+def of(log: EventLog, kind: type[E]) -> list[E]:
+    return [event for event in log.events if isinstance(event, kind)]
+
+
+async def test_a_model_sums_up_what_the_log_has_and_is_shown_no_secret(tmp_path: Path) -> None:
+    asked: list[Prompt] = []
+
+    def answer(prompt: Prompt) -> list[ModelSignal]:
+        asked.append(prompt)
+        return [TextDelta(f"It sets x, not {SECRET}."), TokensUsed(120, 9)]
+
+    made = await summary(WANT, sources(tmp_path, answer, data=f"x = '{SECRET}'\n".encode()))
+    assert made is not None
+    assert (made.payload_kind, made.tokens) == ("other", 129)
+    assert made.data.startswith(b"It sets x, not ")
+    assert SECRET not in made.data.decode()
+    assert SECRET not in str(asked[0])
+    assert not asked[0].statements
+
+
+async def test_no_summary_is_asked_for_without_a_model_that_can_tokens_to_spend_or_a_text(tmp_path: Path) -> None:
+    assert await summary(WANT, sources(tmp_path)) is None
+    assert await summary(WANT, sources(tmp_path, says("Yes."), allowance=999)) is None
+    assert await summary(WANT, sources(tmp_path, says("Yes."), data=b"\x00\xff\x00")) is None
+    assert await summary(WANT, sources(tmp_path, says(" "))) is None
+
+
+async def test_a_text_is_cut_to_what_may_be_spent_and_counts_as_bytes_where_nobody_counts(tmp_path: Path) -> None:
+    asked: list[Prompt] = []
+
+    def answer(prompt: Prompt) -> list[ModelSignal]:
+        asked.append(prompt)
+        return [TextDelta("Yes.")]
+
+    made = await summary(WANT, sources(tmp_path, answer, allowance=2_000, data="漢\n".encode() * 5_000))
+    assert made is not None
+    assert made.tokens <= 2_000 + len("Yes.")
+    assert len(str(getattr(asked[0].messages[0], "text", "")).encode()) <= 2_000
+
+
+async def test_a_model_that_fails_leaves_the_view_without_a_summary(tmp_path: Path) -> None:
+    def answer(_: Prompt) -> list[ModelSignal]:
+        raise ModelError("overloaded")
+
+    assert await summary(WANT, sources(tmp_path, answer)) is None
+
+
+async def test_a_work_that_fails_or_waits_keeps_no_other_from_being_done(tmp_path: Path) -> None:
+    reached, done = anyio.Event(), anyio.Event()
+
+    async def fails(_want: Want, _sources: Sources) -> Made | None:
+        raise RuntimeError("a defect")
+
+    async def waits(_want: Want, _sources: Sources) -> Made | None:
+        reached.set()
+        await anyio.sleep_forever()
+
+    async def makes(_want: Want, _sources: Sources) -> Made | None:
+        done.set()
+        return Made(payload_kind="other", data=b"done")
+
+    rows: dict[str, Prepare] = {"fails": fails, "waits": waits, "makes": makes}
+    async with preparing(tmp_path, rows) as (preparer, log, payloads):
+        preparer.want([_for(work) for work in rows])
+        await reached.wait()
+        await done.wait()
+        preparer.cue()
+        await anyio.wait_all_tasks_blocked()
+        assert [event.payload_kind for event in of(log, AsyncPayloadPrepared)] == ["other"]
+        assert len(payloads.waiting) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(b"x" * (PAYLOAD_BYTES + 1), "too large"), (SECRET.encode(), "secret")],
+    ids=["large", "secret"],
+)
+async def test_what_no_payload_may_hold_is_dropped_at_once_and_not_kept(
+    tmp_path: Path, data: bytes, reason: str
+) -> None:
+    async def makes(_want: Want, _sources: Sources) -> Made | None:
+        return Made(payload_kind="index", data=data)
+
+    async with preparing(tmp_path, {"makes": makes}) as (preparer, log, payloads):
+        preparer.want([_for("makes")])
+        await anyio.wait_all_tasks_blocked()
+        (prepared,) = of(log, AsyncPayloadPrepared)
+        assert prepared.data is None
+        assert [event.reason for event in of(log, AsyncPayloadDropped)] == [reason]
+        assert payloads.waiting == ()
+
+
+async def test_what_a_tick_was_lent_is_left_to_it_whatever_is_prepared_meanwhile(tmp_path: Path) -> None:
+    marks = iter("abc")
+
+    async def makes(_want: Want, _sources: Sources) -> Made | None:
+        mark = next(marks)
+        return Made(payload_kind="index", data=mark.encode(), mark=mark)
+
+    async with preparing(tmp_path, {"makes": makes}) as (preparer, log, payloads):
+        preparer.want([_for("makes")])
+        await anyio.wait_all_tasks_blocked()
+        async with preparer.lent() as lent:
+            preparer.cue()
+            await anyio.wait_all_tasks_blocked()
+            assert [payload.data for payload in lent] == [b"a"]
+            assert of(log, AsyncPayloadDropped) == []
+        preparer.cue()
+        await anyio.wait_all_tasks_blocked()
+        assert [event.reason for event in of(log, AsyncPayloadDropped)] == ["superseded"] * 2
+        assert len(payloads.waiting) == 1
+
+
+def _for(work: str) -> Want:
+    return Want(obj_id=ObjId("view-1.1"), work=work, payload_kind="index", basis=PayloadBasis())
