@@ -30,6 +30,7 @@ from ..timeline.replay import History
 from ..tools import Seen, Workspace
 from ..turn import Stop
 from ..worker.files import DirectFiles
+from ..worker.trees import DirectTrees
 from .acts import Desk
 from .agent_loop import AgentLoop
 from .cancellation import Cancellation, WorkCancelledError
@@ -124,7 +125,7 @@ class Turns:
             minter=parts.minter,
             clock=parts.clock,
             sources=Sources(
-                disk=Disk(DirectFiles(workspace.roots), parts.clock.now),
+                disk=Disk(DirectFiles(workspace.roots), DirectTrees(parts.clock.now), parts.clock.now),
                 keep=revisions.take,
                 kept=revisions.content,
                 redactor=parts.redactor,
