@@ -20,7 +20,7 @@ from ..cutting import cut_line, plural
 from ..events import Event
 from ..events.conversation import ToolCall
 from ..events.execution import ExecutionFinished, StatementRecorded
-from ..events.nodes import NodeChanged
+from ..events.nodes import GroupRecomputed, NodeChanged
 from ..events.session import EnvironmentRestored, WorkStopped
 from ..execution import Display
 from ..ids import StatementId, ToolCallId
@@ -123,7 +123,7 @@ class Feed:
 
 def _items_of(event: Event) -> Iterable[FeedItem]:
     match event:
-        case NodeChanged(obj_id=obj_id, delta=delta):
+        case NodeChanged(obj_id=obj_id, delta=delta) | GroupRecomputed(obj_id=obj_id, delta=delta):
             yield FeedItem(obj_id, delta)
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
