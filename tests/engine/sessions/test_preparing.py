@@ -24,6 +24,7 @@ from engine.sessions.preparing.summary import summary
 from engine.store.memory import MemoryStore
 from engine.timeline.payloads import Payloads
 from engine.worker.files import DirectFiles
+from engine.worker.trees import DirectTrees
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import Answer, AnsweringModel, says
 from tests.support.workers import PATIENCE
@@ -47,7 +48,7 @@ async def _keep(contents: Mapping[str, bytes]) -> None:
 
 def sources(tmp_path: Path, answer: Answer | None = None, allowance: int = 10_000, data: bytes = b"x = 1\n") -> Sources:
     return Sources(
-        disk=Disk(DirectFiles((str(tmp_path),)), lambda: 0.0),
+        disk=Disk(DirectFiles((str(tmp_path),)), DirectTrees(lambda: 0.0), lambda: 0.0),
         keep=_keep,
         kept=lambda digest: data if digest == "aa" else None,
         redactor=Redactor([SECRET]),

@@ -1,0 +1,119 @@
+"""Outlines and levels 1 and 2 of all Python files below a folder: `python outlines.py FOLDER`.
+
+Each file is read and decoded ahead. An outline is asked for as the host does, of as many processes below a zygote as
+threads; its cache never helps, because each round's digests are others. Rendering is as of one view for each file with
+no limit of its own, tokens counted; the count of the full texts is outside of the clock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import perf_counter, sleep
+
+import anyio
+from serving import serve
+
+from engine.environment.zygote import Zygote
+from engine.nodes.lod import LEVELS
+from engine.nodes.lod.scene import Scene
+from engine.nodes.outline.model import Outline
+from engine.nodes.position import Place
+from engine.nodes.revision import decoded
+from engine.tokens import count
+from engine.worker.outlines import Outlines
+from engine.worker.proc import children_of
+
+ALL = 10**9
+KIB = 1024
+
+
+class Package:
+    """The files, and what asks for their outlines."""
+
+    def __init__(self, folder: Path) -> None:
+        paths = sorted(folder.rglob("*.py"))
+        self.texts = [(str(path.relative_to(folder.parent)), path.read_bytes()) for path in paths]
+        self.revisions = [decoded(data) for _, data in self.texts]
+        self.zygote = Zygote.spawn()
+        anyio.run(self.zygote.ready)
+        self._round = itertools.count()
+
+    def outlines(self, processes: int, *, references: bool = False) -> list[Outline]:
+        askers = [Outlines(self.zygote.ask_outlines, kept=0) for _ in range(processes)]
+        turn = next(self._round)
+
+        def ask(index: int) -> list[Outline]:
+            asker = askers[index]
+            return [
+                asker.outline(lambda data=data: data, digest=f"{turn} {path}", path=path, references=references)
+                for path, data in self.texts[index::processes]
+            ]
+
+        with ThreadPoolExecutor(processes) as pool:
+            parts = list(pool.map(ask, range(processes)))
+        for asker in askers:
+            asker.close()
+        made: list[Outline] = [parts[0][0]] * len(self.texts)
+        for index, part in enumerate(parts):
+            made[index::processes] = part
+        assert all(outline.tier == "tree-sitter" for outline in made)
+        return made
+
+    def rendered(self, level: int, outlines: list[Outline]) -> list[str]:
+        place = Place(0, 0)
+        return [
+            LEVELS[level](Scene(revision=revision, place=place, budget=ALL, count=count, outline=outline)).text
+            for revision, outline in zip(self.revisions, outlines, strict=True)
+        ]
+
+
+def main(folder: Path) -> None:
+    package = Package(folder)
+    count("the first count builds what counting needs")
+
+    def timed(action: Callable[[], object]) -> float:
+        started = perf_counter()
+        action()
+        return perf_counter() - started
+
+    def share(level: int) -> float:
+        full = sum(count("\n".join(revision.lines)) for revision in package.revisions)
+        return sum(map(count, package.rendered(level, package.outlines(2)))) / full
+
+    def growth() -> float:
+        sleep(0.5)  # the processes of other rounds end
+        before = held(package.zygote.pid)
+        asker = Outlines(package.zygote.ask_outlines)
+        asker.outline(lambda: package.texts[0][1], digest="first", path="a.py")
+        after = held(package.zygote.pid)
+        asker.close()
+        return after - before
+
+    serve(
+        {
+            "files": lambda: float(len(package.texts)),
+            "outlines": lambda processes, references: timed(lambda: package.outlines(processes, references=references)),
+            "level": lambda level: timed(lambda: package.rendered(level, package.outlines(2))),
+            "share": share,
+            "growth": growth,
+        }
+    )
+
+
+def held(zygote: int) -> float:
+    """Bytes that the zygote and its children hold, each page by the part that falls to a process."""
+    pids = {zygote, *(children_of(str(zygote)) or ())}
+    return sum(
+        int(line.split()[1]) * KIB
+        for pid in pids
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        if line.startswith("Pss:")
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
