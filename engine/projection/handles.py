@@ -24,28 +24,39 @@ def line(row: HandleRow) -> str:
     return f"{row.name}: {row.obj_type} {row.title}, {mode}, lod {row.lod}, {row.used_tokens}/{allowed}{changed}\n"
 
 
-def table(rows: Sequence[HandleRow], budget: int, count: Count) -> Part:
-    """The table of `rows` within `budget` tokens. Empty for no rows, or where nothing fits.
+class Table:
+    """The rows as lines, each counted once, however often the table is made within another budget."""
 
-    Whatever is left out is counted in the last line.
-    """
-    lines = [line(row) for row in rows]
-    costs = [count(text) for text in lines]
-    total = sum(costs)
-    heading = count(HEADING)
-    if not rows:
-        return EMPTY
-    if heading + total <= budget:
-        nodes = {row.obj_id: cost for row, cost in zip(rows, costs, strict=True)}
-        return Part(HEADING + "".join(lines), heading + total, nodes)
-    kept = _chosen(rows, costs, budget - heading - count(_rest(len(rows))))
-    if not kept:
-        note = _rest(len(rows))
-        return Part(note, count(note)) if count(note) <= budget else EMPTY
-    note = _rest(len(rows) - len(kept))
-    text = HEADING + "".join(lines[index] for index in kept) + note
-    nodes = {rows[index].obj_id: costs[index] for index in kept}
-    return Part(text, heading + sum(nodes.values()) + count(note), nodes)
+    __slots__ = ("_costs", "_count", "_lines", "_rows")
+
+    def __init__(self, rows: Sequence[HandleRow], count: Count) -> None:
+        self._rows = rows
+        self._count = count
+        self._lines = [line(row) for row in rows]
+        self._costs = [count(text) for text in self._lines]
+
+    def within(self, budget: int) -> Part:
+        """The table within `budget` tokens. Empty for no rows, or where nothing fits.
+
+        Whatever is left out is counted in the last line.
+        """
+        rows, count = self._rows, self._count
+        if not rows:
+            return EMPTY
+        heading = count(HEADING)
+        if heading + sum(self._costs) <= budget:
+            return self._part(range(len(rows)), "")
+        kept = _chosen(rows, self._costs, budget - heading - count(_rest(len(rows))))
+        note = _rest(len(rows) - len(kept))
+        if not kept:
+            return Part(note, count(note)) if count(note) <= budget else EMPTY
+        return self._part(kept, note)
+
+    def _part(self, kept: Sequence[int], note: str) -> Part:
+        nodes = {self._rows[index].obj_id: self._costs[index] for index in kept}
+        text = "".join((HEADING, *(self._lines[index] for index in kept), note))
+        tokens = self._count(HEADING) + sum(self._costs[index] for index in kept) + self._count(note)
+        return Part(text, tokens, nodes)
 
 
 def _rest(rows: int) -> str:

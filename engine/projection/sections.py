@@ -1,11 +1,12 @@
 """The tail: its sections as data, and how they share one exact budget.
 
-A section is a pure function from the state of all (`TailState`) and a budget to a `Part`; a row of SECTIONS says where
-it stands in the tail, how much it has for sure and what share of the whole it may count on. Where all that the sections
-want fits, they get it. Else they are served by rank: each gets what it wants as far as that leaves the later ones what
-these may count on, and what one does not use the next may. Rank 0 is the handle table, because with the names of its
-handles a model can ask for anything else; at the smallest budgets it is alone. What is left at the end goes to those
-that were cut, by rank again.
+A section prepares what it has from the state of all (`TailState`), and is then a pure function from a budget to a
+`Part`, which may be asked several times. A row of SECTIONS says where it stands in the tail, below which budget it is
+left out, and what share of the whole it may count on. Where all that the sections want fits, they get it. Else they
+are served by rank: each gets what it wants as far as that leaves the later ones what these may count on, and what one
+does not use the next may. Rank 0 is the handle table, because with the names of its handles a model can ask for
+anything else; at the smallest budgets it is alone. What is left at the end goes to those that were cut, by rank
+again.
 
 No render passes the budget that it is given, and what is given never adds up to more than the whole, so the tail never
 passes its budget whatever the state is. Called by the Board.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from ..ports import HandleRow, News
@@ -42,6 +44,10 @@ class TailState:
         return {row.obj_id: row.name for row in self.rows}
 
 
+Fit = Callable[[int], Part]
+"""A section's part within a budget; never over it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """`floor` are tokens below which it is left out, `share` is what it may count on of a budget that is too small."""
@@ -50,7 +56,7 @@ class Section:
     rank: int
     floor: int
     share: float
-    render: Callable[[TailState, int, Count], Part]
+    prepare: Callable[[TailState, Count], Fit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +69,24 @@ class Tail:
     nodes: Mapping[str, int]
 
 
-def _feed(state: TailState, budget: int, count: Count) -> Part:
+def _feed(state: TailState, count: Count) -> Fit:
     news = state.news
     if not news.items and not news.left_out and not news.earlier:
-        return EMPTY
+        return _nothing
     followed = {row.obj_id for row in state.rows if row.mode == "running"}
-    return changes.feed(news, state.names, followed, budget, count)
+    return partial(changes.feed, news, state.names, followed, count=count)
 
 
-def _handles(state: TailState, budget: int, count: Count) -> Part:
-    return handles.table(state.rows, budget, count)
+def _handles(state: TailState, count: Count) -> Fit:
+    return handles.Table(state.rows, count).within
 
 
-def _groups(state: TailState, budget: int, count: Count) -> Part:
-    return surfaces.groups(state.groups, budget, count)
+def _groups(state: TailState, count: Count) -> Fit:
+    return partial(surfaces.groups, state.groups, count=count)
 
 
-def _expansions(state: TailState, budget: int, count: Count) -> Part:
-    return blocks("Shown from outside your statements:\n", state.expansions, budget, count)
+def _expansions(state: TailState, count: Count) -> Fit:
+    return partial(blocks, "Shown from outside your statements:\n", state.expansions, count=count)
 
 
 def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:
@@ -90,8 +96,12 @@ def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:
     return tuple(Block(item.obj_id, name, f"{name}: {item.text}\n") for item, name in named)
 
 
-def _pins(state: TailState, budget: int, count: Count) -> Part:
-    return surfaces.pins(state.pins, budget, count)
+def _pins(state: TailState, count: Count) -> Fit:
+    return partial(surfaces.pins, state.pins, count=count)
+
+
+def _nothing(_: int) -> Part:
+    return EMPTY
 
 
 SECTIONS: Final = (
@@ -108,9 +118,10 @@ _SMALL: Final = 96
 
 def assemble(state: TailState, budget: int, count: Count) -> Tail:
     """The tail within `budget` tokens; empty where there is nothing to say."""
-    wanted = {section: section.render(state, budget, count) for section in SECTIONS}
+    fits = {section: section.prepare(state, count) for section in SECTIONS}
+    wanted = {section: fit(budget) for section, fit in fits.items()}
     if sum(part.tokens for part in wanted.values()) > budget:
-        wanted = _shared(state, wanted, budget, count)
+        wanted = _shared(fits, wanted, budget)
     nodes: dict[str, int] = {}
     for part in wanted.values():
         for obj_id, tokens in part.nodes.items():
@@ -123,18 +134,18 @@ def assemble(state: TailState, budget: int, count: Count) -> Tail:
     )
 
 
-def _shared(state: TailState, wanted: Mapping[Section, Part], budget: int, count: Count) -> dict[Section, Part]:
+def _shared(fits: Mapping[Section, Fit], wanted: Mapping[Section, Part], budget: int) -> dict[Section, Part]:
     ranked = sorted(SECTIONS, key=lambda section: section.rank)
     counted_on = _counted_on(ranked, wanted, budget)
     left = budget
     given = dict.fromkeys(SECTIONS, EMPTY)
     for place, section in enumerate(ranked):
         room = left - sum(counted_on[later] for later in ranked[place + 1 :])
-        given[section] = _within(section, state, wanted[section], room, count)
+        given[section] = _within(section, fits[section], wanted[section], room)
         left -= given[section].tokens
     for section in ranked:
         if given[section].tokens < wanted[section].tokens and left:
-            more = _within(section, state, wanted[section], given[section].tokens + left, count)
+            more = _within(section, fits[section], wanted[section], given[section].tokens + left)
             if more.tokens > given[section].tokens:
                 left -= more.tokens - given[section].tokens
                 given[section] = more
@@ -153,7 +164,7 @@ def _counted_on(ranked: Sequence[Section], wanted: Mapping[Section, Part], budge
     return counted_on
 
 
-def _within(section: Section, state: TailState, wanted: Part, room: int, count: Count) -> Part:
+def _within(section: Section, fit: Fit, wanted: Part, room: int) -> Part:
     if wanted.tokens <= room:
         return wanted
-    return section.render(state, room, count) if room >= section.floor else EMPTY
+    return fit(room) if room >= section.floor else EMPTY

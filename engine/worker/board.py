@@ -169,16 +169,16 @@ class Board:
         Changes nothing. A row's `tokens` of 0 means All.
         """
         self._nodes.namespace = namespace
-        rows = self._rows()
-        names = self._nodes.names()
-        state = TailState(
-            rows=rows,
-            news=news,
-            expansions=expansions(news, rows),
-            groups=group_surfaces(self._nodes, names),
-            pins=pin_surfaces(self._nodes, names),
-        )
-        return assemble(state, budget, self._count), rows
+        with self._nodes.named() as names:
+            rows = self._listed(names)
+            state = TailState(
+                rows=rows,
+                news=news,
+                expansions=expansions(news, rows),
+                groups=group_surfaces(self._nodes, names),
+                pins=pin_surfaces(self._nodes, names),
+            )
+            return assemble(state, budget, self._count), rows
 
     def read(self) -> None:
         """A model has read the handles as they are."""
@@ -186,5 +186,8 @@ class Board:
             node.mark_projected()
 
     def _rows(self) -> tuple[HandleRow, ...]:
-        names = self._nodes.names()
+        with self._nodes.named() as names:
+            return self._listed(names)
+
+    def _listed(self, names: Mapping[int, str]) -> tuple[HandleRow, ...]:
         return tuple(row(node, names.get(id(node), node.obj_id)) for node in self.handles())

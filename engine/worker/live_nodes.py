@@ -11,7 +11,8 @@ Board and by what makes nodes for it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -64,6 +65,7 @@ class LiveNodes:
         self._pins: dict[str, NodeBase] = {}
         self._shown: dict[str, tuple[int, int]] = {}
         self._events: list[Event] = []
+        self._naming: Mapping[int, str] | None = None
 
     # --- which there are ---------------------------------------------------------------------------------------------
 
@@ -138,8 +140,19 @@ class LiveNodes:
                 names.setdefault(id(value), name)
         return names
 
+    @contextmanager
+    def named(self) -> Iterator[Mapping[int, str]]:
+        """`names`, which within the block every node's name is looked up in: a namespace is gone through once."""
+        self._naming = self.names()
+        try:
+            yield self._naming
+        finally:
+            self._naming = None
+
     def name_of(self, node: NodeBase) -> str:
         """The first plain name that the namespace has for the node; its id where there is none."""
+        if self._naming is not None:
+            return self._naming.get(id(node), node.obj_id)
         for name, value in tuple(self.namespace.items()):
             if value is node and _is_name(name):
                 return name

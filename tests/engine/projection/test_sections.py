@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from engine.ports import FeedItem, HandleRow, News
 from engine.projection.changes import HISTORY_TOKENS
-from engine.projection.handles import table
+from engine.projection.handles import Table
 from engine.projection.part import Block, blocks
 from engine.projection.sections import TailState, assemble
 from engine.projection.surfaces import Surface
@@ -122,7 +122,7 @@ def test_the_table_is_the_floor_and_says_how_many_are_left_out(
     rows: list[HandleRow], news: News, groups: tuple[Surface, ...], budget: int
 ) -> None:
     tail = assemble(TailState(rows=tuple(rows), news=news, groups=groups), budget, count)
-    whole = table(rows, 10**6, count).text
+    whole = Table(rows, count).within(10**6).text
     if whole in tail.text:
         return
     counts = [f"... {left} more handle{'s' * (left > 1)}" for left in range(1, len(rows) + 1)]
@@ -187,7 +187,7 @@ def test_a_cut_table_keeps_what_changed_then_what_runs_then_the_newest() -> None
     rows = _rows(100)
     rows[3] = replace(rows[3], changed=True)
     rows[5] = replace(rows[5], mode="running")
-    text = table(rows, 120, count).text
+    text = Table(rows, count).within(120).text
     names = [line.partition(":")[0] for line in text.splitlines()[1:-1]]
     assert names[:2] == ["h3", "h5"]
     assert names[2:] == [f"h{index}" for index in range(100 - len(names[2:]), 100)]
