@@ -11,7 +11,7 @@ Board and by what makes nodes for it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
@@ -141,7 +141,7 @@ class LiveNodes:
         return names
 
     @contextmanager
-    def named(self) -> Iterator[Mapping[int, str]]:
+    def named(self) -> Generator[Mapping[int, str]]:
         """`names`, which within the block every node's name is looked up in: a namespace is gone through once."""
         self._naming = self.names()
         try:

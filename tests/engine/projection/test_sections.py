@@ -97,7 +97,7 @@ _NEWS = st.builds(
 )
 _STATES = st.builds(
     TailState,
-    rows=st.lists(_row(), max_size=30).map(tuple),
+    rows=st.lists(_row(), max_size=30, unique_by=lambda row: row.obj_id).map(tuple),
     news=_NEWS,
     groups=_SURFACES,
     expansions=_BLOCKS,
@@ -117,7 +117,9 @@ def test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget(s
 
 
 @examples(0.5)
-@given(st.lists(_row(), min_size=1, max_size=40), _NEWS, _SURFACES, st.integers(16, 600))
+@given(
+    st.lists(_row(), min_size=1, max_size=40, unique_by=lambda row: row.obj_id), _NEWS, _SURFACES, st.integers(16, 600)
+)
 def test_the_table_is_the_floor_and_says_how_many_are_left_out(
     rows: list[HandleRow], news: News, groups: tuple[Surface, ...], budget: int
 ) -> None:
