@@ -18,7 +18,7 @@ from ..ports import PastExecution, PastLooks, PastRebuild, PastStep, PastTick
 from ..worker.framing import pack_step
 from ..worker.protocol import Content, Known, Repeat, Replay, Tick
 from .past_contents import PastContents
-from .statement_run import Recording, run_message
+from .run_message import Recording, run_message
 
 STRETCH_BYTES: Final = 1 << 20
 """Of a stretch, unless its first step has more."""

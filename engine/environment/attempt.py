@@ -35,8 +35,9 @@ from .connection import Connection
 from .left_out import Culprit, LeftOut
 from .past_contents import PastContents
 from .replay_run import TICK_SECONDS, ReplayRun, discard_output, no_effects
+from .run_message import Recording
 from .sentences import bounded
-from .statement_run import Recording, StatementRun
+from .statement_run import StatementRun
 
 _TICKS_AT_ONCE: Final = 32
 """So many are on their way at once, because a history has more of them than statements, and nothing waits for one."""

@@ -28,7 +28,6 @@ import math
 from typing import Final, Literal
 
 import anyio
-from msgspec import Struct
 
 from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
 from ..ports import (
@@ -43,11 +42,12 @@ from ..ports import (
     ignore_touched,
 )
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
-from ..worker.protocol import Answer, Ask, Content, Failed, Look, Ran, Replay, Run
+from ..worker.protocol import Answer, Ask, Content, Failed, Ran, Replay, Run
 from .bounded_request import REPEAT_SECONDS, forget_interrupts
 from .capture import Capture
 from .connection import Connection, Received
 from .death import Death
+from .run_message import Recording, run_message
 from .sent_contents import SentContents
 
 _SENDING_SECONDS: Final = 10.0
@@ -55,32 +55,6 @@ _SENDING_SECONDS: Final = 10.0
 _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
 
 Stop = Literal["cancelled", "timeout"]
-
-
-class Recording(Struct, frozen=True, kw_only=True):
-    """What a statement of a replay is given, as fields of `Run`."""
-
-    answers: tuple[Answer, ...] = ()
-    revisions: tuple[Look, ...] | None = ()
-    after_reading: bool = False
-    ticks: tuple[float, ...] = ()
-
-
-def run_message(request: RunRequest, recording: Recording | None, *, after_reading: bool) -> Run:
-    """The request as the worker takes it."""
-    return Run(
-        execution_id=request.execution_id,
-        label=request.label,
-        source=request.source,
-        round_id=request.round_id,
-        index=request.index,
-        recorded=None if recording is None else recording.answers,
-        revisions=None if recording is None else recording.revisions,
-        plan=request.plan,
-        after_reading=after_reading,
-        ticks=() if recording is None else recording.ticks,
-        keeps=request.keeps,
-    )
 
 
 class StatementRun:
