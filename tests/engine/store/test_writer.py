@@ -12,7 +12,11 @@ import pytest
 
 from engine.ids import BlobDigest, SessionId
 from engine.store.database import Database
+from engine.store.queued import Retitle
+from engine.store.schema import MIGRATIONS
 from engine.store.sqlite import SqliteStore
+from engine.store.writable import WritableSession
+from engine.store.writer import Writer
 from tests.support.stores import PATIENCE, A, B, CountingClock, Gate, Recorder, begun, begun_with, message, row, texts
 
 
@@ -52,6 +56,18 @@ def test_what_waits_goes_into_the_commit_of_what_comes_next(tmp_path: Path) -> N
         a.wait_for(end)
     assert a.seqs == [0, 2, 3, 5, 6]
     store.close()
+
+
+def test_a_change_that_waits_wakes_nobody(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "sessions.db"), 10.0, MIGRATIONS)
+    writer = Writer(database)
+    before = threading.active_count()
+    writer.put(Retitle(WritableSession(A), None), waits=True)
+    assert threading.active_count() == before  # the thread is started by the first that is queued
+    writer.flush()
+    assert threading.active_count() == before + 1
+    writer.close()
+    database.close()
 
 
 @pytest.mark.parametrize("end", ["load", "release", "close"])
