@@ -132,16 +132,19 @@ def test_symbols_without_end_are_bounded_in_number_and_depth() -> None:
     assert max(len(one.qualified) for one in deep) <= 300
 
 
-@given(st.binary(max_size=3 * RECORD_BYTES), st.integers(0, 3))
-def test_a_message_that_was_left_half_sent_spoils_no_later_one(text: bytes, sent: int) -> None:
-    first, second = Request("ctags", "a", text), Request("tree-sitter", "b", b"x", references=True)
-    pieces = Pieces()
+@given(st.sampled_from([0, RECORD_BYTES, 3 * RECORD_BYTES]), st.integers(0, 3))
+def test_a_message_that_was_left_half_sent_or_half_read_spoils_no_later_one(size: int, read: int) -> None:
+    first, second = Request("ctags", "a", bytes(size)), Request("tree-sitter", "b", b"x", references=True)
     left = list(records(1, first))
-    for record in left[: min(sent, len(left) - 1)]:
-        assert pieces.feed(record) is None
-    assert [pieces.feed(record) for record in left[-1:] if sent < len(left) - 1] in ([], [None])
-    complete = [found for record in records(2, second) if (found := pieces.feed(record))]
-    assert [(number, request_of(body)) for number, body in complete] == [(2, second)]
+    read = min(read, len(left) - 1)
+    # Who sent no more than that, and who comes after a reader that ended when it had that much.
+    stopped, successor = Pieces(), Pieces()
+    assert [stopped.feed(record) for record in left[:read]] == [None] * read
+    if read:
+        assert [successor.feed(record) for record in left[read:]] == [None] * (len(left) - read)
+    for pieces in (stopped, successor):
+        complete = [found for record in records(2, second) if (found := pieces.feed(record))]
+        assert [(number, request_of(body)) for number, body in complete] == [(2, second)]
 
 
 def test_an_outline_comes_through_as_it_was() -> None:
