@@ -5,11 +5,11 @@ What stands for a glob that is too large to be shown file by file. Pure. Called 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ..cutting import DOTS, more, plural
-from .manifest import Listed, ManifestChange
+from .manifest import Manifest, ManifestChange
 from .rendered import RenderedView
 
 _NAMED: Final = 8
@@ -18,19 +18,17 @@ _DEEPEST: Final = 12
 _ROOT: Final = "."
 
 
-def listing(
-    files: Mapping[str, Listed], change: ManifestChange, budget: int, count: Callable[[str], int]
-) -> RenderedView:
+def listing(manifest: Manifest, change: ManifestChange, budget: int, count: Callable[[str], int]) -> RenderedView:
     """What changed, then the files: by name where that fits, else their number in each directory."""
     changes = "".join(_changes(change))
     if count(changes) > budget // 2:
         changes = ""
     room = budget - count(changes)
-    for rows, is_whole in _ways(files):
+    for rows, is_whole in _ways(manifest, room):
         tokens = sum(map(count, rows))
         if tokens <= room:
             return RenderedView(text=changes + "".join(rows), tokens=count(changes) + tokens, whole=is_whole)
-    return _cut(changes, _counted(files, 1), room, count)
+    return _cut(changes, _counted(manifest, 1), room, count)
 
 
 def _changes(change: ManifestChange) -> Iterator[str]:
@@ -49,26 +47,30 @@ def said(change: ManifestChange) -> str:
     return "; ".join(line.rstrip("\n") for line in _changes(change))
 
 
-def _ways(files: Mapping[str, Listed]) -> Iterator[tuple[list[str], bool]]:
-    yield _by_name(files), True
-    deepest = min(max((path.count("/") for path in files), default=0), _DEEPEST)
+def _ways(manifest: Manifest, room: int) -> Iterator[tuple[list[str], bool]]:
+    # A name takes a token at least, and so does a row; counting the tokens of more is in vain.
+    if manifest.number <= room:
+        yield _by_name(manifest), True
+    deepest = min(max((path.count("/") + 1 for path in manifest.directories), default=0), _DEEPEST)
     for depth in range(deepest, 0, -1):
-        yield _counted(files, depth), False
+        rows = _counted(manifest, depth)
+        if len(rows) <= room:
+            yield rows, False
 
 
-def _by_name(files: Mapping[str, Listed]) -> list[str]:
+def _by_name(manifest: Manifest) -> list[str]:
     below: dict[str, list[str]] = {}
-    for path in files:
+    for path in manifest.files:
         directory, _, name = path.rpartition("/")
         below.setdefault(directory or _ROOT, []).append(name)
     return [f"{directory}/ {' '.join(names)}\n" for directory, names in below.items()]
 
 
-def _counted(files: Mapping[str, Listed], depth: int) -> list[str]:
+def _counted(manifest: Manifest, depth: int) -> list[str]:
     numbers: dict[str, int] = {}
-    for path in files:
-        directory = "/".join(path.split("/")[:-1][:depth]) or _ROOT
-        numbers[directory] = numbers.get(directory, 0) + 1
+    for path, number in manifest.directories.items():
+        directory = "/".join(path.split("/")[:depth]) or _ROOT
+        numbers[directory] = numbers.get(directory, 0) + number
     return [f"{directory}/ {number:,} {plural(number, 'file')}\n" for directory, number in numbers.items()]
 
 

@@ -90,8 +90,9 @@ class Glob:
         if self._found.revision.same_as(before.revision):
             return ManifestChange()
         old, self._manifest = self._manifest, manifest_of(self._found.revision)
-        self.unread = change_between(self._read, self._manifest)
-        return change_between(old, self._manifest)
+        change = change_between(old, self._manifest)
+        self.unread = change if old is self._read else change_between(self._read, self._manifest)
+        return change
 
     def take(self, revision: Revision, contents: dict[str, tuple[str, Revision]]) -> None:
         """Takes over what was looked at before."""
@@ -105,8 +106,8 @@ class Glob:
 
     def read_files(self, tokens: int) -> None:
         """Reads the files that a summary of so many tokens shows, where they have changed, and forgets all others."""
-        files, known = self._manifest.files, self._contents
-        self._contents = {path: self._current(path, files[path].mark, known.get(path)) for path in self._shown(tokens)}
+        shown, known = self._shown(tokens), self._contents
+        self._contents = {path: self._current(path, mark, known.get(path)) for path, mark in shown}
 
     def _current(self, path: str, mark: str, known: tuple[str, Found] | None) -> tuple[str, Found]:
         if known is not None and known[0] == mark:
@@ -114,21 +115,21 @@ class Glob:
         last = None if known is None else known[1]
         return mark, self._globbing.looks.look(self.path_of(path), path, last, of_glob=True)
 
-    def _shown(self, tokens: int) -> Sequence[str]:
-        files = self._manifest.files
-        if len(files) > min(_MOST_SHOWN, tokens // _TOKENS_EACH):
+    def _shown(self, tokens: int) -> Sequence[tuple[str, str]]:
+        """The files that are shown each by itself, with their marks."""
+        if self._manifest.number > min(_MOST_SHOWN, tokens // _TOKENS_EACH):
             return ()
-        return [path for path, listed in files.items() if listed.size <= _LARGEST]
+        return [(path, listed.mark) for path, listed in self._manifest.files.items() if listed.size <= _LARGEST]
 
     # --- parts -------------------------------------------------------------------------------------------------------
 
     def part(self) -> Part:
         """The glob as it is now."""
-        files, unread, count = self._manifest.files, self.unread, self._globbing.count
-        first = "the first " if self._manifest.is_cut else ""
-        title = f"{self.text}, {first}{len(files):,} {plural(len(files), 'file')}"
+        manifest, unread, count = self._manifest, self.unread, self._globbing.count
+        first = "the first " if manifest.is_cut else ""
+        title = f"{self.text}, {first}{manifest.number:,} {plural(manifest.number, 'file')}"
         if self._contents:
-            parts = tuple(self._file(path, listed) for path, listed in files.items())
+            parts = tuple(self._file(path, listed) for path, listed in manifest.files.items())
             need = sum(part.need + len(part.title) for part in parts)
             return Part(key=self.key, name="", title=title, lod=0, need=need, render=None, parts=parts)
         return Part(
@@ -136,8 +137,8 @@ class Glob:
             name="",
             title=title,
             lod=0,
-            need=sum(_LINE_TOKENS + len(path) for path in files),
-            render=lambda _, budget: listing(files, unread, budget, count),
+            need=_LINE_TOKENS * manifest.number,
+            render=lambda _, budget: listing(manifest, unread, budget, count),
             salience=Salience(changed=bool(unread)),
         )
 

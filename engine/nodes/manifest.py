@@ -55,16 +55,40 @@ class Manifest:
     text: str
     digest: str
 
-    @cached_property
-    def files(self) -> Mapping[str, Listed]:
-        """The files by path from the workspace's directory, in order."""
-        rows = (line.split(" ", 2) for line in self.text.split("\n") if line and line != CUT)
-        return {path: Listed(mark, int(size)) for mark, size, path in rows}
+    @property
+    def number(self) -> int:
+        """How many files it lists."""
+        return self.text.count("\n") - self.is_cut
 
     @property
     def is_cut(self) -> bool:
         """Whether there were more files than it lists."""
         return self.text.endswith(f"\n{CUT}\n")
+
+    @cached_property
+    def files(self) -> Mapping[str, Listed]:
+        """The files by path from the workspace's directory, in order; for a manifest that is not large."""
+        return dict(map(_read, self.lines()))
+
+    @cached_property
+    def directories(self) -> Mapping[str, int]:
+        """How many files there are in each directory that has any, in order; the root is ""."""
+        numbers: dict[str, int] = {}
+        for line in self.lines():
+            directory = line.rpartition("/")[0].split(" ", 2)[-1] if "/" in line else ""
+            numbers[directory] = numbers.get(directory, 0) + 1
+        return numbers
+
+    def lines(self) -> list[str]:
+        """A line for each file."""
+        lines = self.text.split("\n")
+        del lines[self.number :]
+        return lines
+
+
+def _read(line: str) -> tuple[str, Listed]:
+    mark, size, path = line.split(" ", 2)
+    return path, Listed(mark, int(size))
 
 
 def manifest_of(revision: Revision) -> Manifest:
@@ -88,12 +112,15 @@ class ManifestChange:
 
 
 def change_between(before: Manifest, after: Manifest) -> ManifestChange:
-    """What came, what went, and what has another mark."""
+    """What came, what went, and what has another mark. Costs what a comparison of the lines costs."""
     if before.digest == after.digest:
         return ManifestChange()
-    old, new = before.files, after.files
+    lines = before.lines(), after.lines()
+    known, found = map(set, lines)
+    old = dict(_read(line) for line in lines[0] if line not in found)
+    new = dict(_read(line) for line in lines[1] if line not in known)
     return ManifestChange(
         added=tuple(path for path in new if path not in old),
         removed=tuple(path for path in old if path not in new),
-        changed=tuple(path for path, listed in new.items() if path in old and old[path].mark != listed.mark),
+        changed=tuple(path for path in new if path in old),
     )
