@@ -20,11 +20,13 @@ PROJECTION: Final = 0.020
 HANDLES: Final = 1_000
 GROUPS: Final = 50
 ROUNDS: Final = 9
+FILES: Final = 100_000
+GLOB_TICK: Final = 0.5
 
 
 def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
-    """Rows of the long session, then of the projection."""
-    return [*_session(setting), _projection(setting)]
+    """Rows of the long session, of the projection, and of a group over many files."""
+    return [*_session(setting), _projection(setting), *_globs(setting)]
 
 
 def _session(setting: Setting) -> list[Row]:
@@ -69,3 +71,26 @@ def _projection(setting: Setting) -> Row:
         bar=f"<= {duration(PROJECTION)}",
         met=figures["ours"] <= PROJECTION,
     )
+
+
+def _globs(setting: Setting) -> list[Row]:
+    files = setting.size(FILES)
+    with programs({"ours": (OURS.python, script("globs.py"))}) as subjects:
+        for subject in subjects.values():
+            subject.seconds("make", files)
+        figures = {
+            action: in_turns(subjects, setting.rounds(ROUNDS), lambda subject, action=action: subject.seconds(action))
+            for action in ("stat", "tick", "changed")
+        }
+    alone = figures["stat"]["ours"]
+    names = {"tick": "where nothing has changed", "changed": "where one file has"}
+    return [
+        Row(
+            name=f"tick of a group over {files:,} files, {name}",
+            ours=duration(figures[action]["ours"]),
+            peer=f"a stat of each: {duration(alone)}",
+            bar=f"<= {duration(GLOB_TICK)}",
+            met=figures[action]["ours"] <= GLOB_TICK,
+        )
+        for action, name in names.items()
+    ]
