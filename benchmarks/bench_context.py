@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from benchmarks import bench_ticks
 from benchmarks.environments import OURS
 from benchmarks.long_session import PROMPTS, play
 from benchmarks.measuring import Setting, duration, in_turns, programs, row, script
@@ -25,8 +26,8 @@ GLOB_TICK: Final = 0.5
 
 
 def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
-    """Rows of the long session, of the projection, and of a group over many files."""
-    return [*_session(setting), _projection(setting), *_globs(setting)]
+    """Rows of the long session, of the projection, of a group over many files, and of ticks."""
+    return [*_session(setting), _projection(setting), *_globs(setting), *bench_ticks.rows(setting)]
 
 
 def _session(setting: Setting) -> list[Row]:
