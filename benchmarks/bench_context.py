@@ -1,14 +1,14 @@
 """What a model's context costs: prompts over a long session, and the time that a projection takes.
 
 The session is `long_session`: what is counted is what a server received. The time of a projection is that of the worker
-alone, in which nodes, table and sections are made and counted: `programs/context.py`.
+alone, in which nodes, table and sections are made and counted: `programs/context.py`. `bench_levels` has the rest.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from benchmarks import bench_ticks
+from benchmarks import bench_levels, bench_ticks
 from benchmarks.environments import OURS
 from benchmarks.long_session import PROMPTS, play
 from benchmarks.measuring import Setting, duration, in_turns, programs, row, script
@@ -26,8 +26,14 @@ GLOB_TICK: Final = 0.5
 
 
 def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
-    """Rows of the long session, of the projection, of a group over many files, and of ticks."""
-    return [*_session(setting), _projection(setting), *_globs(setting), *bench_ticks.rows(setting)]
+    """Rows of the long session, of the projection, of groups, ticks and levels of detail."""
+    return [
+        *_session(setting),
+        _projection(setting),
+        *_globs(setting),
+        *bench_ticks.rows(setting),
+        *bench_levels.run(setting),
+    ]
 
 
 def _session(setting: Setting) -> list[Row]:

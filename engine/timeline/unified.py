@@ -35,11 +35,11 @@ def hunk_lines(
         if code.tag == "equal":
             yield from (" " + _cut(line, 0, longest) for line in before[code.i1 : code.i2])
             continue
-        starts = [_difference(before, after, code, row, longest) for row in range(_rows(code))]
-        for row, line in enumerate(before[code.i1 : code.i2]):
-            yield "-" + _cut(line, starts[row], longest)
-        for row, line in enumerate(after[code.j1 : code.j2]):
-            yield "+" + _cut(line, starts[row], longest)
+        # By the line, because of a long hunk only the beginning may be wanted.
+        for row in range(code.i2 - code.i1):
+            yield "-" + _cut(before[code.i1 + row], _difference(before, after, code, row, longest), longest)
+        for row in range(code.j2 - code.j1):
+            yield "+" + _cut(after[code.j1 + row], _difference(before, after, code, row, longest), longest)
 
 
 def heading_of(lines: Sequence[str], changed: int, first: int) -> str:
@@ -60,10 +60,6 @@ def heading_of(lines: Sequence[str], changed: int, first: int) -> str:
 def _is_heading(text: str) -> bool:
     """Whether it says something of its own, which brackets and comments do not."""
     return text[0] not in _NO_HEADING and not text.startswith(_COMMENTS) and any(map(str.isalnum, text[:_LEAD]))
-
-
-def _rows(code: Opcode) -> int:
-    return max(code.i2 - code.i1, code.j2 - code.j1)
 
 
 def _difference(before: Sequence[str], after: Sequence[str], code: Opcode, row: int, longest: int) -> int:

@@ -8,7 +8,7 @@ text decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,8 @@ _CONTEXTS: Final = (3, 1, 0)
 _ROOM_FOR_CONTEXT: Final = 300
 """Tokens from which a part of the changes is shown with a line of context."""
 _LONGEST_LINE: Final = 240
+_LEAST: Final = 2
+"""Lines of a hunk below which nothing of it is shown: its ranges alone say little."""
 _TRIES: Final = 8
 
 
@@ -45,10 +47,10 @@ class _Changes:
     def hunks(self, context: int) -> list[list[Opcode]]:
         return list(hunks(self.codes, context))
 
-    def lines(self, hunk: Sequence[Opcode]) -> list[str]:
+    def lines(self, hunk: Sequence[Opcode]) -> Iterator[str]:
         changed = next(code for code in hunk if code.tag != "equal")
         heading = heading_of(self.after, changed.j1, hunk[0].j1)
-        return [line + "\n" for line in hunk_lines(hunk, self.before, self.after, _LONGEST_LINE, heading)]
+        return (line + "\n" for line in hunk_lines(hunk, self.before, self.after, _LONGEST_LINE, heading))
 
     def header(self) -> str:
         changed = [code for code in self.codes if code.tag != "equal"]
@@ -154,40 +156,44 @@ def _part(changes: _Changes, room: int) -> str:
     start = _nearest(all_hunks, changes.scene.place.line)
     end, kept = start, list[str]()
     while end < len(all_hunks):
-        lines = changes.lines(all_hunks[end])
-        fitting = _fitting(lines, room, changes)
-        if len(fitting) < len(lines):
-            if not kept and len(fitting) > 1:
-                kept, end = fitting, end + 1
+        lines, missing = _fitting(changes, all_hunks[end], room)
+        if missing and (kept or len(lines) < _LEAST):
             break
         room -= sum(map(count, lines))
-        kept += lines
+        kept += [*lines, _more(missing)] if missing else lines
         end += 1
-    while start > 0 and end == len(all_hunks):
-        lines = changes.lines(all_hunks[start - 1])
-        room -= sum(map(count, lines))
-        if room < 0:
+        if missing:
             break
+    while start > 0 and end == len(all_hunks):
+        lines, missing = _fitting(changes, all_hunks[start - 1], room)
+        if missing:
+            break
+        room -= sum(map(count, lines))
         kept, start = lines + kept, start - 1
     if not kept:
         return ""
     return "".join((header, _marker(all_hunks[:start], "above"), *kept, _marker(all_hunks[end:], "below")))
 
 
-def _fitting(lines: Sequence[str], room: int, changes: _Changes) -> list[str]:
-    """As many of a hunk's lines as fit, the last of them counting the others where not all do."""
+def _fitting(changes: _Changes, hunk: Sequence[Opcode], room: int) -> tuple[list[str], int]:
+    """As many of a hunk's lines as fit, and how many do not; where some do not, there is room to count them."""
     count = changes.scene.count
-    if sum(map(count, lines)) <= room:
-        return list(lines)
-    room -= count(more(len(lines), "line", "of this change") + "\n")
+    total = 1 + sum(code.i2 - code.i1 + (code.j2 - code.j1 if code.tag != "equal" else 0) for code in hunk)
     kept: list[str] = []
-    for line in lines:
+    marked = 0
+    reserved = count(_more(total))
+    for line in changes.lines(hunk):
         room -= count(line)
         if room < 0:
-            break
+            return kept[:marked], total - marked
         kept.append(line)
-    rest = len(lines) - len(kept)
-    return [*kept, more(rest, "line", "of this change") + "\n"] if len(kept) > 1 else []
+        if room >= reserved:
+            marked = len(kept)
+    return kept, 0
+
+
+def _more(lines: int) -> str:
+    return more(lines, "line", "of this change") + "\n"
 
 
 def _nearest(all_hunks: Sequence[Sequence[Opcode]], line: int) -> int:

@@ -27,6 +27,8 @@ _NEAR_FLOOR: Final = 160
 _PART: Final = 3
 """Of the budget a third is for lines around the place, and of those a third for the ones above it."""
 _LEFT_OUT: Final = -1
+_LEAST_GAIN: Final = 2
+"""Tokens below which no row is worth a try: most forms take more than the one before."""
 _TRIES: Final = 4
 
 
@@ -101,6 +103,8 @@ class _Rows:
     def _take(self, order: Iterable[int], form: int) -> None:
         """Shows rows in that form, in this order, as far as there is room."""
         for index in order:
+            if self._room < _LEAST_GAIN:
+                break
             parent = self._symbols[index].parent
             if self._forms[index] != form - 1 or (parent != TOP and self._forms[parent] == _LEFT_OUT):
                 continue
