@@ -13,6 +13,7 @@ import pytest
 from tests.support.agents import Agent
 from tests.support.llm_answers import chat
 from tests.support.llm_server import Answer, Asked, LlmServer, llm_server
+from tests.support.scripts import load
 
 MODEL = ("--model", "provider:openai:gpt-5")
 SOURCE = '''"""Counts what it is given."""
@@ -101,3 +102,34 @@ def test_the_model_makes_a_view_adjusts_it_and_sees_the_updates(tmp_path: Path) 
         server.asked.clear()
         (refused,) = play(agent, server, session, "tally.SetPos('Tally.mots')")
         assert 'nearest: "Tally.most"' in result(refused)
+
+
+@pytest.mark.slow
+def test_what_a_view_has_shown_and_where_it_stands_survive_the_end_of_the_agent(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    file = project / "tally.py"
+    file.write_text(SOURCE)
+    with llm_server() as server:
+        with Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
+            session = agent.open(project)
+            play(agent, server, session, "tally = view('tally.py', 'Tally.most', 60); show(tally, lod=1, tokens=400)")
+            file.write_text("# more\n" + SOURCE.replace("number: int = 3", "number: int = 5"))
+            play(agent, server, session, "tally.Refresh()")
+            agent.kill()
+        file.write_text("class Other:\n    pass\n")
+        with Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
+            agent.initialize()
+            load(agent, session, project)
+            outlined, changed, gone = play(
+                agent,
+                server,
+                session,
+                "show(tally, lod=1, tokens=400)",
+                "show(tally, lod=3, tokens=400)",
+                "show(tally.Refresh(), lod=2)",
+            )
+            assert "[tally.py:18 (Tally.most)]" in result(outlined)
+            assert "\tclass Tally" in result(outlined)
+            assert "(unchanged since statement 3)" in result(changed)
+            assert "[tally.py:2 (Tally.most is gone)]" in result(gone)
