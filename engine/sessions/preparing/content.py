@@ -14,6 +14,7 @@ from typing import Final
 import anyio.to_thread
 
 from ...nodes.found import Found
+from ...nodes.manifest import is_glob
 from ...ports import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
 
@@ -23,6 +24,8 @@ _FILES: Final = ("text", "binary")
 
 async def content(want: Want, sources: Sources) -> Made | None:
     """The content of the file at `want.path` as a `render`, or that there is another as a `diff`."""
+    if is_glob(want.path):
+        return None  # because no view is of one, and to list a tree for whoever asks is dear
     made, data = await anyio.to_thread.run_sync(_made, want, sources)
     if data is not None:
         await sources.keep({made.mark: data} if made is not None else {})

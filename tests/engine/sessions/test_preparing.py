@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from engine.events import Event
 from engine.events.nodes import AsyncPayloadDropped, AsyncPayloadPrepared, PayloadBasis
@@ -16,10 +17,12 @@ from engine.ids import ObjId
 from engine.log import EventLog
 from engine.minter import Minter
 from engine.nodes.disk import Disk
+from engine.nodes.manifest import glob_path
 from engine.ports import PAYLOAD_BYTES, ModelError, ModelSignal, Prompt, TextDelta, TokensUsed, Want
 from engine.redaction import Redactor
 from engine.sessions.preparer import Preparer
 from engine.sessions.preparing import Made, Prepare, Sources
+from engine.sessions.preparing.content import content
 from engine.sessions.preparing.summary import summary
 from engine.store.memory import MemoryStore
 from engine.timeline.payloads import Payloads
@@ -81,6 +84,12 @@ async def preparing(tmp_path: Path, rows: Mapping[str, Prepare]) -> AsyncIterato
 
 def of(log: EventLog, kind: type[E]) -> list[E]:
     return [event for event in log.events if isinstance(event, kind)]
+
+
+async def test_no_tree_is_listed_for_a_wish(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    want = replace(WANT, work="content", path=glob_path(str(tmp_path), "*.py"))
+    assert await content(want, sources(tmp_path)) is None
 
 
 async def test_a_model_sums_up_what_the_log_has_and_is_shown_no_secret(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.anyio
 _NAMES = ("a", "b", "c/d")
 _CONTENTS = (b"one\n", b"two\n", b"one\ntwo\nthree\n", b"", b"\xff\x00\xfe", b"caf\xe9\n", None, "folder")
 _SOURCES = (
+    "h{n} = view('{p}', freq='Async')", "h{n}.Run(('Periodic', 1e-9))", "x{n} = len(tick()), h{n}.Render().text",
     "h{n} = view('{p}')", "h{n} = view('{p}', freq='Sync')", "h{n} = view('{p}', text='mine\\n', freq='Sync')",
     "h{n}.Refresh()", "h{n}.Run()", "h{n}.Pause()", "h{n}.SetTokens(50)", "del h{n}", "show(h{n})", "h{n}.Scroll(1)",
     "h{n}.min_turn_interval = 2", "x{n} = h{n}.dirty, h{n}.changed, h{n}.last_tick_time, h{n}.obj_id, repr(h{n})",

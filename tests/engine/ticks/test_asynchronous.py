@@ -131,6 +131,20 @@ def test_what_was_prepared_comes_before_what_looks(desk: Desk) -> None:
     assert kinds(events).count("file_changed") == 1
 
 
+def test_an_async_view_at_the_level_of_summaries_wants_one_for_each_revision_it_shows(desk: Desk) -> None:
+    desk.run("a.SetLod(2)")
+    events = desk.tick(desk.prepared("a", b"It counts.", "other", "summary"))
+    assert _applied(events) == ["view-1.1"]
+    assert "It counts." in _text(desk, "a")
+    handle = desk.get("a")
+    assert isinstance(handle, ViewHandle)
+    assert [want.work for want in handle.wants()] == ["content"]
+    assert handle.state().summary == "It counts."
+    desk.tick(desk.prepared("a", b"two\n"))
+    assert "It counts." not in _text(desk, "a")
+    assert [want.work for want in handle.wants()] == ["content", "summary"]
+
+
 def test_ticks_that_applied_payloads_run_again_with_the_same_events(desk: Desk) -> None:
     desk.run("b = view('a.py', freq='Sync')")
     for text in (b"two\n", b"three\n", b"\xff\x00", b""):
