@@ -41,36 +41,29 @@ from ..events.conversation import (
     ToolResult,
     UserMessage,
 )
-from ..events.nodes import NodesTicked
-from ..events.session import PromptWithdrawn, RoundCause, WorkStopped
+from ..events.session import PromptWithdrawn
 from ..log import EventLog
 from ..minter import Minter
 from ..ports import (
-    Clock,
     ContextTooLongError,
-    Environment,
     Model,
     ModelError,
     ModelUnusableError,
     StatementSubject,
-    TickOutcome,
-    UpdatePayload,
 )
 from ..timeline.index import Timeline
-from ..timeline.rounds import Rounds
 from ..view.cuts import Cut
 from .cancellation import Cancellation, WorkCancelledError
 from .condenser import Condenser
 from .journal import Journal
 from .live_environment import LiveEnvironment
 from .policy import Policy
-from .preparer import Preparer
 from .projector import Projector
 from .questions import Questions
 from .replies import ReplyRecorder
-from .revisions import Revisions
 from .sent import SentCalls
 from .statements import StatementRunner
+from .ticker import Ticker
 
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
 
@@ -84,38 +77,32 @@ class AgentLoop:
         log: EventLog,
         journal: Journal,
         timeline: Timeline,
-        rounds: Rounds,
         policy: Policy,
         environment: LiveEnvironment,
         statements: StatementRunner,
-        revisions: Revisions,
         projector: Projector,
         sent: SentCalls,
         condenser: Condenser,
-        preparer: Preparer,
+        ticker: Ticker,
         questions: Questions,
         model: Model,
         minter: Minter,
-        clock: Clock,
         max_rounds: int,
         openings_of: Callable[[Sequence[Attachment]], Sequence[str]],
     ) -> None:
         self._log = log
         self._journal = journal
         self._timeline = timeline
-        self._rounds = rounds
         self._policy = policy
         self._environment = environment
-        self._revisions = revisions
         self._projector = projector
         self._sent = sent
         self._condenser = condenser
-        self._preparer = preparer
+        self._ticker = ticker
         self._statements = statements
         self._questions = questions
         self._model = model
         self._minter = minter
-        self._clock = clock
         self._max_rounds = max_rounds
         self._openings_of = openings_of
         """The statements that open what came with a steer, before a model reads it."""
@@ -179,7 +166,7 @@ class AgentLoop:
         try:
             match effect:
                 case t.RunTick():
-                    await self.tick(self._number_of(effect.round), cancellation)
+                    await self._ticker.tick(self._number_of(effect.round), cancellation)
                     return t.Ticked()
                 case t.CallModel():
                     return await self._call_model(self._number_of(effect.round), effect.may_condense, cancellation)
@@ -198,7 +185,7 @@ class AgentLoop:
                         kind=kind,
                         approved=effect.approved,
                     )
-                    self._preparer.cue()
+                    self._ticker.cue()
                     return t.Ran()
                 case t.Abort() | t.Stop():
                     raise TypeError(f"{effect} is no effect to perform")
@@ -210,47 +197,8 @@ class AgentLoop:
     def _number_of(self, round_: int) -> int:
         """The number on the log of a Round of the turn, which is opened with the first thing that belongs to it."""
         if round_ == len(self._opened):
-            self._opened.append(self.open_round("call"))
+            self._opened.append(self._ticker.open_round("call"))
         return self._opened[round_]
-
-    def open_round(self, cause: RoundCause) -> int:
-        """Begins the session's next Round; its number."""
-        opening = self._rounds.opening(cause)
-        self._log.append(opening)
-        return opening.round_id
-
-    async def tick(self, round_id: int, cancellation: Cancellation | None = None) -> None:
-        """Lets running nodes catch up with their sources, if there is a namespace at all.
-
-        Raises:
-            EnvironmentUnavailableError: the worker is gone and cannot be replaced.
-            WorkCancelledError: a cancel came before.
-        """
-        if self._timeline.last_execution is None:
-            return
-
-        async with self._environment.step, self._preparer.lent() as payloads:
-            outcome = await self._tick(round_id, payloads, cancellation)
-        self._preparer.want(outcome.wants)
-
-    async def _tick(
-        self, round_id: int, payloads: Sequence[UpdatePayload], cancellation: Cancellation | None
-    ) -> TickOutcome:
-        async def act(environment: Environment) -> tuple[float, TickOutcome]:
-            now = self._clock.now()
-            return now, await environment.tick(round_id, now, payloads)
-
-        now, outcome = await self._environment.use(act, cancellation)
-        if outcome.stops:
-            self._log.append(WorkStopped(sentences=outcome.stops))
-        if outcome.nodes or outcome.events:
-            # A rebuild goes by the log, so nodes that were ticked must be on it, whoever does not wait any more.
-            with anyio.CancelScope(shield=True):
-                await self._revisions.take(outcome.contents)
-            self._log.append(NodesTicked(round_id=round_id, now=now, nodes=outcome.nodes))
-            for event in self._revisions.with_contents(outcome.events):
-                self._log.append(event)
-        return outcome
 
     async def compact(self) -> Cut | None:
         """Takes all from the View that can go; None where nothing can.

@@ -26,11 +26,16 @@ from ..events.nodes import AsyncPayloadDropped, AsyncPayloadPrepared, DropReason
 from ..ids import ObjId, PayloadId
 from ..log import EventLog
 from ..minter import Minter
+from ..nodes.disk import Disk
 from ..nodes.revision import digest_of
-from ..ports import PAYLOAD_BYTES, Clock, Store, UpdatePayload, Want
+from ..ports import PAYLOAD_BYTES, Clock, Model, Store, UpdatePayload, Want
 from ..ticks.payloads import chosen
 from ..timeline.payloads import Payloads, payload_of
+from ..worker.files import DirectFiles
+from ..worker.trees import DirectTrees
+from .parts import SessionParts
 from .preparing import PREPARERS, Made, Prepare, Sources
+from .revisions import Revisions
 
 logger = logging.getLogger(__name__)
 _REMEMBERED: Final = 10_000
@@ -192,3 +197,26 @@ class Preparer:
                 payload_id=event.payload_id, obj_id=event.obj_id, payload_kind=event.payload_kind, reason=reason
             )
         )
+
+
+def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revisions, model: Model) -> Preparer:
+    """The preparer of a session: reading within its roots, and with what is left of its tokens."""
+    payloads = Payloads()
+    parts.log.follow(payloads.apply)
+    now = parts.clock.now
+    return Preparer(
+        log=parts.log,
+        store=parts.store,
+        payloads=payloads,
+        minter=parts.minter,
+        clock=parts.clock,
+        sources=Sources(
+            disk=Disk(DirectFiles(roots), DirectTrees(now), now),
+            keep=revisions.take,
+            kept=revisions.content,
+            redactor=parts.redactor,
+            model=model,
+            calls_tools=parts.settings.calls_tools,
+            allowance=lambda: parts.settings.summary_tokens - payloads.tokens,
+        ),
+    )

@@ -203,3 +203,29 @@ async def test_the_host_reads_no_file_outside_of_the_workspace(tmp_path: Path, s
         await prepared(session, len(names) + 2)
         await session.tick()
         assert [await text(session, f"v{number}") for number in (0, 1)] == ["1\ttwo\n"] * 2
+
+
+@pytest.mark.slow
+async def test_nodes_are_as_they_were_after_their_worker_was_killed(tmp_path: Path, store: Store) -> None:
+    write(tmp_path / "a.txt", b"one\n")
+    state = "[(v.GetDigest(), v.last_tick_turn, v.last_tick_time, v.Render().text) for v in (a, b, c, d)]"
+    async with sessions_of(tmp_path, store) as sessions:
+        session = await sessions.create(str(tmp_path))
+        names = zip("abcd", ("'Async'", "'Sync'", "('Periodic', 1e-6)", "None"), strict=True)
+        await session.cell("; ".join(f"{name} = view('a.txt', freq={freq})" for name, freq in names))
+        await session.tick()
+        for text in (b"two\n", b"three\n"):
+            write(tmp_path / "a.txt", text)
+            await prepared(session, len(of(session, AsyncPayloadPrepared)) + 1)
+            await session.tick()
+            write(tmp_path / "a.txt", b"between\n")
+            await session.cell("changed = len(tick())")
+        before = (await session.cell(state)).value
+        write(tmp_path / "a.txt", b"later\n")
+        killed = await session.cell("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+        assert killed.exception is not None
+        assert (await session.cell(state)).value == before
+        session_id = session.session_id
+    async with sessions_of(tmp_path, store) as sessions:
+        session = await sessions.load(session_id)
+        assert (await session.cell(state)).value == before
