@@ -43,6 +43,12 @@ def test_a_delta_is_within_its_budget_or_the_summary_alone(before: list[str], af
     assert delta == summary or count(delta + "\n") <= budget
 
 
+def test_a_change_of_line_ends_shows_no_line_twice_alike() -> None:
+    said, delta = describe("f", ["a", "b"], ["a\r", "b\r"], count, 300)
+    assert said == delta == "f changed in its encoding, line ends or final newline only"
+    assert describe("f", ["a", "b"], ["a\r", "c\r"], count, 300)[1].endswith(" a\n-b\n+c")
+
+
 def test_a_cut_diff_says_so_and_long_lines_are_shortened() -> None:
     _, delta = describe("f", [], ["word " * 1000] * 50, count, 300)
     assert delta.endswith("\n...")
