@@ -18,13 +18,18 @@ _KNOWN: Final = 20_000
 
 
 class Outlines:
-    """Asks `outliner`, with the tier that is on record."""
+    """Asks `outliner`, with the tier that is on record.
 
-    __slots__ = ("_made", "_outliner", "_tiers")
+    A history that runs again leaves the events that it left: what is on record is not told for that reason until the
+    history has run (`settle`).
+    """
+
+    __slots__ = ("_made", "_outliner", "_tiers", "_told")
 
     def __init__(self, outliner: Outliner) -> None:
         self._outliner = outliner
         self._tiers: dict[str, Tier] = {}
+        self._told: dict[str, Tier] = {}
         self._made: list[OutlineMade] = []
 
     def of(self, revision: Revision, path: str) -> Outline:
@@ -33,25 +38,33 @@ class Outlines:
         recorded = self._tiers.get(digest)
         outline = self._outliner.outline(lambda: _utf8(revision), digest=digest, path=path, tier=recorded)
         if outline.tier != recorded:
-            self._note(digest, outline.tier)
+            _note(self._tiers, digest, outline.tier)
+        if outline.tier != self._told.get(digest):
+            _note(self._told, digest, outline.tier)
             self._made.append(OutlineMade(digest=digest, tier=outline.tier))
         return outline
 
     def know(self, tiers: Mapping[str, Tier]) -> None:
         """The tiers on record, by the digests of the contents."""
         for digest, tier in tiers.items():
-            self._note(digest, tier)
+            _note(self._tiers, digest, tier)
+
+    def settle(self) -> None:
+        """The history has run again: what is on record need not be told any more."""
+        for digest, tier in self._tiers.items():
+            _note(self._told, digest, tier)
 
     def take(self) -> tuple[OutlineMade, ...]:
         """The record since the last time this was called."""
         made, self._made = tuple(self._made), []
         return made
 
-    def _note(self, digest: str, tier: Tier) -> None:
-        self._tiers.pop(digest, None)
-        self._tiers[digest] = tier
-        if len(self._tiers) > _KNOWN:
-            del self._tiers[next(iter(self._tiers))]
+
+def _note(tiers: dict[str, Tier], digest: str, tier: Tier) -> None:
+    tiers.pop(digest, None)
+    tiers[digest] = tier
+    if len(tiers) > _KNOWN:
+        del tiers[next(iter(tiers))]
 
 
 def _utf8(revision: Revision) -> bytes:

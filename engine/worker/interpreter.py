@@ -298,6 +298,7 @@ class Interpreter:
         # Ahead of the looks, because what is collected now may have a finalizer that looks at a file.
         sentences = (*self._said, *self._guard.settle())
         self._board.looks.settle()
+        self._board.outlines.settle()
         self._said.clear()
         self._values.forget(request.anew)
         return Settled(sentences, tuple(name for name in request.anew if name not in self._namespace))

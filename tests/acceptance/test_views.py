@@ -82,6 +82,7 @@ def test_the_model_makes_a_view_adjusts_it_and_sees_the_updates(tmp_path: Path) 
         assert '1\t"""Counts what it is given."""' in result(made)
         assert "lines below" in result(made)
         assert "tally: view tally.py, paused, lod 0" in tail(made)
+        assert "lines of python" in result(outlined), "a grammar made it"
         assert "\tclass Tally" in result(outlined)
         assert "return value" not in result(outlined)
         assert "lod 1" in tail(outlined)
@@ -130,6 +131,7 @@ def test_what_a_view_has_shown_and_where_it_stands_survive_the_end_of_the_agent(
                 "show(tally.Refresh(), lod=2)",
             )
             assert "[tally.py:18 (Tally.most)]" in result(outlined)
+            assert "lines of python" in result(outlined), "a grammar made it"
             assert "\tclass Tally" in result(outlined)
             assert "(unchanged since statement 3)" in result(changed)
             assert "[tally.py:2 (Tally.most is gone)]" in result(gone)

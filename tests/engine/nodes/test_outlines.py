@@ -68,9 +68,19 @@ def test_a_tier_on_record_is_asked_for_and_says_nothing_new(outliner: _Outliner)
     outlines = Outlines(outliner)
     revision = from_text(_TEXT)
     outlines.know({revision.digest: "ctags"})
+    outlines.settle()
     assert outlines.of(revision, "a.py").tier == "ctags"
     assert outliner.asked == [(revision.digest, "a.py", "ctags")]
     assert outlines.take() == ()
+
+
+def test_a_history_that_runs_again_leaves_the_record_that_it_left(outliner: _Outliner) -> None:
+    outlines = Outlines(outliner)
+    revision = from_text(_TEXT)
+    outlines.know({revision.digest: "ctags"})
+    for _ in range(2):
+        assert outlines.of(revision, "a.py").tier == "ctags"
+    assert outlines.take() == (OutlineMade(digest=revision.digest, tier="ctags"),)
 
 
 def test_a_tier_that_could_not_be_had_again_is_on_record_anew(outliner: _Outliner) -> None:
@@ -83,6 +93,7 @@ def test_a_tier_that_could_not_be_had_again_is_on_record_anew(outliner: _Outline
     outlines = Outlines(Failing())
     revision = from_text(_TEXT)
     outlines.know({revision.digest: "tree-sitter"})
+    outlines.settle()
     for _ in range(2):
         assert outlines.of(revision, "a.py").tier == "indentation"
     assert outlines.take() == (OutlineMade(digest=revision.digest, tier="indentation"),)
