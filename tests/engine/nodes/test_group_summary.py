@@ -12,6 +12,7 @@ from engine.nodes.group_summary import summarize
 from engine.nodes.lod import LEVELS
 from engine.nodes.lod.scene import Scene
 from engine.nodes.position import Place
+from engine.nodes.rendered import RenderedView
 from engine.nodes.revision import decoded
 from engine.tokens import count
 
@@ -112,3 +113,24 @@ def test_what_all_fits_is_whole() -> None:
     assert summary.whole
     assert summary.text == "# a: a.py\n1\ta\n# b: b.py\n1\tb\n"
     assert not summarize(parts, summary.tokens - 1, 0, tuple(LEVELS), count).whole
+
+
+def test_a_text_of_more_tokens_than_its_renderer_said_costs_bodies_and_never_the_budget() -> None:
+    def render(_level: int, _budget: int) -> RenderedView:
+        return RenderedView(text="/" + " word" * 9 + "\n", tokens=1)
+
+    parts = [replace(_part(key, ""), render=render, need=50) for key in "abcdef"]
+    for budget in range(1, 80):
+        summary = summarize(parts, budget, 0, tuple(LEVELS), count)
+        assert summary.tokens == count(summary.text) <= budget
+
+
+def test_where_not_all_members_have_room_those_that_have_stand_in_their_order() -> None:
+    parts = [_part(f"member{number}", "text\n") for number in range(40)]
+    for number, touched in ((5, 1), (20, 3), (35, 2)):
+        parts[number] = replace(parts[number], salience=Salience(touched=touched))
+    text = summarize(parts, 45, 0, tuple(LEVELS), count).text
+    kept = [int(line.removeprefix("# member").partition(":")[0]) for line in _headings(text)]
+    assert 20 in kept
+    assert kept == sorted(kept)
+    assert len(kept) > 1

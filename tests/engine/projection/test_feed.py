@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from engine.events import Event
 from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, UserMessage
 from engine.events.execution import ExecutionFinished, StatementRecorded
-from engine.events.nodes import NodeChanged
+from engine.events.nodes import GroupRecomputed, NodeChanged
 from engine.events.session import EnvironmentRestored, ProjectionSent, UsageReported, WorkStopped
 from engine.execution import Display, ExceptionInfo
 from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
@@ -51,6 +51,12 @@ class Log:
 
 def changed(text: str, node: str = "view-1.1") -> NodeChanged:
     return NodeChanged(obj_id=ObjId(node), obj_type="view", delta=text)
+
+
+def test_what_a_group_was_made_anew_for_is_news() -> None:
+    log = Log(GroupRecomputed(obj_id=ObjId("group-1.1"), delta="1 of 2 members changed: a"))
+    assert log.texts == ("1 of 2 members changed: a",)
+    assert log.call(ANSWER).texts == ()
 
 
 def showing(*nodes: str) -> ExecutionFinished:

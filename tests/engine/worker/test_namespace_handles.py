@@ -54,6 +54,11 @@ def test_a_method_that_changes_a_handle_shows_under_every_name_that_holds_it(
     assert all(change.mutated for change in diff.changed.values())
 
 
+def test_a_group_changes_with_a_member_that_it_alone_holds(watched: Watched) -> None:
+    watched.run("g = group(view('a.txt')); other = group()")
+    assert set(watched.run("g.members[0].SetPos('2')").changed) == {"g"}
+
+
 def test_a_change_of_a_handle_tells_its_state_before_and_after(watched: Watched) -> None:
     added = watched.run("v = view('a.txt')").added["v"]
     change = watched.run("v.SetPos('3'); v.SetTokens(50); v.Run()").changed["v"]

@@ -66,14 +66,24 @@ def test_rules_above_the_place_count_and_are_looked_at_again(tmp_path: Path) -> 
     assert _paths(tree.listing()) == ["src/deep/a.py"]
 
 
-def test_a_young_directory_is_read_again_though_its_stamp_is_the_same(tmp_path: Path) -> None:
+def test_a_young_directory_is_read_again_though_its_stamp_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _made(tmp_path, "a.py")
-    stamp = os.stat(tmp_path)
-    tree = _tree(tmp_path, now=stamp.st_ctime)
-    assert _paths(tree.listing()) == ["a.py"]
+    state = os.stat(tmp_path)
+    # As a kernel that stamps in ticks tells of two changes within one of them.
+    monkeypatch.setattr(trees, "_fstat", lambda _: state)
+    young, old = _tree(tmp_path, now=state.st_ctime), _tree(tmp_path, now=state.st_ctime + 1)
+    assert _paths(young.listing()) == _paths(old.listing()) == ["a.py"]
     _made(tmp_path, "b.py")
-    os.utime(tmp_path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert _paths(tree.listing()) == ["a.py", "b.py"]
+    assert _paths(young.listing()) == ["a.py", "b.py"]
+    assert _paths(old.listing()) == ["a.py"]
+
+
+def test_a_star_stands_for_a_name_and_not_for_the_directory_before_it(tmp_path: Path) -> None:
+    _made(tmp_path, "src/a.py", "src/keep/b.py")
+    (tmp_path / ".gitignore").write_text("src/*\n!src/keep/\n")
+    assert _paths(_tree(tmp_path).listing()) == [".gitignore", "src/keep/b.py"]
 
 
 def test_links_pipes_version_control_and_names_of_two_lines_are_not_listed(tmp_path: Path) -> None:
