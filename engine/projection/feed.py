@@ -18,20 +18,32 @@ from typing import Final
 
 from ..cutting import cut_line, plural
 from ..events import Event
-from ..events.conversation import ToolCall
+from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import GroupRecomputed, NodeChanged
 from ..events.session import EnvironmentRestored, WorkStopped
 from ..execution import Display
 from ..ids import StatementId, ToolCallId
 from ..ports import FeedItem, News
-from ..timeline.readings import Readings
+from ..timeline.readings import READING, Readings
 
 KEPT_ITEMS: Final = 256
 KEPT_CHANGES: Final = 8
 """Of each handle, in its history."""
 KEPT_HISTORIES: Final = 64
 KEPT_EXPANSIONS: Final = 8
+_FOLLOWED: Final = frozenset(
+    (
+        ToolCall,
+        ToolResult,
+        StatementRecorded,
+        ExecutionFinished,
+        NodeChanged,
+        GroupRecomputed,
+        WorkStopped,
+        EnvironmentRestored,
+    )
+)
 _LONGEST_SOURCE: Final = 80
 _LONGEST_REASON: Final = 300
 
@@ -57,11 +69,22 @@ class Feed:
 
     def apply(self, event: Event) -> None:
         self.position = event.seq + 1
-        self._readings.apply(event)
-        self._take_read()
+        kind = type(event)
+        if kind in READING:
+            count = self._readings.count
+            self._readings.apply(event)
+            if self._readings.count > count:
+                self._take_read()
+        # By kind first, because a log has hundreds of thousands of events, and most are of no other kind here.
+        if kind in _FOLLOWED:
+            self._follow(event)
+
+    def _follow(self, event: Event) -> None:
         match event:
             case ToolCall(parent_id=None, tool_call_id=call):
                 self._calls.add(call)
+            case ToolResult(tool_call_id=call):
+                self._calls.discard(call)
             case StatementRecorded(tool_call_id=call):
                 if call in self._calls:
                     self._calls.discard(call)

@@ -140,7 +140,8 @@ class Projector:
                 )
             # What stands for a secret may take more than the secret.
             budget -= 2 * (tokens - self._tail_budget)
-            part = await environment.project((), max(budget, 1), self._feed.news)
+            smaller = await environment.project((), max(budget, 1), self._feed.news)
+            part = replace(smaller, text_tokens=part.text_tokens)
             tail = self._redactor.redact(part.tail)
         return replace(part, tail="", tail_tokens=0, handles=handles, sections={}, nodes={})
 
@@ -259,5 +260,7 @@ class Projector:
 
 def _adding_up_to(tokens: int, sections: dict[str, int]) -> dict[str, int]:
     """The sections with what redaction has changed counted in the largest."""
+    if not sections:
+        return {}
     largest = max(sections, key=lambda name: sections[name])
     return {**sections, largest: sections[largest] + tokens - sum(sections.values())}

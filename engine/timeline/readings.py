@@ -13,9 +13,14 @@ opinions.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall
 from ..events.session import ProjectionSent, UsageReported
+
+READING: Final = frozenset((AgentText, AgentReasoning, ToolCall, RunStop, ProjectionSent, UsageReported))
+"""The kinds of event that say something about readings."""
 
 
 class Readings:
@@ -29,6 +34,11 @@ class Readings:
 
     def apply(self, event: Event) -> None:
         """For the log alone."""
+        # By kind first, because a log has hundreds of thousands of events, and most are of no other kind here.
+        if type(event) in READING:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
         match event:
             case AgentText(aside=False) | AgentReasoning() | ToolCall(parent_id=None):
                 self._begun = event.seq if self._begun is None else self._begun

@@ -14,7 +14,7 @@ from engine import Session, Ticket
 from engine.errors import EnvironmentUnavailableError, TurnFailedError
 from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.events.execution import ExecutionFinished
-from engine.events.session import PermissionAnswered, PromptWithdrawn
+from engine.events.session import PermissionAnswered, PromptWithdrawn, WorkStopped
 from engine.ports import (
     ModelError,
     ModelSignal,
@@ -23,6 +23,7 @@ from engine.ports import (
     Prompt,
     StatementAsked,
     TextDelta,
+    TickOutcome,
 )
 from tests.support.hollow import MOMENTS, HollowEnvironment, Moment, nothing
 from tests.support.models import AnsweringModel, runs
@@ -264,3 +265,49 @@ async def test_a_cancelled_turn_keeps_nothing_later_from_beginning(tmp_path: Pat
         assert environment.requests == ["tick"]
         environment.meanwhile = nothing
         assert (await session.accept("and now?").end()).cause == "end_turn"
+
+
+class Stopping(HollowEnvironment):
+    """Says at each tick what was kept from acting."""
+
+    async def tick(self, *arguments: object, **named: object) -> TickOutcome:
+        return TickOutcome(stops=("thread 'a' was kept from os.mkdir /x",))
+
+
+async def test_what_a_rebuild_kept_from_acting_is_on_the_log_and_told_to_the_model(tmp_path: Path) -> None:
+    model = AnsweringModel(runs())
+    async with sessions_of(tmp_path, model=model, environments=Stopping) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("kept = 1")
+        await session.accept("go").end()
+        stopped = [event for event in session.events if isinstance(event, WorkStopped)]
+    assert [event.sentences for event in stopped] == [("thread 'a' was kept from os.mkdir /x",)]
+
+
+class Hearing(HollowEnvironment):
+    """Counts how often it hears that a model has read."""
+
+    readings = 0
+
+    def read(self) -> None:
+        self.readings += 1
+
+
+async def test_a_namespace_hears_of_a_reading_once_and_of_no_call_that_failed(tmp_path: Path) -> None:
+    answers: list[Exception | TextDelta] = [ModelError("overloaded"), TextDelta("one"), TextDelta("two")]
+
+    def answer(_: Prompt) -> Sequence[ModelSignal]:
+        given = answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return [given]
+
+    environment = Hearing()
+    async with sessions_of(tmp_path, model=AnsweringModel(answer), environments=lambda: environment) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("kept = 1")
+        heard: list[int] = []
+        for text in ("go", "/context", "go", "/context", "/context", "go", "/context"):
+            await session.accept(text).end()
+            heard.append(environment.readings)
+    assert heard == [0, 0, 0, 1, 1, 1, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,10 +10,11 @@ import pytest
 from engine.events import Event
 from engine.events.conversation import Condensation, RunStop, ToolCall, ToolResult, UserMessage
 from engine.ids import EventId, MessageId, Seq, ToolCallId
+from engine.ports import News, ProjectionPart
 from engine.projection.feed import Feed
 from engine.projection.prompt import MESSAGE_OVERHEAD
-from engine.redaction import Redactor
-from engine.sessions.projector import Projector
+from engine.redaction import HIDDEN, Redactor
+from engine.sessions.projector import TAIL_FLOOR, Projector
 from engine.view.view import View
 from tests.support.hollow import HollowEnvironment
 
@@ -136,3 +137,26 @@ async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_t
         assert len(projection.prompt.messages) == messages
         alone = await Projector(view, "/", 100_000, Redactor(()), Feed()).project(environment)
         assert projection.message_tokens == alone.message_tokens
+
+
+class Wordy(HollowEnvironment):
+    """Its tails hold a secret for every ten tokens, and what stands for one counts twenty."""
+
+    async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
+        secrets = budget // 10
+        return ProjectionPart(
+            tail="s3cret-of-ours " * secrets,
+            tail_tokens=10 * secrets,
+            text_tokens=tuple(20 * text.count(HIDDEN) for text in texts),
+            sections={"handles": 10 * secrets} if secrets else {},
+        )
+
+
+async def test_a_tail_that_grows_when_its_secrets_are_hidden_stays_within_its_budget() -> None:
+    view = View()
+    view.append(message(0))
+    projection = await Projector(view, "/", 8_000, Redactor(("s3cret-of-ours",)), Feed()).project(Wordy())
+    assert "s3cret" not in projection.prompt.tail
+    assert projection.tail_tokens <= TAIL_FLOOR
+    assert sum(projection.tail_sections.values()) == projection.tail_tokens
+    assert projection.used <= projection.size
