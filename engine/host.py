@@ -36,7 +36,9 @@ from .store import open_store
 
 if TYPE_CHECKING:  # of later stages
     from .models.setup import ModelSetup
+    from .nodes.outline.model import Outliner
     from .sessions.registry import Sessions
+    from .worker.outlines import Outlines
 
 
 class Host:
@@ -90,6 +92,7 @@ class Host:
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._sessions: Sessions | None = None
+        self._outliner: Outlines | None = None
 
     def _check_model(self, must_be_there: bool) -> None:
         try:
@@ -120,6 +123,7 @@ class Host:
         """Begins to open the store and removes what killed writers left, on a thread, because the disk takes time."""
         if self._zygote is not None:
             self._stack.callback(self._zygote.close)
+            self._stack.callback(lambda: None if self._outliner is None else self._outliner.close())
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._tasks.start_soon(anyio.to_thread.run_sync, self._look_at_disk)
         return self
@@ -184,6 +188,7 @@ class Host:
             store=self._store,
             settings=self._settings,
             environments=self._environments,
+            outliner=None if self._zygote is None else self._outlines,
             models=self._models,
             clock=self._clock,
             entropy=self._entropy,
@@ -191,6 +196,15 @@ class Host:
             redactor=self._redactor,
             tasks=self._tasks,
         )
+
+    def _outlines(self) -> Outliner:
+        """Who makes outlines for all sessions of this process; for whoever has a zygote."""
+        from .worker.outlines import Outlines  # of the first overview
+
+        if self._outliner is None:
+            assert self._zygote is not None
+            self._outliner = Outlines(self._zygote.ask_outlines)
+        return self._outliner
 
     def _look_at_disk(self) -> None:
         # A store that cannot be opened is told to whoever asks for a session.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..cutting import plural
+from ..events.nodes import PayloadBasis
 from .found import Found
 from .glob_listing import listing, said
 from .group_parts import Part, Salience
@@ -21,6 +22,7 @@ from .lod.scene import Scene
 from .looks import Looks
 from .manifest import Listed, Manifest, ManifestChange, change_between, glob_path, manifest_of
 from .outline.model import Outline
+from .overview import Ranked, overview, unpacked
 from .position import Place
 from .rendered import RenderedView
 from .revision import Revision
@@ -32,6 +34,8 @@ _TOKENS_EACH: Final = 32
 _LARGEST: Final = 256 << 10
 """Bytes of a file that is read for a summary."""
 _LINE_TOKENS: Final = 5
+OVERVIEW: Final = 1
+"""The coarsest level at which a large glob is an overview."""
 _NOTHING: Final = RenderedView(text="", tokens=0)
 
 
@@ -60,6 +64,8 @@ class Glob:
         self._found: Found | None = None
         self._manifest = self._read = Manifest("", "")
         self._contents: dict[str, tuple[str, Found]] = {}
+        self._ranked: tuple[Ranked, ...] = ()
+        self._ranked_for = ""
 
     @property
     def manifest(self) -> Manifest:
@@ -115,6 +121,15 @@ class Glob:
         last = None if known is None else known[1]
         return mark, self._globbing.looks.look(self.path_of(path), path, last, of_glob=True)
 
+    def basis(self) -> PayloadBasis | None:
+        """What an overview of its files would hold of; None where there are too few for one, or it is there."""
+        digest = self._manifest.paths_digest if self._manifest.number and not self._contents else ""
+        return PayloadBasis(obj_digest_hash=digest) if digest and digest != self._ranked_for else None
+
+    def take_overview(self, data: bytes) -> None:
+        """Shows this overview, which holds of its basis, from now on. Raises ValueError for what is none."""
+        self._ranked, self._ranked_for = unpacked(data), self._manifest.paths_digest
+
     def _shown(self, tokens: int) -> Sequence[tuple[str, str]]:
         """The files that are shown each by itself, with their marks."""
         if self._manifest.number > min(_MOST_SHOWN, tokens // _TOKENS_EACH):
@@ -138,7 +153,7 @@ class Glob:
             title=title,
             lod=0,
             need=_LINE_TOKENS * manifest.number,
-            render=lambda _, budget: listing(manifest, unread, budget, count),
+            render=_listing(manifest, unread, self._ranked, count),
             salience=Salience(changed=bool(unread)),
         )
 
@@ -165,6 +180,17 @@ class Glob:
     def said(self, change: ManifestChange) -> str:
         """A change of its files in a few words."""
         return f"{self.text} ({said(change)})"
+
+
+def _listing(
+    manifest: Manifest, unread: ManifestChange, ranked: Sequence[Ranked], count: Callable[[str], int]
+) -> Callable[[int, int], RenderedView]:
+    def render(lod: int, budget: int) -> RenderedView:
+        if not ranked or lod > OVERVIEW:
+            return listing(manifest, unread, budget, count)
+        return overview(ranked, manifest.number, budget, count)
+
+    return render
 
 
 def _none(_lod: int, _budget: int) -> RenderedView:

@@ -7,15 +7,16 @@ are looked for and read in methods and at ticks, and never by a mere render. Mad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from ..cutting import more, plural
-from ..events.nodes import TickKind
+from ..events.nodes import DropReason, TickKind
+from ..ports import UpdatePayload, Want
 from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
-from .glob_member import Glob
+from .glob_member import OVERVIEW, Glob
 from .group_parts import Part
 from .group_state import GroupState
 from .group_summary import summarize
@@ -24,6 +25,8 @@ from .rendered import RenderedView
 
 _NAMED: Final = 3
 """Members that a title or a delta names."""
+INDEX: Final = "index"
+"""The work that ranks the files of a glob, and the kind of its payloads."""
 Member = NodeBase | Glob
 
 
@@ -199,6 +202,37 @@ class GroupHandle(NodeBase):
         count = len(self._members)
         named = self._named([node for key, node in self._members.items() if key in moved])
         return [f"{len(moved)} of {count} {plural(count, 'member')} changed: {named}"]
+
+    # --- what is prepared beside -------------------------------------------------------------------------------------
+
+    def wants(self) -> Iterator[Want]:
+        """An overview of the files of its first large glob, where it shows one."""
+        glob = self._ranking()
+        basis = None if glob is None else glob.basis()
+        if glob is not None and basis is not None:
+            yield Want(obj_id=self._obj_id, work=INDEX, payload_kind=INDEX, basis=basis, path=glob.key, title=glob.text)
+
+    def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
+        """As for all nodes: an overview that was prepared."""
+        self.admit("take_payload")
+        glob = self._ranking()
+        if payload.payload_kind != INDEX or glob is None:
+            return "unusable"
+        if payload.basis != glob.basis():
+            return "stale"
+        try:
+            glob.take_overview(payload.data)
+        except ValueError:
+            return "unusable"
+        self._stale = True
+        self._touch("source")
+        said = f"{glob.text} is shown by what its files refer to"
+        return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
+
+    def _ranking(self) -> Glob | None:
+        if not self._running or self._lod > OVERVIEW:
+            return None
+        return next((glob for glob in self._globs() if not glob.contents and glob.manifest.number), None)
 
     # --- members -----------------------------------------------------------------------------------------------------
 

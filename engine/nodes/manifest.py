@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+import xxhash
+
 from .revision import Revision
 
 _BETWEEN: Final = "/./"
@@ -69,6 +71,11 @@ class Manifest:
     def files(self) -> Mapping[str, Listed]:
         """The files by path from the workspace's directory, in order; for a manifest that is not large."""
         return dict(map(_read, self.lines()))
+
+    @cached_property
+    def paths_digest(self) -> str:
+        """The xxh3 hex of which files there are, whatever they hold."""
+        return xxhash.xxh3_64_hexdigest("\n".join(line.split(" ", 2)[2] for line in self.lines()).encode())
 
     @cached_property
     def directories(self) -> Mapping[str, int]:

@@ -17,6 +17,7 @@ from ..events import ConversationEvent, Event
 from ..ids import Seq, SessionId
 from ..log import EventLog
 from ..minter import Minter
+from ..nodes.outline.model import Outliner
 from ..ports import Clock, Environment, EnvironmentSpec, Limits, Model, Store
 from ..redaction import Redactor, redact_event
 from ..timeline.index import Timeline
@@ -34,6 +35,7 @@ class Surroundings:
     store: Store
     settings: Settings
     environments: Callable[[], Environment]
+    outliner: Callable[[], Outliner] | None
     models: Callable[[], Model]
     clock: Clock
     minter: Minter
@@ -92,6 +94,7 @@ def assemble(
         settings=surroundings.settings,
         spec=spec,
         environments=surroundings.environments,
+        outliner=surroundings.outliner,
         models=surroundings.models,
         redactor=surroundings.redactor,
         notes=tuple(notes),

@@ -9,6 +9,7 @@ from ..config.settings import Settings
 from ..ids import SessionId
 from ..log import EventLog
 from ..minter import Minter
+from ..nodes.outline.model import Outliner
 from ..ports import Clock, Environment, EnvironmentSpec, Model, Store
 from ..redaction import Redactor
 from ..timeline.index import Timeline
@@ -24,7 +25,7 @@ class SessionParts:
 
     `notes` are sentences that the user is told at the next prompt: what is amiss with its directories or the project's
     environment.
-    `environments` and `models` make the session's own, when they are first needed.
+    `environments`, `models` and `outliner` make the session's own, when they are first needed.
     """
 
     session_id: SessionId
@@ -44,4 +45,5 @@ class SessionParts:
     environments: Callable[[], Environment]
     models: Callable[[], Model]
     redactor: Redactor
+    outliner: Callable[[], Outliner] | None = None
     notes: tuple[str, ...] = ()

@@ -218,5 +218,6 @@ def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revision
             model=model,
             calls_tools=parts.settings.calls_tools,
             allowance=lambda: parts.settings.summary_tokens - payloads.tokens,
+            outliner=parts.outliner,
         ),
     )

@@ -20,6 +20,7 @@ from ..errors import SessionNotFoundError, SessionReadOnlyError, StoreError
 from ..events.session import SessionOpened
 from ..ids import SessionId
 from ..minter import Minter
+from ..nodes.outline.model import Outliner
 from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, Store
 from ..redaction import Redactor
 from .assembly import Surroundings, assemble
@@ -198,6 +199,7 @@ def open_sessions(
     store: Store,
     settings: Settings,
     environments: Callable[[], Environment],
+    outliner: Callable[[], Outliner] | None,
     models: Callable[[], Model],
     clock: Clock,
     entropy: Entropy,
@@ -210,6 +212,7 @@ def open_sessions(
         store=store,
         settings=settings,
         environments=environments,
+        outliner=outliner,
         models=models,
         clock=clock,
         minter=Minter(clock, entropy),

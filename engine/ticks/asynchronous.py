@@ -23,7 +23,7 @@ def asynchronous(context: TickContext) -> Iterator[Event]:
     taken, superseded = chosen(context.payloads)
     for payload in superseded:
         yield _dropped(payload, "superseded", context)
-    nodes = {node.obj_id: node for node in context.nodes} if taken else {}
+    nodes = {node.obj_id: node for node in (*context.nodes, *context.groups)} if taken else {}
     for payload in taken:
         node = nodes.get(payload.obj_id)
         outcome = _taken(node, payload, context)

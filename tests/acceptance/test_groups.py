@@ -91,3 +91,23 @@ def test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_show
         written(project, "delta", 3)
         (third,) = play(agent, server, session)
         assert "delta" not in tail(third)
+
+
+@pytest.mark.slow
+def test_many_files_are_listed_until_an_overview_by_references_is_prepared(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "src/core.py").write_text("class Engine:\n    def run(self) -> None:\n        pass\n")
+    for number in range(120):
+        used = "from src.core import Engine\n\n" if number % 2 else ""
+        (project / f"src/part_{number:03}.py").write_text(f"{used}def part_{number}():\n    return Engine().run()\n")
+    with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
+        session = agent.open(project)
+        _, made = play(agent, server, session, "code = group('src', tokens=400)")
+        assert "src/ 121 files" in result(made)
+        for _ in range(60):  # each a Round, whose tick is given what is ready
+            (asked,) = play(agent, server, session)
+            if "src/core.py: Engine" in tail(asked):
+                break
+        assert "src/core.py: Engine\n" in tail(asked)
+        assert "files that fewer refer to\n" in tail(asked)

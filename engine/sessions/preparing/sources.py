@@ -10,6 +10,7 @@ from msgspec import Struct
 from ...events.nodes import PayloadKind
 from ...nodes.disk import Disk
 from ...nodes.found import Found
+from ...nodes.outline.model import Outliner
 from ...ports import Model
 from ...redaction import Redactor
 
@@ -38,6 +39,7 @@ class Sources:
         model: the session's.
         calls_tools: whether it calls tools.
         allowance: how many tokens it may still spend on what is prepared.
+        outliner: gives who makes outlines; None where nobody does.
     """
 
     disk: Disk
@@ -47,4 +49,5 @@ class Sources:
     model: Model
     calls_tools: bool
     allowance: Callable[[], int]
+    outliner: Callable[[], Outliner] | None = None
     seen: dict[str, Found] = field(default_factory=dict[str, Found])
