@@ -340,6 +340,7 @@ LOADED = [
     "nodes.outline.nesting",
     "nodes.outline.requests",
     "nodes.outlines",
+    "nodes.overview",
     "nodes.position",
     "nodes.recorded",
     "nodes.rendered",
