@@ -167,6 +167,42 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/tools/test_searching.py::test_an_expression_that_never_ends_is_ended",
         "tests/engine/search/test_walk.py::test_links_pipes_and_version_control_are_not_entered",
     ),
+    "A view, a group and a prompt's last part never take more than their budget": (
+        "tests/engine/nodes/test_levels.py::test_no_render_passes_its_budget_and_each_is_exact_and_pure",
+        "tests/engine/nodes/test_diff_level.py::test_a_difference_never_passes_its_budget_and_is_exact",
+        "tests/engine/nodes/test_group_summary.py::test_no_summary_is_above_its_budget_and_its_tokens_are_exact",
+        "tests/engine/projection/test_sections.py::"
+        "test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget",
+        "tests/acceptance/test_views.py::test_the_model_makes_a_view_adjusts_it_and_sees_the_updates",
+    ),
+    "A view can stand at a symbol": (
+        "tests/engine/nodes/test_symbol_positions.py::test_a_view_at_a_symbol_follows_it",
+        "tests/engine/nodes/test_symbol_positions.py::test_a_view_whose_symbol_is_gone_says_so_and_stays_near",
+    ),
+    "No text harms anything by being outlined": (
+        "tests/engine/environment/test_outlines.py::"
+        "test_a_text_that_ends_the_process_gets_another_tier_and_the_next_text_another_process",
+        "tests/engine/environment/test_outlines.py::test_brackets_without_end_are_outlined_in_bounded_time",
+    ),
+    "A group is always a summary of what its members are now": (
+        "tests/acceptance/test_groups.py::"
+        "test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_shows",
+        "tests/engine/nodes/test_group_globs.py::"
+        "test_a_glob_shows_the_files_that_match_but_for_those_that_ignore_files_leave_out",
+        "tests/engine/nodes/test_group_globs.py::test_files_come_change_and_go_at_ticks_alone",
+        "tests/acceptance/test_groups.py::test_many_files_are_listed_until_an_overview_by_references_is_prepared",
+    ),
+    "Views and groups change in statements and at ticks only": (
+        "tests/engine/worker/test_ticking.py::test_a_thread_that_tries_to_change_a_node_is_refused",
+        "tests/acceptance/test_ticks.py::test_running_views_follow_their_files_at_ticks_alone_and_twice_alike",
+        "tests/engine/projection/test_feed.py::test_each_item_reaches_exactly_one_answered_call",
+        "tests/e2e/test_reading.py::test_a_change_that_a_failed_call_carried_is_told_again",
+        "tests/e2e/test_reading.py::test_a_change_that_nobody_has_read_is_told_after_a_reload",
+    ),
+    "What a model read in any Round can be shown again exactly": (
+        "tests/e2e/test_projections.py::test_what_a_server_received_is_made_again_from_the_log",
+        "tests/engine/sessions/test_sent.py::test_every_prompt_is_made_again_from_the_log_also_after_condensations",
+    ),
     "The editor's text wins over the disk.": (
         "tests/e2e/test_mentions.py::test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came",
         "tests/acp_adapter/sessions/test_mentions.py::test_lines_in_a_link_are_where_the_view_stands",
