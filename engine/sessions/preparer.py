@@ -118,11 +118,13 @@ class Preparer:
         """Prepares until `close`. Whatever fails, no other task of the process is harmed."""
         if self._is_closing:
             return
-        with anyio.CancelScope() as self._scope:
-            async with anyio.create_task_group() as tasks:
-                for work, row in self._rows.items():
-                    tasks.start_soon(self._serve_row, work, row)
-        self._ended.set()
+        try:
+            with anyio.CancelScope() as self._scope:
+                async with anyio.create_task_group() as tasks:
+                    for work, row in self._rows.items():
+                        tasks.start_soon(self._serve_row, work, row)
+        finally:
+            self._ended.set()
 
     async def close(self) -> None:
         """Gives up what is being prepared, and returns when nothing is any more."""

@@ -2,7 +2,8 @@
 
 Only files of the workspace are read, because the wish comes from the process that runs statements, and this one may
 read more than that may. Of other files, and of contents that are too large for a payload or hold a secret, the tick is
-told that they differ, and looks itself.
+told that they differ, and looks itself. A read that hangs, because a file system is away, is left to itself when the
+session is closed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ async def content(want: Want, sources: Sources) -> Made | None:
     """The content of the file at `want.path` as a `render`, or that there is another as a `diff`."""
     if is_glob(want.path):
         return None  # because no view is of one, and to list a tree for whoever asks is dear
-    made, data = await anyio.to_thread.run_sync(_made, want, sources)
+    made, data = await anyio.to_thread.run_sync(_made, want, sources, abandon_on_cancel=True)
     if data is not None:
         await sources.keep({made.mark: data} if made is not None else {})
     return made

@@ -224,4 +224,4 @@ async def test_a_statement_whose_record_is_too_large_says_what_it_saw_all_the_sa
         assert outcome.exception.type == "RecordError"
         assert [each.digest for each in adopted(outcome.events)] == [digest_of(data)]
         assert list(outcome.contents) == [digest_of(data)]
-        assert (await b.run("w = view('a.txt', tokens=20)", execution_id=ExecutionId("ex_after"))).events == ()
+        assert adopted((await b.run("w = view('a.txt', tokens=20)", execution_id=ExecutionId("ex_after"))).events) == []

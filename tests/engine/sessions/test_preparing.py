@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
+import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
@@ -18,7 +21,7 @@ from engine.log import EventLog
 from engine.minter import Minter
 from engine.nodes.disk import Disk
 from engine.nodes.manifest import glob_path
-from engine.ports import PAYLOAD_BYTES, ModelError, ModelSignal, Prompt, TextDelta, TokensUsed, Want
+from engine.ports import PAYLOAD_BYTES, FileStamp, ModelError, ModelSignal, Prompt, TextDelta, TokensUsed, Want
 from engine.redaction import Redactor
 from engine.sessions.preparer import Preparer
 from engine.sessions.preparing import Made, Prepare, Sources
@@ -178,6 +181,34 @@ async def test_what_no_payload_may_hold_is_dropped_at_once_and_not_kept(
         assert prepared.data is None
         assert [event.reason for event in of(log, AsyncPayloadDropped)] == [reason]
         assert payloads.waiting == ()
+
+
+class _Hung(DirectFiles):
+    """Files of a system that does not answer before the gate is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.gate = threading.Event(), threading.Event()
+
+    def stamp(self, path: str) -> FileStamp:
+        self.reached.set()
+        self.gate.wait(PATIENCE)
+        return super().stamp(path)
+
+
+async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    files = _Hung()
+    disk = Disk(files, DirectTrees(lambda: 0.0), lambda: 0.0)
+
+    async def reads(want: Want, given: Sources) -> Made | None:
+        return await content(want, dataclasses.replace(given, disk=disk))
+
+    async with preparing(tmp_path, {"content": reads}) as (preparer, log, _):
+        preparer.want([replace(WANT, work="content", path=str(tmp_path / "a.py"))])
+        await anyio.to_thread.run_sync(files.reached.wait, PATIENCE)
+        await preparer.close()
+        assert of(log, AsyncPayloadPrepared) == []
+    files.gate.set()
 
 
 async def test_what_a_tick_was_lent_is_left_to_it_whatever_is_prepared_meanwhile(tmp_path: Path) -> None:
