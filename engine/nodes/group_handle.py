@@ -2,7 +2,8 @@
 
 A running group is always a summary of what its members are now; a paused one keeps the parts that it was made of, and
 so shows what it showed, also at another budget or level. Members live as long as the group holds them. Files of globs
-are looked for and read in methods and at ticks, and never by a mere render. Made by `group`.
+are looked for and read in methods and at ticks, and never by a mere render. Made by `group`. One file in spite of its
+length, because every method keeps members, parts and what has moved in step.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
 from .glob_member import OVERVIEW, Glob
+from .group_members import GroupCycleError, Member, holds, identity_of, key_of, member_of
 from .group_parts import Part
 from .group_state import GroupState
 from .group_summary import summarize
@@ -27,15 +29,6 @@ _NAMED: Final = 3
 """Members that a title or a delta names."""
 INDEX: Final = "index"
 """The work that ranks the files of a glob, and the kind of its payloads."""
-Member = NodeBase | Glob
-
-
-class GroupCycleError(ValueError):
-    """Raised where a group would come to hold itself, directly or in one of its members."""
-
-
-class ForeignMemberError(TypeError):
-    """Raised for a member that is no node of this session."""
 
 
 class GroupHandle(NodeBase):
@@ -54,7 +47,7 @@ class GroupHandle(NodeBase):
         lod: int,
         follow: Frequency | None,
     ) -> None:
-        held = [_member(context, member) for member in members]
+        held = [member_of(context, member) for member in members]
         self._members: dict[str, Member] = {}
         self._parts: dict[str, Part] = {}
         self._rendered: RenderedView | None = None
@@ -119,7 +112,7 @@ class GroupHandle(NodeBase):
     # --- the DSL -----------------------------------------------------------------------------------------------------
 
     def GetDigest(self) -> dict[str, object]:
-        members = [_identity(member) for member in self.held()]
+        members = [identity_of(member) for member in self.held()]
         return self._schedule_digest() | {"members": members}
 
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
@@ -134,7 +127,7 @@ class GroupHandle(NodeBase):
         held = [self.check(member) for member in members]
         self._hold_all(held)
         for member in held:
-            self._parts.setdefault(_key(member), member.part())
+            self._parts.setdefault(key_of(member), member.part())
         self._touch("source")
 
     @mutating
@@ -167,14 +160,13 @@ class GroupHandle(NodeBase):
             GroupCycleError: it is this group, or holds it.
             ValueError: the text is no path or glob of the workspace.
         """
-        node = _member(self._context, member)
-        if isinstance(node, NodeBase) and (node is self or _holds(node, self)):
+        node = member_of(self._context, member)
+        if isinstance(node, NodeBase) and (node is self or holds(node, self)):
             name = self._context.name(self)
             raise GroupCycleError(f"{name} cannot hold {self._context.name(node)}, which is or holds {name} itself")
         return node
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
-        self.admit("Tick")
         self.admit("Tick")
         self._last_tick_time = now
         self._last_tick_turn = turn_id
@@ -250,7 +242,7 @@ class GroupHandle(NodeBase):
         return self._running and self._freq == "Sync" and self._min_turn_interval == 1
 
     def _hold_all(self, members: Sequence[Member]) -> None:
-        fresh = {_key(member): member for member in members if _key(member) not in self._members}
+        fresh = {key_of(member): member for member in members if key_of(member) not in self._members}
         self._members |= fresh
         for member in fresh.values():
             if isinstance(member, Glob):
@@ -332,7 +324,7 @@ class GroupHandle(NodeBase):
                 self.check(member)
         for child in self.children():
             child.note_holder(self, held=False)
-        self._members = {_key(member): member for member in members}
+        self._members = {key_of(member): member for member in members}
         for child in self.children():
             child.note_holder(self, held=True)
         self._tokens, self._lod = tokens, lod
@@ -343,37 +335,3 @@ class GroupHandle(NodeBase):
         self._moved, self._parts, self._stale, self._rendered = {}, {}, True, None
         self._changed, self._dirty, self._last_touched = state.changed, state.dirty, state.last_touched
         self.favour(state.pinned)
-
-
-def _member(context: NodeContext, member: object) -> Member:
-    if isinstance(member, str):
-        return context.glob(member)
-    if not isinstance(member, NodeBase) or not context.knows(member):
-        raise ForeignMemberError(
-            f"{type(member).__name__} cannot be in a group: its members are handles made by view() or group(), and"
-            " texts that are paths or globs"
-        )
-    return member
-
-
-def _key(member: Member) -> str:
-    return member.key if isinstance(member, Glob) else member.obj_id
-
-
-def _identity(member: Member) -> str:
-    """What a digest has of a member: of a glob also which files there are."""
-    return f"{member.text} {member.manifest.digest}" if isinstance(member, Glob) else member.obj_id
-
-
-def _holds(holder: NodeBase, node: NodeBase) -> bool:
-    """Whether `node` is below `holder`."""
-    waiting = [holder]
-    seen: set[int] = set()
-    while waiting:
-        children = waiting.pop().children()
-        if any(child is node for child in children):
-            return True
-        fresh = [child for child in children if id(child) not in seen]
-        seen.update(map(id, fresh))
-        waiting += fresh
-    return False

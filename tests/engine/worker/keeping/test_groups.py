@@ -8,7 +8,8 @@ from weakref import WeakValueDictionary
 
 import pytest
 
-from engine.nodes.group_handle import GroupCycleError, GroupHandle
+from engine.nodes.group_handle import GroupHandle
+from engine.nodes.group_members import GroupCycleError
 from engine.ports import ValueGroup
 from engine.worker.guard import OutsideGuard
 from engine.worker.keeping.loader import Loader
