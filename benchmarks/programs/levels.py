@@ -1,27 +1,16 @@
-"""Levels of detail of the engine that this interpreter has: seconds of renders, and shares of tokens.
-
-CPU seconds, because all of it computes on one thread and waits for nothing. Outlines are made in this process, one
-after the other; a worker has them made by processes of their own. Run as `python levels.py FOLDER`, the package whose
-Python files are outlined.
-"""
+"""Levels of detail of the engine that this interpreter has: CPU seconds of renders, which wait for nothing."""
 
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from time import process_time
 
 from serving import serve
 
-from engine.nodes.budget import UNBOUNDED
 from engine.nodes.lod import LEVELS
 from engine.nodes.lod.scene import Scene
-from engine.nodes.outline.grammars import outline_by_grammar
-from engine.nodes.outline.languages import language_of
 from engine.nodes.position import Place
-from engine.nodes.revision import Revision, decoded, from_text
+from engine.nodes.revision import Revision, from_text
 from engine.tokens import count
 
 _BUDGET = 2_000
@@ -85,46 +74,10 @@ def _long(lines: int) -> Revision:
     return from_text("".join(f"    value_{number} = call({number}, {number * 7 % 1013})\n" for number in range(lines)))
 
 
-class Package:
-    """The Python files of a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._files = [(str(path), path.read_bytes()) for path in sorted(folder.rglob("*.py"))]
-        self._tokens = [0, 0, 0]
-
-    def outlined(self) -> float:
-        """Outlines, and levels 1 and 2 of each file; the counts of the full texts are outside the clock."""
-        self._tokens = [0, 0, 0]
-        started = process_time()
-        for path, data in self._files:
-            language = language_of(path, data)
-            assert language is not None
-            outline = outline_by_grammar(data, language, path, lambda: False)
-            revision = decoded(data)
-            for level in (1, 2):
-                scene = Scene(revision=revision, place=Place(0, 0), budget=UNBOUNDED, count=count, outline=outline)
-                self._tokens[level] += LEVELS[level](scene).tokens
-        return process_time() - started
-
-    def share(self, level: int) -> float:
-        """The tokens of that level in those of the full texts."""
-        whole = sum(count(data.decode()) for _, data in self._files)
-        return self._tokens[level] / whole
-
-    def share_of_text(self, path: str) -> float:
-        """The tokens of a file in those of the full texts."""
-        whole = sum(count(data.decode()) for _, data in self._files)
-        return count(Path(path).read_text(encoding="utf-8")) / whole
-
-
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
     windows = Windows()
-    actions = {"edited": edited, "adversarial": adversarial, "warm": windows.warm, "cold": windows.cold}
-    if arguments:
-        package = Package(Path(arguments[0]))
-        actions |= {"outlined": package.outlined, "share": package.share, "share_of_text": package.share_of_text}
-    serve(actions)
+    serve({"edited": edited, "adversarial": adversarial, "warm": windows.warm, "cold": windows.cold})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -215,7 +215,7 @@ def printed(state: Path, env: Mapping[str, str], session: str) -> Iterator[str]:
             yield from texts_of(json.loads(line))
     for line in command(state, env, "export", session).splitlines():
         value = json.loads(line)
-        yield from [base64.b64decode(value["data"]).decode()] if "blob" in value else texts_of(value)
+        yield from [base64.b64decode(value["data"]).decode("utf-8", "replace")] if "blob" in value else texts_of(value)
 
 
 def received(agent: Agent) -> Iterator[str]:
