@@ -14,6 +14,8 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .touched import nodes_in
+
 _READERS: Final = frozenset((
     "abs", "bool", "complex", "dir", "divmod", "float", "format", "hasattr", "hash", "hex", "id", "int", "isinstance",
     "issubclass", "len", "print", "repr", "round", "str", "type",
@@ -115,7 +117,7 @@ class _Reading:
         self._bind(node.targets, set())
 
     def use(self, node: ast.AST) -> set[str]:
-        self.used.update(name.id for name in ast.walk(node) if isinstance(name, ast.Name))
+        self.used.update(name.id for name in nodes_in(node) if isinstance(name, ast.Name))
         return set()
 
     def _bind(self, targets: Iterable[ast.expr], parts: set[str]) -> None:
@@ -163,6 +165,10 @@ class _Reading:
 
     def none(self, node: ast.expr) -> set[str]:
         self.of_all(node)
+        return set()
+
+    def leaf(self, node: ast.expr) -> set[str]:
+        del node
         return set()
 
     def either(self, node: ast.IfExp) -> set[str]:
@@ -243,5 +249,6 @@ _EXPRESSIONS: Final[dict[type[ast.expr], Callable[[_Reading, Any], set[str]]]] =
     ast.Call: _Reading.call,
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), _Reading.comprehension),
     **dict.fromkeys((ast.BinOp, ast.BoolOp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Slice), _Reading.of_all),
-    **dict.fromkeys((ast.UnaryOp, ast.JoinedStr, ast.FormattedValue, ast.Constant), _Reading.none),
+    **dict.fromkeys((ast.UnaryOp, ast.JoinedStr, ast.FormattedValue), _Reading.none),
+    ast.Constant: _Reading.leaf,
 }

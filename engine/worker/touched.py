@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import Final
+from typing import Final, cast
 
 _LONGEST_CODE: Final = 4096
 """Characters of a text that is searched for names."""
@@ -38,17 +38,31 @@ def names_in(tree: ast.AST) -> TreeNames:
     bound: set[str] = set()
     loaded: set[str] = set()
     quoted: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name():
-                (loaded if isinstance(node.ctx, ast.Load) else bound).add(node.id)
-            case ast.AugAssign(target=ast.Name(id=name)):
-                loaded.add(name)
-            case ast.Constant(value=str(text)) if len(text) <= _LONGEST_CODE:
-                quoted.update(_IDENTIFIER.findall(text))
-            case _:
-                pass
+    for node in nodes_in(tree):
+        if isinstance(node, ast.Name):
+            (loaded if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and len(node.value) <= _LONGEST_CODE:
+                quoted.update(_IDENTIFIER.findall(node.value))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            loaded.add(node.target.id)
     return TreeNames(frozenset(bound | loaded), frozenset(bound), frozenset(loaded), frozenset(quoted))
+
+
+def nodes_in(tree: ast.AST) -> Iterable[ast.AST]:
+    """The node with all nodes below it, in no order, without the contexts of names.
+
+    Every statement waits for this, and `ast.walk` takes three times as long.
+    """
+    nodes = [tree]
+    for node in nodes:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                nodes += [each for each in cast("list[object]", value) if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                nodes.append(value)
+    return nodes
 
 
 @lru_cache(maxsize=4096)
