@@ -75,7 +75,7 @@ class Rerun:
         self._transport.send(Began(number))
         executed = self._runner.execute(step.run)
         if not self._interrupts.came and self._output.silent and not _prints(step.record):
-            came = _ending(executed)
+            came = _ending(executed, step.record)
             if not executed.stops and (step.record == came or not differences(step.record, came).phrases):
                 return None
             if executed.stops and step.copies is not None and _has_bound_no_more(step.record, came):
@@ -100,9 +100,17 @@ def _prints(record: Ending) -> bool:
     return bool(record.stdout.total_bytes or record.stderr.total_bytes)
 
 
-def _ending(executed: Executed) -> Ending:
+def _ending(executed: Executed, record: Ending) -> Ending:
+    """What a statement came to that has written nothing, as the one of the record."""
     result = executed.result
-    return Ending(status=result.status, value=result.value, exception=result.exception, diff=result.diff)
+    return Ending(
+        status=result.status,
+        value=result.value,
+        exception=result.exception,
+        stdout=record.stdout,  # an empty one has a digest, and the two are to be equal as they are
+        stderr=record.stderr,
+        diff=result.diff,
+    )
 
 
 def _has_bound_no_more(record: Ending, came: Ending) -> bool:
