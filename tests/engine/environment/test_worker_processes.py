@@ -315,6 +315,7 @@ LOADED = [
     "nodes.glob_listing",
     "nodes.glob_member",
     "nodes.group_handle",
+    "nodes.group_members",
     "nodes.group_parts",
     "nodes.group_shares",
     "nodes.group_state",
