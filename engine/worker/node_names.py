@@ -134,12 +134,13 @@ class NodeNames:
         """Keeps a handle in the tail of every prompt, whatever else there is, until unpin(obj)."""
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
             raise TypeError(f"reason= is a string, not {type(reason).__name__}")
-        self._nodes.pin(self._node("pin", obj), printable(reason)[:_LONGEST_REASON])
+        node = self._changed("pin", obj)
+        self._nodes.pin(node, printable(reason)[:_LONGEST_REASON])
         return obj
 
     def _unpin(self, obj: _N) -> _N:
         """Ends pin(obj)."""
-        self._nodes.unpin(self._node("unpin", obj))
+        self._nodes.unpin(self._changed("unpin", obj))
         return obj
 
     def _made(self, node: _N) -> _N:
@@ -151,6 +152,11 @@ class NodeNames:
         if not isinstance(obj, NodeBase):
             raise TypeError(f"{name}() takes a handle made by view() or group(), not {type(obj).__name__}")
         return obj
+
+    def _changed(self, name: str, obj: object) -> NodeBase:
+        node = self._node(name, obj)
+        self._nodes.context.admit(name)
+        return node
 
     def _file(self, path: object, text: str | None, first_line: int) -> Document:
         absolute = source.path_of(path, self._cwd)

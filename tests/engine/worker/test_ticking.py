@@ -27,6 +27,7 @@ thread.join()
 _ACTS = (
     "a.SetPos(2)", "a.Scroll(1)", "a.SetTokens(9)", "a.SetLod(0)", "a.Run()", "a.Pause()", "a.Refresh()",
     "setattr(a, 'min_turn_interval', 2)", "a.Tick(1.0, 1, 'sync')", "tick()",
+    "pin(a, 'why')", "unpin(a)",
 )  # fmt: skip
 
 
@@ -121,6 +122,7 @@ def test_a_thread_that_tries_to_change_a_node_is_refused(desk: Desk) -> None:
     assert [type(error) for error in refused] == [NodeChangeError] * len(_ACTS)
     assert [str(error).partition("()")[0] for error in refused] == [
         "SetPos", "Scroll", "SetTokens", "SetLod", "Run", "Pause", "Refresh", "min_turn_interval", "Tick", "tick",
+        "pin", "unpin",
     ]  # fmt: skip
     assert "nodes change in statements and ticks only" in str(refused[0])
     assert _handle(desk, "a").state() == before
