@@ -2,6 +2,7 @@
 
 Methods marked `mutating` emit MethodCalled with the digests before and after, and return the node, so that calls chain.
 State can be read but only methods change it. Must not know the Board, which gives each a `NodeContext`.
+One file in spite of its length, because it is the one surface that all nodes have.
 """
 
 from __future__ import annotations

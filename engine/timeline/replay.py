@@ -9,9 +9,7 @@ not know how a plan is carried out. Followed by the log; read by `sessions.live_
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..events import UNSTAMPED, Event
@@ -27,7 +25,6 @@ from ..events.execution import (
     ValuesKept,
 )
 from ..events.nodes import (
-    AdoptedContent,
     AsyncPayloadApplied,
     AsyncPayloadDropped,
     AsyncPayloadPrepared,
@@ -40,66 +37,29 @@ from ..events.nodes import (
     seen_in,
 )
 from ..events.session import EnvironmentRestored
-from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
-from ..ids import ExecutionId, Seq, StatementId, ToolCallId
+from ..ids import ExecutionId, StatementId
 from ..ports import (
-    PastAnswer,
-    PastExecution,
     PastLooks,
-    PastPayload,
-    PastQuestion,
-    PastRevision,
     PastStep,
-    PastTick,
     RestorePlan,
-    RunRequest,
 )
-from ..toolbox import call_title
-from .divergence import bound_names, ending_of
-from .past_values import Rebuild, past_values, unkept
-from .payloads import Payloads, payload_of
+from .divergence import bound_names
+from .past_steps import ExecutionStep, TickStep, past_revision
+from .past_values import Rebuild
+from .payloads import Payloads
 from .readings import Readings
-
-_Part = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
-"""What the log says of an execution, by its id."""
-_NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
-
-
-class _Execution(Struct):
-    """A statement with its latest execution. `reads` says how often a model had read before it."""
-
-    statement: StatementRecorded
-    started: ExecutionStarted | None = None
-    finished: ExecutionFinished | None = None
-    calls: dict[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
-    questions: dict[int, EffectRequested] = field(default_factory=dict[int, EffectRequested])
-    answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
-    revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
-    kept: list[ValuesKept] = field(default_factory=list[ValuesKept])
-    ticks: list[float] = field(default_factory=list[float])
-    is_omitted: bool = False
-    reads: int = 0
-
-
-class _Tick(Struct):
-    """`payloads` are those that came to an end in it."""
-
-    ticked: NodesTicked
-    reads: int
-    revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
-    payloads: list[AsyncPayloadPrepared] = field(default_factory=list[AsyncPayloadPrepared])
 
 
 class History:
     """What a rebuild goes through. `apply` is for the log alone."""
 
     def __init__(self) -> None:
-        self._steps: list[_Execution | _Tick | Rebuild] = []
+        self._steps: list[ExecutionStep | TickStep | Rebuild] = []
         self._rebuilds: dict[str, Rebuild] = {}
-        self._statements: dict[StatementId, _Execution] = {}
-        self._omitted: dict[StatementId, _Execution] = {}
-        self._by_execution: dict[ExecutionId, _Execution] = {}
-        self._present: _Execution | _Tick | None = None
+        self._statements: dict[StatementId, ExecutionStep] = {}
+        self._omitted: dict[StatementId, ExecutionStep] = {}
+        self._by_execution: dict[ExecutionId, ExecutionStep] = {}
+        self._present: ExecutionStep | TickStep | None = None
         self._readings = Readings()
         self._tiers: dict[str, OutlineTier] = {}
         self._payloads = Payloads()
@@ -109,18 +69,18 @@ class History:
         self._readings.apply(event)
         match event:
             case StatementRecorded(statement_id=statement_id):
-                self._statements[statement_id] = _Execution(event)
+                self._statements[statement_id] = ExecutionStep(event)
                 self._steps.append(self._statements[statement_id])
             case ExecutionStarted():
                 self._start(event)
             case EffectRequested() | EffectAnswered() | ExecutionFinished() | StatementTicked():
                 step = self._by_execution.get(event.execution_id)
                 if step is not None:
-                    _take(step, event)
+                    step.take(event)
             case StatementOmitted(statement_id=statement_id, omitted=omitted):
                 if statement_id in self._statements:
                     self._omit(statement_id, omitted)
-            case ToolCall(parent_id=str()) if isinstance(self._present, _Execution):
+            case ToolCall(parent_id=str()) if isinstance(self._present, ExecutionStep):
                 self._present.calls[event.tool_call_id] = event
             case ValuesKept() | ValuesDropped() | EnvironmentRestored():
                 self._apply_to_values(event)
@@ -146,7 +106,7 @@ class History:
             case AsyncPayloadApplied() | AsyncPayloadDropped():
                 self._end_payload(event)
             case NodesTicked():
-                self._present = _Tick(event, self.reads)
+                self._present = TickStep(event, self.reads)
                 self._steps.append(self._present)
             case RevisionAdopted() | ContentsAdopted() if self._present is not None:
                 self._present.revisions += seen_in(event)
@@ -158,7 +118,7 @@ class History:
     def _note_rebuild(self, event: EnvironmentRestored) -> None:
         """A statement that waits for the namespace is on the log already, and finds what the rebuild has left."""
         place = len(self._steps)
-        while place and isinstance(step := self._steps[place - 1], _Execution) and step.finished is None:
+        while place and isinstance(step := self._steps[place - 1], ExecutionStep) and step.finished is None:
             place -= 1
         self._rebuilds[event.event_id] = rebuild = Rebuild(event)
         self._steps.insert(place, rebuild)
@@ -166,7 +126,7 @@ class History:
     def _end_payload(self, event: AsyncPayloadApplied | AsyncPayloadDropped) -> None:
         prepared, tick = self._payloads.get(event.payload_id), self._present
         self._payloads.apply(event)
-        if prepared is not None and isinstance(tick, _Tick) and event.turn_id == tick.ticked.round_id:
+        if prepared is not None and isinstance(tick, TickStep) and event.turn_id == tick.ticked.round_id:
             tick.payloads.append(prepared)
 
     def _omit(self, statement_id: StatementId, omitted: bool) -> None:
@@ -215,101 +175,16 @@ class History:
             if isinstance(step, Rebuild):
                 steps.append(step.past(self._dropped_before))
                 continue
-            if isinstance(step, _Tick):
-                past = _past_tick(step, reads)
+            if isinstance(step, TickStep):
+                past = step.past(reads)
             else:
-                past = _past_execution(step, reads, time_limit, self._dropped_before)
+                past = step.past(reads, time_limit, self._dropped_before)
                 # What comes of leaving a statement out cannot be told from the record of another one.
                 past = replace(past, record=None) if past is not None and self._omitted else past
             if past is not None:
                 steps.append(past)
                 reads = step.reads
             elif step.revisions:
-                steps.append(PastLooks(revisions=tuple(map(_past_revision, step.revisions))))
+                steps.append(PastLooks(revisions=tuple(map(past_revision, step.revisions))))
         after_reading = bool(steps) and self.reads > reads
         return RestorePlan(steps=tuple(steps), after_reading=after_reading, tiers=dict(self._tiers))
-
-
-def _take(step: _Execution, event: _Part) -> None:
-    match event:
-        case EffectRequested():
-            step.questions[event.ordinal] = event
-        case EffectAnswered():
-            step.answers.append(event)
-        case ExecutionFinished():
-            step.finished = event
-        case StatementTicked():
-            step.ticks.append(event.now)
-
-
-def _past_tick(step: _Tick, reads: int) -> PastTick:
-    return PastTick(
-        round_id=step.ticked.round_id,
-        now=step.ticked.now,
-        revisions=tuple(map(_past_revision, step.revisions)),
-        payloads=tuple(
-            PastPayload(payload=payload_of(each), content=each.data)
-            for each in sorted(step.payloads, key=lambda each: each.seq)
-        ),
-        after_reading=step.reads > reads,
-    )
-
-
-def _past_execution(step: _Execution, reads: int, time_limit: float, dropped_before: Seq) -> PastExecution | None:
-    started, finished = step.started, step.finished
-    if started is None or finished is None or step.is_omitted or _left_nothing(finished):
-        return None
-    return PastExecution(
-        request=RunRequest(
-            execution_id=finished.execution_id,
-            label=step.statement.label,
-            source=step.statement.source,
-            index=step.statement.index,
-            round_id=started.round_id or 0,
-            time_limit=time_limit,
-            plan=bool(started.plan),
-        ),
-        status=finished.status,
-        again=finished.status in ("ok", "error") and not step.statement.withheld,
-        answers=tuple(_past_answer(step, answer) for answer in sorted(step.answers, key=lambda each: each.ordinal)),
-        revisions=None if started.round_id is None else tuple(map(_past_revision, step.revisions)),
-        bound=tuple(bound_names(finished.diff)),
-        unbound=finished.diff.deleted,
-        kept=past_values(step.kept, dropped_before),
-        unkept=unkept(step.kept),
-        after_reading=step.reads > reads,
-        ticks=tuple(step.ticks),
-        record=ending_of(finished),
-        acted=finished.acted,
-    )
-
-
-def _left_nothing(finished: ExecutionFinished) -> bool:
-    return finished.exception is not None and finished.exception.type in _NOTHING_LEFT
-
-
-def _past_revision(event: RevisionAdopted | AdoptedContent) -> PastRevision:
-    return PastRevision(
-        path=event.path,
-        look=event.look,
-        state=event.state,
-        digest=event.digest,
-        size=event.size,
-        notice=event.notice,
-        content=event.content,
-        withheld=bool(event.withheld),
-    )
-
-
-def _past_answer(step: _Execution, event: EffectAnswered) -> PastAnswer:
-    asked = step.questions.get(event.ordinal)
-    question = None
-    if asked is not None:
-        call = None if asked.tool_call_id is None else step.calls.get(asked.tool_call_id)
-        question = PastQuestion(
-            ordinal=event.ordinal,
-            operation=asked.operation,
-            argument_digest=asked.argument_digest,
-            title="" if call is None else call_title(call.tool, call.arguments),
-        )
-    return PastAnswer(content=event.result, error=event.error, withheld=bool(event.withheld), question=question)

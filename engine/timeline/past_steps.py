@@ -1,0 +1,152 @@
+"""What the log says of one step of a history, and the step as a plan has it.
+
+Pure; must not know the order of steps, nor which of them belong to a plan. Used by `replay`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from ..events.conversation import ToolCall
+from ..events.execution import (
+    EffectAnswered,
+    EffectRequested,
+    ExecutionFinished,
+    ExecutionStarted,
+    StatementRecorded,
+    ValuesKept,
+)
+from ..events.nodes import (
+    AdoptedContent,
+    AsyncPayloadPrepared,
+    NodesTicked,
+    RevisionAdopted,
+    StatementTicked,
+)
+from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
+from ..ids import Seq, ToolCallId
+from ..ports import PastAnswer, PastExecution, PastPayload, PastQuestion, PastRevision, PastTick, RunRequest
+from ..toolbox import call_title
+from .divergence import bound_names, ending_of
+from .past_values import past_values, unkept
+from .payloads import payload_of
+
+ExecutionPart = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
+"""What the log says of an execution, by its id."""
+_NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
+
+
+class ExecutionStep(Struct):
+    """A statement with its latest execution. `reads` says how often a model had read before it."""
+
+    statement: StatementRecorded
+    started: ExecutionStarted | None = None
+    finished: ExecutionFinished | None = None
+    calls: dict[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
+    questions: dict[int, EffectRequested] = field(default_factory=dict[int, EffectRequested])
+    answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
+    revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
+    kept: list[ValuesKept] = field(default_factory=list[ValuesKept])
+    ticks: list[float] = field(default_factory=list[float])
+    is_omitted: bool = False
+    reads: int = 0
+
+    def take(self, event: ExecutionPart) -> None:
+        """Adds what the log says of the execution."""
+        match event:
+            case EffectRequested():
+                self.questions[event.ordinal] = event
+            case EffectAnswered():
+                self.answers.append(event)
+            case ExecutionFinished():
+                self.finished = event
+            case StatementTicked():
+                self.ticks.append(event.now)
+
+    def past(self, reads: int, time_limit: float, dropped_before: Seq) -> PastExecution | None:
+        """The step of a plan; None where it left nothing, or was left out.
+
+        `reads` is how often a model had read before the step ahead of it. The statement may take `time_limit` seconds.
+        What was kept before the position `dropped_before` is gone.
+        """
+        started, finished = self.started, self.finished
+        if started is None or finished is None or self.is_omitted or _left_nothing(finished):
+            return None
+        return PastExecution(
+            request=RunRequest(
+                execution_id=finished.execution_id,
+                label=self.statement.label,
+                source=self.statement.source,
+                index=self.statement.index,
+                round_id=started.round_id or 0,
+                time_limit=time_limit,
+                plan=bool(started.plan),
+            ),
+            status=finished.status,
+            again=finished.status in ("ok", "error") and not self.statement.withheld,
+            answers=tuple(self._answer(answer) for answer in sorted(self.answers, key=lambda each: each.ordinal)),
+            revisions=None if started.round_id is None else tuple(map(past_revision, self.revisions)),
+            bound=tuple(bound_names(finished.diff)),
+            unbound=finished.diff.deleted,
+            kept=past_values(self.kept, dropped_before),
+            unkept=unkept(self.kept),
+            after_reading=self.reads > reads,
+            ticks=tuple(self.ticks),
+            record=ending_of(finished),
+            acted=finished.acted,
+        )
+
+    def _answer(self, event: EffectAnswered) -> PastAnswer:
+        asked = self.questions.get(event.ordinal)
+        question = None
+        if asked is not None:
+            call = None if asked.tool_call_id is None else self.calls.get(asked.tool_call_id)
+            question = PastQuestion(
+                ordinal=event.ordinal,
+                operation=asked.operation,
+                argument_digest=asked.argument_digest,
+                title="" if call is None else call_title(call.tool, call.arguments),
+            )
+        return PastAnswer(content=event.result, error=event.error, withheld=bool(event.withheld), question=question)
+
+
+class TickStep(Struct):
+    """A tick. `payloads` are those that came to an end in it; `reads` as in `ExecutionStep`."""
+
+    ticked: NodesTicked
+    reads: int
+    revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
+    payloads: list[AsyncPayloadPrepared] = field(default_factory=list[AsyncPayloadPrepared])
+
+    def past(self, reads: int) -> PastTick:
+        """The step of a plan; `reads` as in `ExecutionStep.past`."""
+        return PastTick(
+            round_id=self.ticked.round_id,
+            now=self.ticked.now,
+            revisions=tuple(map(past_revision, self.revisions)),
+            payloads=tuple(
+                PastPayload(payload=payload_of(each), content=each.data)
+                for each in sorted(self.payloads, key=lambda each: each.seq)
+            ),
+            after_reading=self.reads > reads,
+        )
+
+
+def past_revision(event: RevisionAdopted | AdoptedContent) -> PastRevision:
+    """A look at a file as a plan has it."""
+    return PastRevision(
+        path=event.path,
+        look=event.look,
+        state=event.state,
+        digest=event.digest,
+        size=event.size,
+        notice=event.notice,
+        content=event.content,
+        withheld=bool(event.withheld),
+    )
+
+
+def _left_nothing(finished: ExecutionFinished) -> bool:
+    return finished.exception is not None and finished.exception.type in _NOTHING_LEFT
