@@ -103,6 +103,8 @@ class RecordedLooks:
 
     def take_phrases(self) -> tuple[str, ...]:
         """A phrase on each look that was not answered since this was last called, at most a few and a number."""
+        if not self._phrases:
+            return ()
         phrases, self._phrases = self._phrases, []
         left = len(phrases) - _KEPT_PHRASES
         rest = [f"looked at {left:,} more {plural(left, 'file')} of which that is to be said"] if left > 0 else []

@@ -20,6 +20,8 @@ from .told import changed
 
 def asynchronous(context: TickContext) -> Iterator[Event]:
     """Applies the payloads of this tick, in the order in which they were prepared."""
+    if not context.payloads:
+        return
     taken, superseded = chosen(context.payloads)
     for payload in superseded:
         yield _dropped(payload, "superseded", context)

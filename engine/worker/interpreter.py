@@ -204,7 +204,9 @@ class Interpreter:
         self._board.looks.replay(revisions)
 
     def _say(self, who: str) -> None:
-        self._said += [f"{who} {phrase}" for phrase in self._board.looks.take_phrases()]
+        phrases = self._board.looks.take_phrases()
+        if phrases:
+            self._said += [f"{who} {phrase}" for phrase in phrases]
 
     def _send_contents(self) -> None:
         """Sends what nodes saw, ahead of the events that name it."""
@@ -278,19 +280,28 @@ class Interpreter:
 
     def _tick(self, request: Tick) -> Ticked:
         if request.replay:
-            self._replay(request.revisions)
+            return self._tick_again(request)
         if request.after_reading:
             self._board.read()
         started = time.perf_counter_ns()
         nodes = sum(node.running for node in self._board.handles())
-        events = self._board.tick(request.round_id, request.now, request.payloads, tells=not request.replay)
-        wants = () if request.replay else self._board.wants()
+        events = self._board.tick(request.round_id, request.now, request.payloads)
+        wants = self._board.wants()
         self._say(f"the tick of Round {request.round_id}")
         self._send_contents()
         time_ms = (time.perf_counter_ns() - started) / 1e6
         return Ticked(
             events=pack_events(events), time_ms=time_ms, nodes=nodes, stops=self._guard.take_late(), wants=wants
         )
+
+    def _tick_again(self, request: Tick) -> Ticked:
+        """The tick of a history: nodes change as they did, and of what is on the log already nothing is told."""
+        self._replay(request.revisions)
+        if request.after_reading:
+            self._board.read()
+        self._board.tick(request.round_id, request.now, request.payloads, tells=False)
+        self._say(f"the tick of Round {request.round_id}")
+        return Ticked(events=(), time_ms=0.0, stops=self._guard.take_late())
 
     def _settle(self, request: Settle) -> Settled:
         self._say("between two steps something")
