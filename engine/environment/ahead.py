@@ -141,6 +141,14 @@ async def recording_of(step: PastExecution, past: PastContents) -> Recording:
     )
 
 
-def replay_message(stretch: Sequence[Prepared]) -> Replay:
-    """The stretch as the worker takes it, after its contents."""
-    return Replay(tuple(prepared.packed for prepared in stretch))
+def replay_messages(stretch: Sequence[Prepared]) -> tuple[Sequence[Content], Replay]:
+    """The stretch as the worker takes it, and the contents that go ahead of it, each by itself.
+
+    Those of a stretch of several steps go within it, because together they are within `STRETCH_BYTES`. One step may
+    bring more than a message holds.
+    """
+    contents = tuple(content for prepared in stretch for content in prepared.contents)
+    for prepared in stretch:
+        prepared.contents = ()
+    packed = tuple(prepared.packed for prepared in stretch)
+    return ((), Replay(packed, contents)) if len(stretch) > 1 else (contents, Replay(packed))

@@ -21,7 +21,7 @@ from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
 from ..ports import EffectAnswer, EffectRequest, Limits, PastExecution, RunOutcome, RunRequest
 from ..worker.protocol import Began, BroughtBack, Ran, Replay, Replayed
-from .ahead import Prepared, replay_message
+from .ahead import Prepared, replay_messages
 from .bounded_request import GRACE_SECONDS, LOADING_SECONDS
 from .capture import Capture
 from .connection import Connection, Received
@@ -69,10 +69,6 @@ class ReplayRun(StatementRun):
 
     async def conduct(self) -> RunOutcome:
         """Goes through the stretch, see `StatementRun.conduct`. The outcome is of the step that was begun last."""
-        for prepared in self._stretch:
-            for content in prepared.contents:
-                self._worker.send(content)
-            prepared.contents = ()
         self._worker.announce_reading(True)
         try:
             outcome = await super().conduct()
@@ -85,7 +81,10 @@ class ReplayRun(StatementRun):
         return outcome
 
     def _message(self) -> Replay:
-        return replay_message(self._stretch)
+        contents, replay = replay_messages(self._stretch)
+        for content in contents:
+            self._worker.send(content)
+        return replay
 
     async def _meanwhile(self) -> None:
         await self._prepare()

@@ -247,13 +247,14 @@ ReplayStep = Repeat | Tick | Known
 
 
 class Replay(msgspec.Struct, frozen=True, tag=True):
-    """Steps of a history, one after the other, each the msgpack of a `ReplayStep`.
+    """Steps of a history, one after the other, each the msgpack of a `ReplayStep`; `contents` are what they see.
 
     The worker says `Began` and, of what it brought back by itself, `BroughtBack`. The answer is `Replayed` where it
     needs nobody, or the `Ran` of the first statement that came out differently; no step after that has begun.
     """
 
     steps: tuple[msgspec.Raw, ...]
+    contents: tuple[Content, ...] = ()
 
 
 class OutputTaken(msgspec.Struct, frozen=True, tag=True):

@@ -21,13 +21,13 @@ from .effects import Transport
 from .executed import Executed
 from .framing import to_step
 from .interrupts import Interrupts
-from .protocol import Began, BroughtBack, FromWorker, Known, Ran, Repeat, Replay, Replayed, Run, Tick
+from .protocol import Began, BroughtBack, Content, FromWorker, Known, Ran, Repeat, Replay, Replayed, Run, Tick
 
 
 class Runner(Protocol):
     """`interpreter.Interpreter`, as far as it is needed here."""
 
-    def answer(self, request: Tick | Known) -> FromWorker | None: ...
+    def answer(self, request: Tick | Known | Content) -> FromWorker | None: ...
     def execute(self, request: Run) -> Executed: ...
     def ran(self, request: Run, executed: Executed) -> Ran: ...
     def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]: ...
@@ -58,6 +58,8 @@ class Rerun:
     def conduct(self, request: Replay) -> Ran | Replayed:
         """The answer to it."""
         self._output.begin()
+        for content in request.contents:
+            self._runner.answer(content)
         for number, packed in enumerate(request.steps):
             step = to_step(packed)
             if not isinstance(step, Repeat):

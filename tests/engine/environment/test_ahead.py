@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import pytest
 from msgspec.structs import replace
 
-from engine.environment.ahead import STRETCH_BYTES, Ahead, Prepared
+from engine.environment.ahead import STRETCH_BYTES, Ahead, Prepared, replay_messages
 from engine.environment.past_contents import PastContents
 from engine.ports import PastExecution, PastLooks, PastRevision, PastStep, PastTick
 from tests.support.environments import contents, kept, past
@@ -71,8 +71,9 @@ async def test_what_a_stretch_did_not_come_to_begins_the_next_and_its_contents_g
     taken = whole.take()
     sent = [content.digest for prepared in taken for content in prepared.contents]
     assert sent == [f"d{100 + n}" for n in range(6)]
-    for prepared in taken:
-        prepared.contents = ()
+    before, replay = replay_messages(taken)
+    assert not before
+    assert [content.digest for content in replay.contents] == sent
     whole.put_back(taken[2:])
     assert whole.position == 2
     again: list[Prepared] = []
@@ -81,6 +82,16 @@ async def test_what_a_stretch_did_not_come_to_begins_the_next_and_its_contents_g
         again += whole.take()
     assert [prepared.position for prepared in again] == [2, 3, 4, 5]
     assert all(not prepared.contents for prepared in again)
+
+
+async def test_contents_of_one_step_alone_go_ahead_of_it_because_no_message_may_hold_them() -> None:
+    files = tuple(replace(seen(n), path=f"/{n}") for n in range(300, 300 + 2 * STRETCH_BYTES // SIZE))
+    whole = ahead([PastTick(round_id=0, now=1.0, revisions=files), PastTick(round_id=1, now=2.0)])
+    await whole.prepare()
+    before, replay = replay_messages(whole.take())
+    assert [content.digest for content in before] == [look.digest for look in files]
+    assert len(replay.steps) == 1
+    assert not replay.contents
 
 
 async def test_steps_of_the_host_stand_between_stretches() -> None:
