@@ -24,7 +24,8 @@ from ..redaction import Redactor
 from ..view.window import Window
 
 TAIL_SHARE: Final = 8
-"""The tail may take this fraction of the budget, and at least TAIL_FLOOR tokens."""
+"""The tail may take this fraction of the budget, and at least TAIL_FLOOR tokens, but never more than half of what the
+instructions leave, because the messages are to have as much."""
 TAIL_FLOOR: Final = 1_024
 _NARROWING: Final = 0.75
 """Of what a provider refused, so much is tried next."""
@@ -92,6 +93,9 @@ class Projector:
         position = self._feed.position
         messages = self._view.ready(open_run=True)
         known = self._known(messages)
+        if self._instruction_tokens is None and self._tail_most > self._left(len(self._instructions.encode())) // 2:
+            # Because what they take decides what the tail may take. No token is less than a byte.
+            await self.costs(environment, ())
         uncounted = self._uncounted(messages[known.length :])
         texts = self._texts(uncounted)
         part = await environment.project(texts, self._tail_budget, self._feed.news)
@@ -205,7 +209,15 @@ class Projector:
 
     @property
     def _tail_budget(self) -> int:
+        return max(min(self._tail_most, self._left(self._instruction_tokens or 0) // 2), 1)
+
+    @property
+    def _tail_most(self) -> int:
+        """What the tail may take where there is room for the messages, too."""
         return max(TAIL_FLOOR, self._budget // TAIL_SHARE)
+
+    def _left(self, instruction_tokens: int) -> int:
+        return self._budget - instruction_tokens
 
     def _costs(self, messages: Sequence[Event]) -> list[int]:
         return [self._counts[message.event_id] for message in messages]

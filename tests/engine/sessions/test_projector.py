@@ -160,3 +160,23 @@ async def test_a_tail_that_grows_when_its_secrets_are_hidden_stays_within_its_bu
     assert projection.tail_tokens <= TAIL_FLOOR
     assert sum(projection.tail_sections.values()) == projection.tail_tokens
     assert projection.used <= projection.size
+
+
+class Filling(HollowEnvironment):
+    """Its tails take all that they may; a text counts a token for each four characters."""
+
+    async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
+        return ProjectionPart(
+            tail="x", tail_tokens=budget, text_tokens=tuple(-(-len(text) // 4) for text in texts), sections={}
+        )
+
+
+@pytest.mark.parametrize("budget", [1_200, 2_000, 3_000, 8_000, 128_000])
+async def test_a_full_tail_leaves_a_small_budget_to_the_instructions_and_the_messages(budget: int) -> None:
+    view = View()
+    view.append(message(0))
+    projector = Projector(view, "/", budget, Redactor(()), Feed())
+    projections = [await projector.project(Filling()) for _ in range(2)]
+    assert [projection.used <= projection.size for projection in projections] == [True, True]
+    assert [projection.tail_tokens for projection in projections] == [projections[0].tail_tokens] * 2
+    assert projections[0].tail_tokens >= min(TAIL_FLOOR, (budget - projections[0].instruction_tokens) // 2)
