@@ -157,6 +157,9 @@ def run(scratch: Path) -> str:
     )
     link = {"type": "resource_link", "uri": notes.as_uri(), "name": "notes.md"}
     editor.prompt(session, 'notes_md.Run(freq="Sync")\nturn.SetPos("60").SetTokens(120)\nls()', link)
+    say("A file in outline around a symbol, and a group of files and views in one budget")
+    editor.prompt(session, 'fold = view("engine/view/fold.py", "ViewFold.apply", tokens=300, lod=1)')
+    editor.prompt(session, 'views = group("engine/view/**/*.py", turn, tokens=500)')
 
     say("Tools are shown as what they are: a search with its places, a change as a diff, a command with its output")
     editor.prompt(session, 'len(grep(r"^class Store\\w+Error", "engine/errors.py"))')
