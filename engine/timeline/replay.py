@@ -9,6 +9,7 @@ not know how a plan is carried out. Followed by the log; read by `sessions.live_
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -49,6 +50,30 @@ from .past_values import Rebuild
 from .payloads import Payloads
 from .readings import Readings
 
+_OF_STEPS: Final = frozenset(
+    (
+        StatementRecorded,
+        ExecutionStarted,
+        EffectRequested,
+        EffectAnswered,
+        ExecutionFinished,
+        StatementTicked,
+        StatementOmitted,
+        ToolCall,
+        ValuesKept,
+        ValuesDropped,
+        EnvironmentRestored,
+        AsyncPayloadPrepared,
+        AsyncPayloadApplied,
+        AsyncPayloadDropped,
+        NodesTicked,
+        RevisionAdopted,
+        ContentsAdopted,
+        OutlineMade,
+    )
+)
+"""The kinds of event that say something about steps; most events of a long log do not."""
+
 
 class History:
     """What a rebuild goes through. `apply` is for the log alone."""
@@ -67,6 +92,10 @@ class History:
 
     def apply(self, event: Event) -> None:
         self._readings.apply(event)
+        if type(event) in _OF_STEPS:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
         match event:
             case StatementRecorded(statement_id=statement_id):
                 self._statements[statement_id] = ExecutionStep(event)
