@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from math import inf
-from typing import Any, ClassVar, Concatenate, Final, Literal, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, Final, Literal, NoReturn, ParamSpec, TypeVar
 from weakref import ReferenceType, ref
 
 import msgspec
@@ -392,6 +392,13 @@ class NodeBase(ABC):
             "tokens": self._tokens if isinstance(self._tokens, int) else repr(self._tokens),
             **({} if self._pinned is None else {"pinned": self._pinned}),
         }
+
+    def __copy__(self) -> NoReturn:
+        # Because a copy would have the same id, and the log would take its calls for those of this one.
+        raise TypeError(f"a handle cannot be copied; {self.obj_type}() makes another")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__copy__()
 
     def __repr__(self) -> str:
         return f"<{self.obj_type} {self.title} {self.mode} tokens={self._tokens!r}>"

@@ -153,6 +153,11 @@ class NodeNames:
             raise TypeError(f"{name}() takes a handle made by view() or group(), not {type(obj).__name__}")
         return obj
 
+    for _call in (_view, _group, _show, _pin, _unpin, _tick):
+        # Because Python's own errors on wrong arguments name a function so, and statements know it by this name.
+        _call.__qualname__ = _call.__name__.removeprefix("_")
+    del _call
+
     def _changed(self, name: str, obj: object) -> NodeBase:
         node = self._node(name, obj)
         self._nodes.context.admit(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from pathlib import Path
 
@@ -229,3 +230,19 @@ def test_a_part_of_a_file_keeps_the_numbers_of_its_lines(desk: Desk) -> None:
 def test_a_first_line_is_the_number_of_a_line(desk: Desk, first_line: str) -> None:
     with pytest.raises(ValueError, match="first_line"):
         desk.run(f"a = view(text='x', first_line={first_line})")
+
+
+@pytest.mark.parametrize("name", ["view", "group", "show", "pin", "unpin", "tick"])
+def test_a_wrong_argument_is_refused_by_the_name_that_was_called(desk: Desk, name: str) -> None:
+    call = desk.board.names()[name]
+    assert callable(call)
+    with pytest.raises(TypeError, match=rf"^{name}\(\)"):
+        call(unheard_of=1)
+
+
+@pytest.mark.parametrize("how", ["copy", "deepcopy"])
+def test_a_handle_is_not_copied_because_two_would_share_an_id(desk: Desk, how: str) -> None:
+    desk.run("a = view(text='x'); g = group(a)")
+    for name in "ag":
+        with pytest.raises(TypeError, match=r"cannot be copied; (view|group)\(\) makes another"):
+            getattr(copy, how)(desk.get(name))
