@@ -16,24 +16,24 @@ from ..cutting import cut_line
 from ..ports import HandleRow
 from ..text import printable
 
-_BAR: Final = 20
-"""Columns of a bar that stands for all that is sent."""
-_NAME_COLUMNS: Final = 16
+_BAR: Final = 12
+"""Columns of a bar that stands for all that is sent. With these a row fits a terminal of 80 columns."""
+_NAME_COLUMNS: Final = 13
 _TITLE_COLUMNS: Final = 30
 _BEFORE: Final = "/compact"
-_READ: Final = "goes when a model has read it"
+_TOLD: Final = "nothing: told once"
 
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
-    "instructions": ("how to work here", "nothing, they never change"),
+    "instructions": ("how to work here", "nothing"),
     "prompts": ("what you wrote", _BEFORE),
     "replies": ("what the model wrote", _BEFORE),
-    "statements": ("the Python it ran", _BEFORE),
-    "results": ("what that printed and showed", _BEFORE),
-    "summary": ("what stands for messages that left", _BEFORE),
-    "feed": ("what changed by itself", _READ),
+    "statements": ("the Python that ran", _BEFORE),
+    "results": ("what that printed", _BEFORE),
+    "summary": ("for older messages", _BEFORE),
+    "feed": ("what changed", _TOLD),
     "handles": ("the table of handles", "del NAME"),
-    "groups": ("groups, as they are now", "NAME.SetTokens(n), del NAME"),
-    "expansions": ("what others have shown", _READ),
+    "groups": ("changed groups", "NAME.SetTokens(n)"),
+    "expansions": ("what you showed", _TOLD),
     "pins": ("what is pinned", "unpin(NAME)"),
 }
 """What each section is, and what changes it."""
@@ -74,9 +74,10 @@ def breakdown_text(parts: Breakdown) -> str:
 
 
 _NODES_CHANGE: Final = (
-    "What a handle takes from now on: `NAME.SetTokens(500)` gives it fewer tokens, `NAME.SetLod(2)` a summary in the "
-    "place of lines. What it has shown already stands in results, which `/compact` sums up. Commands with a slash are "
-    "yours; the others are Python, which the model runs, or you in a session without a model."
+    "What a handle takes from now on: `NAME.SetTokens(500)` gives it fewer tokens, `NAME.SetLod(2)` another level of "
+    "detail (lod 0 is the text, 1 an outline, 2 a summary, 3 what changed). What it has shown stays in results until "
+    "`/compact` sums them up, and counts here too, so that a handle may take more than its budget. Commands with a "
+    "slash are yours; the others are Python, which the model runs, or you in a session without a model."
 )
 
 

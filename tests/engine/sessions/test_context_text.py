@@ -21,16 +21,16 @@ TEXT = """\
 them from its cache. The provider counted 1,100 tokens, 950 of them from its cache, and 30 of the reply.
 
 ```text
-part              tokens                        what it is                    what makes it less
-instructions         800  ████████████████      how to work here              nothing, they never change
-results              190  ████                  what that printed and showed  /compact
-feed                  10  ▏                     what changed by itself        goes when a model has read it
+part           tokens                what it is         what makes it less
+instructions      800  ██████████    how to work here   nothing
+results           190  ██            what that printed  /compact
+feed               10  ▏             what changed       nothing: told once
 ```
 
 Of these, by handle:
 
 ```text
-readme               150  ███                   README.md, budget All
+readme            150  ██            README.md, budget All
 ```
 """
 
@@ -45,6 +45,11 @@ def test_a_breakdown_shows_a_bar_for_each_part_and_what_makes_it_less() -> None:
     )
     assert breakdown_text(parts).startswith(TEXT)
     assert "/compact" in breakdown_text(parts).splitlines()[-1]
+
+
+def test_the_table_of_parts_fits_a_terminal_of_80_columns() -> None:
+    text = breakdown_text(Breakdown(sections=dict.fromkeys(PARTS, 1_234_567), size=10**8))
+    assert max(len(line) for line in text.splitlines()[1:]) <= 80
 
 
 def test_nothing_is_said_that_is_not_known() -> None:
