@@ -240,6 +240,10 @@ class NodeBase(ABC):
         """The nodes among its members."""
         return ()
 
+    def holders(self) -> tuple[NodeBase, ...]:
+        """The nodes that have it as a member."""
+        return tuple(holder for each in self._holders if (holder := each()) is not None)
+
     @property
     def rendered(self) -> RenderedView:
         """The render at the node's own policy. Whoever asks for it has it: the node is dirty no more."""

@@ -18,7 +18,7 @@ from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
 from .glob_member import OVERVIEW, Glob
-from .group_members import GroupCycleError, Member, holds, identity_of, key_of, member_of
+from .group_members import GroupCycleError, Member, check_depth, holds, identity_of, key_of, member_of
 from .group_parts import Part
 from .group_state import GroupState
 from .group_summary import summarize
@@ -48,6 +48,7 @@ class GroupHandle(NodeBase):
         follow: Frequency | None,
     ) -> None:
         held = [member_of(context, member) for member in members]
+        check_depth(held)
         self._members: dict[str, Member] = {}
         self._parts: dict[str, Part] = {}
         self._rendered: RenderedView | None = None
@@ -125,6 +126,7 @@ class GroupHandle(NodeBase):
     def Add(self, *members: NodeBase | str) -> None:
         """Takes nodes, paths and globs into the group; those that it has already stay where they are."""
         held = [self.check(member) for member in members]
+        check_depth(held, self)
         self._hold_all(held)
         for member in held:
             self._parts.setdefault(key_of(member), member.part())

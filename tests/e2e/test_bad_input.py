@@ -29,6 +29,7 @@ def works(agent: Agent, cwd: Path) -> bool:
     return agent.prompt(agent.new_session(cwd), "1 + 1") == "end_turn"
 
 
+@pytest.mark.slow
 def test_a_line_of_sixty_megabytes_is_refused_without_being_kept(agent: Agent, tmp_path: Path) -> None:
     agent.initialize()
     chunk = b"x" * (1 << 20)

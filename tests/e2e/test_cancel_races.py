@@ -65,6 +65,7 @@ def assert_works(agent: Agent, session: str, source: str = "6 * 7", value: str =
 # --- while a statement runs -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cancel_while_a_statement_waits_in_a_system_call(agent: Agent, tmp_path: Path, gate: Gate) -> None:
     session = agent.open(tmp_path)
     prompt = agent.begin_prompt(session, f"before = 5\n{gate.source}\nafter = 6")
@@ -75,6 +76,7 @@ def test_cancel_while_a_statement_waits_in_a_system_call(agent: Agent, tmp_path:
     assert_works(agent, session, "before, 'after' in globals()", "(5, False)")
 
 
+@pytest.mark.slow
 def test_cancel_of_a_loop_in_c_kills_the_worker_and_names_come_back(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "kept = [1, 2]; also = kept")
@@ -85,6 +87,7 @@ def test_cancel_of_a_loop_in_c_kills_the_worker_and_names_come_back(agent: Agent
     assert_works(agent, session, "kept is also, kept, 'half' in globals()", "(True, [1, 2], False)")
 
 
+@pytest.mark.slow
 def test_cancel_of_a_statement_that_refuses_to_be_interrupted(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "kept = 1")
@@ -279,6 +282,7 @@ def test_the_end_of_input_ends_everything_within_seconds_and_answers_every_promp
     assert said[-1] in prompts
 
 
+@pytest.mark.slow
 def test_the_end_of_input_while_a_permission_is_pending(tmp_path: Path) -> None:
     agent, touched = asked(tmp_path)
     session = agent.open(tmp_path)

@@ -32,6 +32,7 @@ ASKING = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @ASKING
 def test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants(tmp_path: Path, asking: Asking) -> None:
     project = TASK.copy(tmp_path / "work")

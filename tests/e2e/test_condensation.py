@@ -44,6 +44,7 @@ def test_a_run_that_outgrows_its_budget_is_condensed_and_ends_well(tmp_path: Pat
         assert last_value(again) == "2"
 
 
+@pytest.mark.slow
 def test_compact_replaces_the_conversation_and_the_names_stay(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)

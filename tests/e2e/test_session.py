@@ -52,6 +52,7 @@ def logged_in(state_dir: Path, session: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_flood_of_output_is_bounded_and_counted(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "import sys\nfor _ in range(50): sys.stdout.write('x' * 1_000_000)")
@@ -73,6 +74,7 @@ def test_no_process_is_left_however_the_agent_ends(tmp_path: Path) -> None:
         assert alive == []
 
 
+@pytest.mark.slow
 def test_another_process_can_read_a_session_that_is_open(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "x = 1")

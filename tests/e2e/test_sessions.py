@@ -125,6 +125,7 @@ def test_a_deleted_session_is_gone_for_everybody_and_twice_is_once(agent: Agent,
 # --- permissions ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_plan_mode_refuses_what_changes_files_and_runs_the_rest(agent: Agent, tmp_path: Path) -> None:
     kept, new = tmp_path / "kept", tmp_path / "new"
     kept.write_text("as it was")

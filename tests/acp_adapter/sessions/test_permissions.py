@@ -91,6 +91,7 @@ NO_APPROVALS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.slow
 async def test_whatever_is_no_clear_approval_is_none(store: MemoryStore, tmp_path: Path) -> None:
     model, files = writer(tmp_path, 2)
     async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:

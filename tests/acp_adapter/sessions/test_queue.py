@@ -95,6 +95,7 @@ async def test_follow_ups_run_in_order_whatever_the_option_says(agent: Client, t
     assert last_value(agent) == "[0, 1, 2, 3, 4]"
 
 
+@pytest.mark.slow
 async def test_more_prompts_than_may_wait_are_refused_and_the_others_run(
     agent: Client, tmp_path: Path, gate: Gate
 ) -> None:

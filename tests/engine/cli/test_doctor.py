@@ -116,6 +116,7 @@ def test_what_is_amiss_is_named_with_what_to_do(home: Home) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_damage_is_a_failure_and_the_rest_is_still_looked_at(home: Home) -> None:
     store = home.store()
     kept(store, "ses_damaged", [os.urandom(100_000)])
@@ -172,6 +173,7 @@ def test_a_configuration_that_cannot_be_used_is_a_failure(empty: Home) -> None:
     assert "REWINDOW_MAX_ROUNDS" in found["configuration"][0][1]
 
 
+@pytest.mark.slow
 def test_a_disk_without_room_is_a_failure(empty: Home) -> None:
     if shutil.which("unshare") is None or subprocess.run(["unshare", "--mount", "true"]).returncode:
         pytest.skip("needs the right to mount a small disk")

@@ -132,6 +132,7 @@ async def test_what_would_open_an_editor_ends_with_a_sentence(b: AnyBench) -> No
     assert (await b.command(f"export HOME=$PWD; {begin} -m first")).code == 0
 
 
+@pytest.mark.slow
 async def test_a_program_that_takes_too_long_is_asked_to_end_and_then_killed(b: AnyBench) -> None:
     polite = await b.command("trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done", seconds=1.0)
     assert (polite.timed_out, polite.code, polite.signal) == (True, None, None)

@@ -156,6 +156,7 @@ async def test_an_interrupt_while_the_host_answers_an_effect_stops_the_handler_a
     assert await b.value("5") == "5"
 
 
+@pytest.mark.slow
 async def test_the_time_an_effect_takes_to_end_is_not_of_the_grace(
     make: Callable[[], Environment], tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def strategy_of(annotation: Any) -> st.SearchStrategy[Any]:
         int: st.integers(-(2**63), 2**63 - 1),
         float: st.floats(allow_nan=False, allow_infinity=False),
         bool: st.booleans(),
+        bytes: st.binary(max_size=20),
         type(None): st.none(),
     }[base]
 

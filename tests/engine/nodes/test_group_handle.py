@@ -169,3 +169,18 @@ def test_a_node_made_in_a_function_is_made_in_the_line_that_calls_it(desk: Desk)
 def test_methods_of_a_group_leave_events_and_chain(desk: Desk) -> None:
     report = desk.run("g = group(a).SetTokens(90).SetLod(3).Add(b).Pause().Run()")
     assert kinds(report.events) == ["node_made", *["method_called"] * 5]
+
+
+@pytest.mark.parametrize(
+    "step", ["g = group(g)", "n = group(tokens=1); n.Add(g); g = n", "n = group(a); low.Add(n); low = n"]
+)
+def test_groups_nest_so_deep_that_no_tick_and_no_prompt_runs_out_of_stack(desk: Desk, step: str) -> None:
+    desk.write("a.py", "one\n")
+    desk.run("a = view('a.py', freq='Sync'); g = low = group(a, tokens=1)")
+    desk.run(
+        f"depth = 1\ntry:\n    while depth < 1_000: {step}; depth += 1\nexcept ValueError as error: said = str(error)"
+    )
+    assert (desk.get("depth"), "at most 8 deep" in str(desk.get("said"))) == (8, True)
+    desk.write("a.py", "two\n")
+    assert "group_recomputed" in kinds(desk.tick())
+    assert desk.tail()

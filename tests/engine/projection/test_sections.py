@@ -131,7 +131,7 @@ def test_the_table_is_the_floor_and_says_how_many_are_left_out(
     assert any(line in counts for line in tail.text.splitlines())
 
 
-@pytest.mark.parametrize("budget", [500, 2_000, 16_000])
+@pytest.mark.parametrize("budget", [500, 2_000, pytest.param(16_000, marks=pytest.mark.slow)])
 def test_no_section_starves_another(budget: int) -> None:
     block = "x = 1\n" * budget
     state = TailState(

@@ -56,6 +56,7 @@ WORDS = {
     "node_made": ["obj_type", "name"],
     "outline_made": ["digest"],
     "contents_adopted": ["files.digest", "files.withheld"],
+    "async_payload_prepared": ["basis.obj_digest_hash", "basis.policy_hash", "basis.deps_hash", "payload_hash"],
 }
 """Every field that is neither a text nor an identifier, by kind: what redaction leaves is decided upon here."""
 

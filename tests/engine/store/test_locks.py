@@ -182,6 +182,7 @@ def test_an_owner_that_cannot_be_read_is_called_another_process(tmp_path: Path, 
     first.release(A)
 
 
+@pytest.mark.slow
 def test_a_lock_is_had_by_one_of_many_that_race_for_it(tmp_path: Path) -> None:
     """Each process increments a number in a file, without any lock but ours; a lost update shows as a lower sum."""
     (tmp_path / "sum").write_text("0")

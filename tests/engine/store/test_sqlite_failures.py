@@ -164,6 +164,7 @@ def test_a_damaged_page_stops_only_the_session_that_needs_it(tmp_path: Path) -> 
     assert (a.seqs, len(a.errors)) == ([], 1)
 
 
+@pytest.mark.slow
 def test_another_writer_that_hangs_delays_a_commit_which_is_told_and_made_when_it_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.2)

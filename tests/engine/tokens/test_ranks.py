@@ -49,6 +49,7 @@ def test_the_notice_names_the_source_the_licence_and_both_hashes() -> None:
         assert said in notice
 
 
+@pytest.mark.slow
 def test_ids_equal_those_of_tiktoken_built_its_own_way(
     raw: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -282,6 +282,7 @@ def test_an_edit_that_would_make_a_file_too_large_is_refused_before_it_is_made(w
         assert refused.value.errno == errno.EFBIG
 
 
+@pytest.mark.slow
 def test_lines_that_end_in_both_manners_are_edited_in_linear_time(workspace: Workspace) -> None:
     # To look for the end of the one long line from each of its places took minutes.
     line = b"a" + b" " * 319
