@@ -64,6 +64,7 @@ def one_by_one(log: list[AnyEvent]) -> list[dict[str, Any]]:
     return sent
 
 
+@pytest.mark.slow
 def test_a_load_of_500_prompts_sends_what_draws_their_end_state() -> None:
     log = stamped([TitleChanged(title="first"), *(event for number in range(500) for event in turn(number))])
     sent = replayed(log)

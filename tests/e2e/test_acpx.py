@@ -62,6 +62,7 @@ def test_acpx_quiet_prints_the_answer_alone(tmp_path: Path, environment: dict[st
     assert (done.returncode, done.stdout.strip()) == (0, "42")
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_acpx_cancels_the_statement_and_leaves_no_process(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

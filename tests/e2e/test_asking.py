@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.agents import Agent
 from tests.support.editors import EDITORS
 from tests.support.scripts import reason, scripted
 from tests.support.transcripts import asks_permission
 
 
+@pytest.mark.slow
 def test_a_question_of_a_real_agent_shows_or_announces_every_line_and_closing_it_ends_the_turn(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()

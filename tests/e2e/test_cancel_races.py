@@ -293,6 +293,7 @@ def test_the_end_of_input_while_a_permission_is_pending(tmp_path: Path) -> None:
     assert not touched.exists()
 
 
+@pytest.mark.slow
 def test_the_end_of_input_while_the_namespace_is_rebuilt(tmp_path: Path, gate: Gate) -> None:
     agent = Agent(tmp_path / "state")
     session = with_slow_history(agent, tmp_path, gate)

@@ -47,6 +47,7 @@ FATAL = (
 )
 
 
+@pytest.mark.slow
 def test_statements_that_end_their_worker_are_recorded_and_names_come_back(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "kept = [1]; also = kept")

@@ -38,6 +38,7 @@ def test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded(tmp_path: Pat
         assert b"Traceback" not in second.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_that_goes_while_its_session_is_open_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -37,6 +37,7 @@ def test_statements_get_lists_that_they_can_work_with(tmp_path: Path, way: str) 
         assert agent.stderr == b""
 
 
+@pytest.mark.slow
 def test_no_program_of_the_project_or_of_a_statement_searches(tmp_path: Path) -> None:
     project, beside = tmp_path / "project", tmp_path / "bin"
     planted = f"#!/bin/sh\ntouch {tmp_path}/planted\n"

@@ -114,6 +114,7 @@ async def test_a_load_while_a_statement_runs_shows_everything_once(agent: Client
     assert [text for text in shown["messages"].values() if text == "2"] == ["2"]
 
 
+@pytest.mark.slow
 async def test_a_load_while_a_message_streams_shows_it_once_and_whole(store: MemoryStore, tmp_path: Path) -> None:
     replies = [{"reasoning": "r" * 20, "text": "abcdefghij" * 4, "chunk": 1, "pause": 0.004}] * 3
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, *replies)) as agent:

@@ -173,6 +173,7 @@ async def test_a_question_and_its_call_carry_every_line_of_what_would_run(store:
         assert shown["rawInput"]["command"] == source
 
 
+@pytest.mark.slow
 async def test_a_statement_that_is_too_long_to_be_shown_is_not_asked_about_and_the_model_is_told(
     store: MemoryStore, tmp_path: Path
 ) -> None:

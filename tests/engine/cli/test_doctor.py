@@ -159,6 +159,7 @@ def test_contents_that_are_missing_are_a_fault(home: Home) -> None:
     assert faults(home.state / "sessions.db", 20) == [said]
 
 
+@pytest.mark.slow
 def test_what_searches_is_named_and_where_it_is_slow_what_to_install(home: Home) -> None:
     directory = Path(RIPGREP).parent
     assert report(home, PATH=f"{directory}:/usr/bin:/bin")[1]["search"] == [("ok", f"searches use {RIPGREP}")]

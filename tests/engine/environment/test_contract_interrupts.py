@@ -105,6 +105,7 @@ async def test_a_display_that_hangs_is_under_the_time_limit(b: AnyBench) -> None
     assert b.environment.alive
 
 
+@pytest.mark.slow
 async def test_a_diff_that_hangs_is_under_the_time_limit(b: AnyBench) -> None:
     # Apart, so that nothing but the diff takes long in the statement with the limit.
     await b.run("class H:\n    def __repr__(self):\n        while True: pass")

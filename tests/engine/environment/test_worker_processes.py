@@ -72,6 +72,7 @@ async def test_a_workers_death_ends_its_children_and_daemons(tmp_path: Path, end
         assert all(map(running, kept))
 
 
+@pytest.mark.slow
 async def test_a_killed_zygote_is_a_workers_death_and_a_new_one_serves_the_next_start(tmp_path: Path) -> None:
     zygote = Zygote.spawn()
     try:

@@ -72,6 +72,7 @@ def ours(pattern: str) -> list[int] | None:
     ]
 
 
+@pytest.mark.slow
 def test_what_our_own_search_takes_finds_the_lines_that_ripgrep_finds(tmp_path: Path) -> None:
     found = {pattern: (ours(pattern), theirs(pattern, tmp_path)) for pattern in BOTH}
     assert {pattern: both for pattern, both in found.items() if both[0] != both[1] or both[0] is None} == {}

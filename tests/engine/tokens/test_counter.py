@@ -131,6 +131,7 @@ def test_what_was_counted_is_not_encoded_again() -> None:
     assert encoded[100:] == ["more\n"]
 
 
+@pytest.mark.slow
 def test_the_cache_forgets_without_counting_wrong() -> None:
     text = "".join(f"line number {number}\n" for number in range(40_000))
     assert count(text) == _whole(text)
