@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from ..errors import EnvironmentUnavailableError
 from ..nodes.outline.indentation import outline_by_indentation
 from ..nodes.outline.languages import language_of
 from ..nodes.outline.model import TIERS, Outline, Tier
@@ -109,7 +110,7 @@ class Outlines:
             for _ in range(2):  # a socket whose other side has gone is replaced once
                 connection = self._connected()
                 if connection is None:
-                    return None
+                    continue  # because a zygote that has just ended is replaced for the next one
                 try:
                     return _exchange(connection, self._number, request)
                 except (TimeoutError, ValueError) as error:
@@ -120,7 +121,7 @@ class Outlines:
 
     def _connected(self) -> socket.socket | None:
         if self._connection is None:
-            with suppress(OSError):
+            with suppress(OSError, EnvironmentUnavailableError):
                 self._connection = self._connect()
         return self._connection
 

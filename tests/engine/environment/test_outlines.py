@@ -15,6 +15,7 @@ import anyio.to_thread
 import pytest
 
 from engine.environment.zygote import Zygote
+from engine.errors import EnvironmentUnavailableError
 from engine.nodes.outline.languages import language_of
 from engine.nodes.outline.model import Outline
 from engine.worker.outlines import Outlines
@@ -99,7 +100,10 @@ def test_where_nobody_can_be_asked_the_outline_is_made_from_indentation() -> Non
     def refuse() -> socket.socket | None:
         raise OSError("no more files")
 
-    for connect in (lambda: None, refuse):
+    def lose() -> socket.socket | None:
+        raise EnvironmentUnavailableError("the zygote has just ended")
+
+    for connect in (lambda: None, refuse, lose):
         assert asked(Outlines(connect), PYTHON, "a.py").tier == "indentation"
 
 
