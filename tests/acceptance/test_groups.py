@@ -5,38 +5,13 @@ The agent as an editor starts it, with a model whose replies are scripted and wh
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents import Agent
-from tests.support.llm_answers import chat
-from tests.support.llm_server import Answer, Asked, LlmServer, llm_server
-
-MODEL = ("--model", "provider:openai:gpt-5")
-
-
-def runs(source: str) -> Answer:
-    return chat("", json.dumps({"source": source}))
-
-
-def result(asked: Asked) -> str:
-    """The result of the latest statement, as the model reads it in that prompt."""
-    return next(str(each["content"]) for each in reversed(asked.body["messages"]) if each["role"] == "tool")
-
-
-def tail(asked: Asked) -> str:
-    """What stands at the end of the prompt."""
-    return str(asked.body["messages"][-1]["content"])
-
-
-def play(agent: Agent, server: LlmServer, session: str, *sources: str) -> list[Asked]:
-    """One prompt, to which the model replies with these statements and a word; the prompts that it read."""
-    server.asked.clear()
-    server.answers += [*map(runs, sources), chat("Done.")]
-    assert agent.prompt(session, "go on") == "end_turn"
-    return list(server.asked)
+from tests.support.llm_server import llm_server
+from tests.support.played import MODEL, play, result, tail
 
 
 def written(project: Path, name: str, functions: int) -> None:

@@ -5,31 +5,17 @@ The agent as an editor starts it, with a model whose replies are scripted and wh
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents import Agent
-from tests.support.llm_answers import chat
-from tests.support.llm_server import Answer, LlmServer, llm_server
+from tests.support.llm_server import llm_server
+from tests.support.played import MODEL, play, tail
 
-MODEL = ("--model", "provider:openai:gpt-5")
 NEW = "Changed since your last statement:\n"
 BEFORE = "Changed before that, since you were shown them:\n"
 TABLE = "Handles (name: type, document, mode, lod, tokens used/budget):\n"
-
-
-def runs(source: str) -> Answer:
-    return chat("", json.dumps({"source": source}))
-
-
-def play(agent: Agent, server: LlmServer, session: str, *sources: str) -> list[str]:
-    """One prompt, to which the model replies with these statements and a word; the tails that it read."""
-    server.asked.clear()
-    server.answers += [*map(runs, sources), chat("Done.")]
-    assert agent.prompt(session, "go on") == "end_turn"
-    return [str(asked.body["messages"][-1]["content"]) for asked in server.asked]
 
 
 def part(tail: str, heading: str) -> str:
@@ -49,13 +35,14 @@ def test_a_prompt_has_handles_groups_and_what_changed_since_the_last_one(tmp_pat
     (project / "notes.md").write_text("# Notes\n\nCount the words.\n")
     with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
         session = agent.open(project)
-        nothing, _, made = play(
+        prompts = play(
             agent,
             server,
             session,
             "tally = view('tally.py', freq='Sync'); notes = view('notes.md', tokens=All)",
             "work = group(tally, notes, tokens=300)",
         )
+        nothing, _, made = map(tail, prompts)
         assert TABLE not in nothing
         digests = part(made, TABLE)
         assert "tally: view tally.py, running Sync, lod 0, " in digests
@@ -65,7 +52,7 @@ def test_a_prompt_has_handles_groups_and_what_changed_since_the_last_one(tmp_pat
         assert NEW not in made
 
         file.write_text("def counted(words):\n    return len(words)\n")
-        (changed,) = play(agent, server, session)
+        (changed,) = map(tail, play(agent, server, session))
         assert "tally: 1 line changed in tally.py" in part(changed, NEW)
         assert "+def counted(words):" in part(changed, NEW)
         summary = part(changed, "Groups, as they are now:\n")
@@ -73,7 +60,7 @@ def test_a_prompt_has_handles_groups_and_what_changed_since_the_last_one(tmp_pat
         assert "counted" in summary
         assert "tally: view tally.py, running Sync" in part(changed, TABLE)
 
-        (quiet,) = play(agent, server, session)
+        (quiet,) = map(tail, play(agent, server, session))
         assert NEW not in quiet
         assert "+def counted(words):" in part(quiet, BEFORE)
 

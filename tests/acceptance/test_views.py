@@ -5,17 +5,15 @@ The agent as an editor starts it, with a model whose replies are scripted and wh
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents import Agent
-from tests.support.llm_answers import chat
-from tests.support.llm_server import Answer, Asked, LlmServer, llm_server
+from tests.support.llm_server import llm_server
+from tests.support.played import MODEL, play, result, tail
 from tests.support.scripts import load
 
-MODEL = ("--model", "provider:openai:gpt-5")
 SOURCE = '''"""Counts what it is given."""
 
 from collections import Counter
@@ -40,28 +38,6 @@ class Tally:
 ''' + "".join(f"def helper_{number}(value: int) -> int:\n    return value * {number}\n\n\n" for number in range(40))
 
 
-def runs(source: str) -> Answer:
-    return chat("", json.dumps({"source": source}))
-
-
-def result(asked: Asked) -> str:
-    """The result of the latest statement, as the model reads it in that prompt."""
-    return next(str(each["content"]) for each in reversed(asked.body["messages"]) if each["role"] == "tool")
-
-
-def tail(asked: Asked) -> str:
-    """What stands at the end of the prompt."""
-    return str(asked.body["messages"][-1]["content"])
-
-
-def play(agent: Agent, server: LlmServer, session: str, *sources: str) -> list[Asked]:
-    """One prompt, to which the model replies with these statements and a word; the prompts that it read."""
-    server.asked.clear()
-    server.answers += [*map(runs, sources), chat("Done.")]
-    assert agent.prompt(session, "go on") == "end_turn"
-    return server.asked[1:]
-
-
 @pytest.mark.slow
 def test_the_model_makes_a_view_adjusts_it_and_sees_the_updates(tmp_path: Path) -> None:
     project = tmp_path / "project"
@@ -70,7 +46,7 @@ def test_the_model_makes_a_view_adjusts_it_and_sees_the_updates(tmp_path: Path) 
     file.write_text(SOURCE)
     with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
         session = agent.open(project)
-        made, outlined, summed, moved = play(
+        _, made, outlined, summed, moved = play(
             agent,
             server,
             session,
@@ -94,14 +70,14 @@ def test_the_model_makes_a_view_adjusts_it_and_sees_the_updates(tmp_path: Path) 
         assert "/60" in tail(moved)
 
         file.write_text(SOURCE.replace("number: int = 3", "number: int = 5"))
-        changed, again = play(agent, server, session, "show(tally.Refresh(), 3, 400)", "show(tally, 3, 400)")
+        _, changed, again = play(agent, server, session, "show(tally.Refresh(), 3, 400)", "show(tally, 3, 400)")
         assert "1 change since statement 4: +1 -1" in result(changed)
         assert "-    def most(self, number: int = 3)" in result(changed)
         assert "+    def most(self, number: int = 5)" in result(changed)
         assert "(unchanged since statement 5)" in result(again)
 
         server.asked.clear()
-        (refused,) = play(agent, server, session, "tally.SetPos('Tally.mots')")
+        _, refused = play(agent, server, session, "tally.SetPos('Tally.mots')")
         assert 'nearest: "Tally.most"' in result(refused)
 
 
@@ -122,7 +98,7 @@ def test_what_a_view_has_shown_and_where_it_stands_survive_the_end_of_the_agent(
         with Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
             agent.initialize()
             load(agent, session, project)
-            outlined, changed, gone = play(
+            _, outlined, changed, gone = play(
                 agent,
                 server,
                 session,

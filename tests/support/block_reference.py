@@ -48,21 +48,31 @@ def _is_quoted(text: str, at: int) -> bool:
         # What stands on the line of the mark is not at the beginning of a line.
         text, at = f".{text[ended.end() :]}", at - ended.end() + 1
     *lines, last = text[:at].split("\n")
-    fence = ""
-    for line in (each.lstrip(" \t\r") for each in lines):
-        opened = re.match(r"`{3,}(?!.*`)|~{3,}", line)
+    fence, quotations = "", 0
+    for line in lines:
+        marks, rest = _marks_and_rest(line)
+        opened = re.match(r"`{3,}(?!.*`)|~{3,}", rest)
         if fence:
-            closed = re.fullmatch(r"(`+|~+)[ \t\r]*", line)
-            if closed and closed[1].startswith(fence):
+            closed = re.fullmatch(r"([> \t\r]*?)(`+|~+)[ \t\r]*", line)
+            if closed and closed[1].count(">") == quotations and closed[2].startswith(fence):
                 fence = ""
         elif opened:
-            fence = opened[0]
-    if fence or last.lstrip(" \t\r").startswith("~~~"):
+            fence, quotations = opened[0], marks.count(">")
+    if fence or _marks_and_rest(last)[1].startswith("~~~"):
         return True
     span = 0
     for run in re.findall("`+", last):
         span = len(run) if not span else 0 if len(run) == span else span
     return span > 0
+
+
+def _marks_and_rest(line: str) -> tuple[str, str]:
+    """The marks of quotations and items of lists that a line begins with, at most 64 characters, and what follows."""
+    rest = line.lstrip()
+    while mark := re.match(r">|(?:[-*+]|[0-9]{1,9}[.)])\s", rest):
+        rest = rest[mark.end() :].lstrip()
+    marks = line[: len(line) - len(rest)]
+    return (marks, rest) if len(marks) <= 64 else ("", line)
 
 
 def _close_of(text: str) -> re.Match[str] | None:

@@ -163,7 +163,7 @@ def until_committed(state: Path, session: str, kind: str, times: int = 1) -> Non
     deadline = time.monotonic() + SECONDS
     while len(events_in(state, session, kind)) < times:
         assert time.monotonic() < deadline, f"no {kind} was committed"
-        time.sleep(0.005)
+        time.sleep(0.005)  # another process commits, and tells nobody
 
 
 def said_of(report: list[str], statement: int) -> list[str]:

@@ -198,29 +198,21 @@ def test_what_is_quoted_or_another_tag_before_a_block_hides_it_not(before: str) 
 
 _PARTS = (
     *(OPENING, CLOSING, "<script type='text/x-python'>", "<script a='", "<script ", "type=", "text/x-python", ">"),
-    *(
-        "<",
-        "</",
-        "<scr",
-        "</scr",
-        "ipt>",
-        "`",
-        "``",
-        "```",
-        "~~~",
-        "\n",
-        "\r\n",
-        " ",
-        '"',
-        "'",
-        '"""',
-        "'''",
-        "\\",
-        "#",
-    ),
+    *("<", "</", "<scr", "</scr", "ipt>", "`", "``", "```", "~~~", "\n", "\r\n", " ", "> ", "- ", "1. ", "\n> ```\n"),
+    *('"', "'", '"""', "'''", "\\", "#"),
     *("<think>", "</think>", "<th", "</th", "a", "word ", "print(1)\n", "é☃", "=", "/"),
 )
-_BEGINNINGS = ("", "", OPENING, f"x\n{OPENING}", f"```\n```\n{OPENING}", f"`a` {OPENING}", "<think>")
+_BEGINNINGS = (
+    "",
+    "",
+    OPENING,
+    f"x\n{OPENING}",
+    f"```\n```\n{OPENING}",
+    f"`a` {OPENING}",
+    "<think>",
+    "> ```\n",
+    "1. ~~~",
+)
 _TEXTS = st.tuples(st.sampled_from(_BEGINNINGS), st.lists(st.sampled_from(_PARTS), max_size=30).map("".join)).map(
     "".join
 )
