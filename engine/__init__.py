@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from .ports import FileSubject as FileSubject
     from .ports import HandleRow as HandleRow
     from .ports import Limits as Limits
+    from .ports import Looked as Looked
     from .ports import Model as Model
     from .ports import ModelError as ModelError
     from .ports import ModelSignal as ModelSignal
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from .redaction import redact_json as redact_json
     from .redaction import without_secrets as without_secrets
     from .sessions.commands import COMMANDS as COMMANDS
+    from .sessions.naming import session_named as session_named
     from .sessions.policy import MODES as MODES
     from .sessions.policy import OPTIONS as OPTIONS
     from .sessions.policy import OptionValues as OptionValues
@@ -182,6 +184,7 @@ __all__ = [
     "KeptGroup",
     "Limits",
     "Location",
+    "Looked",
     "MessageId",
     "Model",
     "ModelError",
@@ -267,6 +270,7 @@ __all__ = [
     "redact_json",
     "redactor_of",
     "result_text",
+    "session_named",
     "source_command",
     "source_lines",
     "source_text",
@@ -289,8 +293,8 @@ _MODULES: Final = {
     "ports": (
         "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
         "Differences EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FeedItem FileSubject "
-        "HandleRow Limits Model ModelError ModelSignal ModelUnusableError News OutputSink PastAnswer PastExecution "
-        "PastLooks PastPayload PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer "
+        "HandleRow Limits Looked Model ModelError ModelSignal ModelUnusableError News OutputSink PastAnswer "
+        "PastExecution PastLooks PastPayload PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer "
         "PermissionQuestion PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta "
         "ReplyEnded Restored RestorePlan RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store "
         "TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want ignore_touched"
@@ -299,6 +303,7 @@ _MODULES: Final = {
     "projection.written": "REST_LEFT_OUT",
     "redaction": "Redactor redact_json without_secrets",
     "sessions.commands": "COMMANDS",
+    "sessions.naming": "session_named",
     "sessions.policy": "MODES OPTIONS OptionValues",
     "sessions.projector": "Projection",
     "sessions.registry": "Sessions",

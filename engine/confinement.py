@@ -69,6 +69,15 @@ def opened_file(path: str, roots: tuple[str, ...] | None = None) -> Generator[Bi
         yield file
 
 
+def pinned_stat(path: str, roots: tuple[str, ...]) -> os.stat_result:
+    """What `os.stat` says of the absolute path, links followed. Arguments and errors as `opened_file`.
+
+    Also of a directory, a pipe or a device: nothing is opened.
+    """
+    with _pinned(path, roots) as pin:
+        return os.fstat(pin)
+
+
 @contextlib.contextmanager
 def opened_directory(path: str, roots: tuple[str, ...] | None = None) -> Generator[int]:
     """A descriptor of the directory at an absolute path, for `os.scandir`. Arguments and errors as `opened_file`.

@@ -109,12 +109,23 @@ class Ending(Struct, frozen=True, kw_only=True):
 
 
 class Display(Struct, frozen=True, kw_only=True):
-    """A node's render that belongs into the statement's result, because `view` or `show` asked for it."""
+    """A node's render, in a statement's result because `view` or `show` asked for it, or for whoever looks at it.
+
+    `first_line` and `last_line` are those shown, from 1, None for none; the document ends with line `lines`. `budget`
+    is 0 for All. `freq` says how it follows its source, empty where it does not. `revision` is xxh3 hex of the content.
+    """
 
     obj_id: Exact
     title: str
     text: str
     tokens: int
+    budget: int = 0
+    lod: int = 0
+    first_line: int | None = None
+    last_line: int | None = None
+    lines: int = 0
+    freq: str = ""
+    revision: Exact = ""
 
 
 class TextChange(Struct, frozen=True, kw_only=True):

@@ -277,10 +277,12 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     """Where statements run: absolute directories, the project's import path, and the allowed environment variables.
 
     With `allow_sudo` the programs they start may gain privileges; then they can read the user's other processes.
+    Views of a `confined` environment open nothing outside of `cwd` and `directories`; statements are not held by that.
     """
 
     cwd: str
     directories: tuple[str, ...] = ()
+    confined: bool = False
     import_paths: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict[str, str])
     limits: Limits = field(default_factory=Limits)
@@ -509,6 +511,16 @@ class HandleRow(Struct, frozen=True, kw_only=True):
     title: str
     pinned: bool = False
     children: tuple[str, ...] = ()
+
+
+class Looked(Struct, frozen=True, kw_only=True):
+    """Handles as they are: a row of each, in the order of creation, and by its name what each that was asked for shows.
+
+    A name that no handle has is not in `shown`.
+    """
+
+    rows: tuple[HandleRow, ...] = ()
+    shown: dict[str, Display] = field(default_factory=dict[str, Display])
 
 
 class FeedItem(Struct, frozen=True):
@@ -787,6 +799,13 @@ class Environment(Protocol):
 
     async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
         """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts alone. Changes nothing."""
+        ...
+
+    async def look(self, names: Collection[str] = (), tokens: int | None = None) -> Looked:
+        """The handles there are, and what those of `names` show, each at its own policy and within `tokens` tokens.
+
+        Changes nothing: nothing is ticked, drained, or taken for shown. Without namespace there are none.
+        """
         ...
 
     def read(self) -> None:

@@ -45,6 +45,7 @@ AREAS = (
         "Sessions",
         "`Host.sessions` makes, loads, lists and deletes sessions; a `Session` takes prompts and statements.",
         (
+            "sessions.naming",
             "sessions.registry",
             "sessions.session",
             "sessions.tickets",

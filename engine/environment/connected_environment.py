@@ -8,7 +8,7 @@ methods and what each raises stands with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import anyio
@@ -23,6 +23,7 @@ from ..ports import (
     EffectHandler,
     EnvironmentSpec,
     Limits,
+    Looked,
     News,
     OutputSink,
     Preserved,
@@ -42,6 +43,8 @@ from ..worker.protocol import (
     Content,
     Failed,
     Kept,
+    LookAt,
+    LookedAt,
     Pickled,
     Preserve,
     Project,
@@ -198,6 +201,16 @@ class ConnectedEnvironment:
                 case other:
                     raise await self._failed(worker, "projection", other)
 
+    async def look(self, names: Collection[str] = (), tokens: int | None = None) -> Looked:
+        """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
+        async with self._turn:
+            worker = self._connected()
+            match await self._exchange(worker, LookAt(tuple(names), tokens)):
+                case LookedAt(rows=rows, shown=shown):
+                    return Looked(rows=rows, shown=shown)
+                case other:
+                    raise await self._failed(worker, "look at handles", other)
+
     def read(self) -> None:
         """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
         self._was_read = True
@@ -342,7 +355,7 @@ class ConnectedEnvironment:
         return StatementRun(worker, request, self._spec.limits, effects, output)
 
     async def _exchange(
-        self, worker: Connection, message: Tick | Project, sent: SentContents | None = None
+        self, worker: Connection, message: Tick | Project | LookAt, sent: SentContents | None = None
     ) -> Received | None:
         """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step.
 

@@ -63,6 +63,7 @@ class _Resident:
             count=count,
             cwd=spec.cwd,
             directories=spec.directories,
+            confined=spec.confined,
             prepare=self._prepare,
             flush=_nothing_more,
             output=pipe,

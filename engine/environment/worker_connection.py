@@ -89,6 +89,7 @@ class WorkerConnection(Connection):
         return Fork(
             cwd=spec.cwd,
             directories=spec.directories,
+            confined=spec.confined,
             import_paths=spec.import_paths,
             variables=spec.variables,
             data_bytes=spec.limits.data_bytes,

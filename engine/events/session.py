@@ -17,23 +17,30 @@ RoundCause = Literal["call", "tick", "cell"]
 
 
 class SessionOpened(Event, frozen=True, kw_only=True):
-    """The first event of every log. `packages` are `name-version` of the project's environment, sorted."""
+    """The first event of every log. `packages` are `name-version` of the project's environment, sorted.
+
+    `client` is the program that opened it, as that calls itself, empty where it is not known. A `confined` session has
+    shown nothing from outside of its directories.
+    """
 
     kind: ClassVar[str] = "session_opened"
 
     cwd: Exact
     directories: tuple[Exact, ...] = ()
+    client: str = ""
+    confined: bool = False
     python: Exact = ""
     packages: tuple[Exact, ...] = ()
 
 
 class SessionMoved(Event, frozen=True, kw_only=True):
-    """From here on the session works in other directories: a client that loaded it chose them."""
+    """From here on the session works in other directories, or is confined to them or not: who loaded it chose that."""
 
     kind: ClassVar[str] = "session_moved"
 
     cwd: str
     directories: tuple[str, ...] = ()
+    confined: bool = False
     python: str = ""
     packages: tuple[str, ...] = ()
 

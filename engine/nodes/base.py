@@ -232,6 +232,16 @@ class NodeBase(ABC):
         return None
 
     @property
+    def line_count(self) -> int:
+        """The number of the last line of the document that it is about; 0 where there is none."""
+        return 0
+
+    @property
+    def fingerprint(self) -> str:
+        """xxh3 hex of the content that it shows; empty where that is not one document's."""
+        return ""
+
+    @property
     def members(self) -> tuple[object, ...]:
         """What it was made to hold, in order; empty for a node that holds nothing."""
         return ()

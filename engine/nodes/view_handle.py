@@ -80,7 +80,15 @@ class ViewHandle(NodeBase):
 
     @property
     def source_fingerprint(self) -> str:
+        return self.fingerprint
+
+    @property
+    def fingerprint(self) -> str:
         return self._revision.digest
+
+    @property
+    def line_count(self) -> int:
+        return self._revision.first_line - 1 + len(self._revision.lines)
 
     @property
     def dirty_flags(self) -> dict[Aspect, bool]:

@@ -52,12 +52,15 @@ def assemble(
     journal: Journal,
     history: Sequence[Event] = (),
     notes: Sequence[str] = (),
+    *,
+    confined: bool = False,
 ) -> SessionParts:
     """The parts of a session.
 
     Args:
         history: what the store holds of it, durable and stamped.
         notes: sentences for the user.
+        confined: views open nothing outside of `cwd` and `directories`.
     """
     timeline, rounds, policy, view = Timeline(), Rounds(), Policy(), ViewFold()
     log = EventLog(
@@ -73,6 +76,7 @@ def assemble(
     spec = EnvironmentSpec(
         cwd=cwd,
         directories=directories,
+        confined=confined,
         import_paths=project.import_paths,
         variables=allowed_variables(surroundings.environ, surroundings.settings.hidden_names),
         limits=Limits(statement_seconds=surroundings.settings.statement_seconds),

@@ -24,9 +24,10 @@ from ..nodes.outline.model import Outliner
 from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, Store
 from ..redaction import Redactor
 from .assembly import Surroundings, assemble
-from .directories import additional, alike, check_working_directory, missing, spelled
+from .directories import alike, check_working_directory, missing
 from .homes import Homes
 from .journal import Journal
+from .naming import Opening, session_named
 from .session import Session
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,8 @@ class Sessions:
         self._homes = Homes(surroundings.store, surroundings.clock)
         self._tasks = tasks
         self._open: dict[SessionId, Session] = {}
+        self._naming = anyio.Lock()
+        """Held while a named session is opened, so that it is made once."""
 
     async def create(self, cwd: str, directories: Sequence[str] = ()) -> Session:
         """A new session in `cwd`, durable when this returns. An additional directory that is missing is warned of.
@@ -49,25 +52,64 @@ class Sessions:
         Raises:
             InvalidRequestError: a path is not absolute, or `cwd` is no directory.
         """
-        cwd = spelled(cwd)
-        directories = additional(directories, cwd)
-        check_working_directory(cwd)
+        return await self._created(self._surroundings.minter.session(), Opening(cwd, directories))
+
+    async def open(
+        self,
+        name: str | None,
+        cwd: str,
+        directories: Sequence[str] = (),
+        *,
+        confined: bool = True,
+        client: str = "",
+    ) -> Session:
+        """The session of that name, made where there is none; a new one without a name. Views of a `confined` one open
+        nothing outside of `cwd` and `directories`.
+
+        Args:
+            name: 1 to 64 ASCII letters, digits, `-` and `_`, a letter or a digit first; `session_named` is its id.
+            cwd: absolute directory.
+            directories: further ones.
+            confined: whether it is limited to these.
+            client: the program that opens it, as that calls itself.
+
+        Raises:
+            InvalidRequestError: there can be no such name; a path is not absolute, or `cwd` is no directory; or the
+                session has shown, or is showing, what lies outside of these directories.
+            SessionInUseError, StoreError: as from `load`.
+        """
+        opening = Opening(cwd, directories, confined, client)
+        if name is None:
+            return await self._created(self._surroundings.minter.session(), opening)
+        session_id = session_named(name)
+        async with self._naming:
+            there = self._open.get(session_id)
+            if there is not None:
+                there.check_place(opening.cwd, opening.directories, confined=confined)
+                return there
+            try:
+                return await self._load(session_id, opening.cwd, opening.directories, confined=confined)
+            except SessionNotFoundError:
+                return await self._created(session_id, opening)
+
+    async def _created(self, session_id: SessionId, opening: Opening) -> Session:
+        check_working_directory(opening.cwd)
         try:
-            session = await self._create(self._surroundings.minter.session(), cwd, directories)
+            session = await self._create(session_id, opening)
         except (StoreError, SessionReadOnlyError) as error:
             session_id = self._surroundings.minter.session()
             store, warning = self._homes.in_memory(session_id, _reason(error))
-            session = await self._create(session_id, cwd, directories, store, [warning])
+            session = await self._create(session_id, opening, store, [warning])
         return self._begin(session)
 
     async def _create(
         self,
         session_id: SessionId,
-        cwd: str,
-        directories: tuple[str, ...],
+        opening: Opening,
         store: Store | None = None,
         warnings: Sequence[str] = (),
     ) -> Session:
+        cwd, directories = opening.cwd, opening.directories
         now = self._surroundings.clock.now()
         surroundings = self._surroundings if store is None else replace(self._surroundings, store=store)
         row = SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
@@ -76,9 +118,18 @@ class Sessions:
             project = find_project_environment(cwd, surroundings.environ, surroundings.settings.python)
             journal = self._journal(session_id)
             notes = [*warnings, *([project.note] if project.note else []), *missing(directories)]
-            parts = assemble(surroundings, session_id, cwd, directories, project, journal, notes=notes)
+            parts = assemble(
+                surroundings, session_id, cwd, directories, project, journal, notes=notes, confined=opening.confined
+            )
             opened = parts.log.append(
-                SessionOpened(cwd=cwd, directories=directories, python=project.python, packages=project.packages)
+                SessionOpened(
+                    cwd=cwd,
+                    directories=directories,
+                    client=opening.client,
+                    confined=opening.confined,
+                    python=project.python,
+                    packages=project.packages,
+                )
             )
             await journal.durable(opened)
         except BaseException:
@@ -103,20 +154,30 @@ class Sessions:
             StoreError: it cannot be read.
             InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
         """
+        return await self._load(session_id, cwd, directories)
+
+    async def _load(
+        self,
+        session_id: SessionId,
+        cwd: str | None,
+        directories: Sequence[str] | None,
+        *,
+        confined: bool = False,
+    ) -> Session:
         from .reopening import reopen  # of the prompt stage
 
         surroundings = replace(self._surroundings, store=self._homes.of(session_id))
         try:
             try:
                 journal = self._journal(session_id)
-                session = await reopen(surroundings, session_id, journal, cwd, directories)
+                session = await reopen(surroundings, session_id, journal, cwd, directories, confined=confined)
             except BaseException:
                 surroundings.store.release(session_id)
                 raise
         except (StoreError, SessionReadOnlyError) as error:
             logger.warning("session %s is opened to be read only: %s", session_id, _reason(error))
             journal = Journal(surroundings.store, session_id, surroundings.redactor, failure=_reason(error))
-            session = await reopen(surroundings, session_id, journal, cwd, directories)
+            session = await reopen(surroundings, session_id, journal, cwd, directories, confined=confined)
         return self._begin(session)
 
     async def rows(

@@ -7,16 +7,17 @@ waits for a new session waits for this. Called by `registry`, which has acquired
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import anyio.to_thread
 
 from ..config.project import ProjectEnvironment, find_project_environment
-from ..errors import StoreError
+from ..errors import InvalidRequestError, StoreError
 from ..events import Event
-from ..events.session import SessionMoved
+from ..events.session import SessionMoved, SessionOpened
 from ..ids import SessionId
+from ..nodes.source import is_inside
 from ..ports import SessionRow
 from ..text import printable
 from ..timeline.touches import open_touches
@@ -31,6 +32,7 @@ from .session import Session
 class _Place(NamedTuple):
     cwd: str
     directories: tuple[str, ...]
+    confined: bool
 
 
 async def reopen(
@@ -39,30 +41,38 @@ async def reopen(
     journal: Journal,
     cwd: str | None = None,
     directories: Sequence[str] | None = None,
+    *,
+    confined: bool = False,
 ) -> Session:
     """The session, repaired where its last process died, durable as it is; not served yet.
 
-    `cwd` and `directories` are where it goes on; None leaves them as they were.
+    `cwd` and `directories` are where it goes on, `confined` to these or not; None leaves them as they were.
 
     Raises:
-        InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
+        InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory; or it is to be confined,
+            and was not always, or to other directories.
     """
     row = await anyio.to_thread.run_sync(surroundings.store.row, session_id)
-    place = _place(row, cwd, directories)
+    place = _place(row, cwd, directories, confined)
     history = await anyio.to_thread.run_sync(surroundings.store.load, session_id)
     gap = next((position for position, event in enumerate(history) if event.seq != position), None)
     if gap is not None:
         raise StoreError(f"event {gap} of session {session_id} is missing; restore the store from a copy")
+    was = _places(history)
+    if confined:
+        _check_confined(session_id, place, was)
     project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
     notes = _notes(row, place, project)
-    parts = assemble(surroundings, session_id, place.cwd, place.directories, project, journal, history, notes)
+    parts = assemble(
+        surroundings, session_id, place.cwd, place.directories, project, journal, history, notes, confined=confined
+    )
     if journal.failure is not None:  # it can only be looked at
         return Session(parts)
     settled = await _settle(parts)
     appended = [*settled, *repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
     if appended:
         await journal.durable(appended[-1].seq)
-    if place != _Place(row.cwd, row.directories):
+    if place != _Place(row.cwd, row.directories, bool(was) and was[-1].confined):
         await _move(parts, project)
     return Session(parts)
 
@@ -80,12 +90,32 @@ async def _settle(parts: SessionParts) -> Sequence[Event]:
     return parts.log.since(start)
 
 
-def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None) -> _Place:
+def _places(history: Iterable[Event]) -> list[_Place]:
+    """Where the session has been, in order."""
+    moves = (event for event in history if isinstance(event, SessionOpened | SessionMoved))
+    return [_Place(event.cwd, event.directories, event.confined) for event in moves]
+
+
+def _check_confined(session_id: SessionId, place: _Place, was: Iterable[_Place]) -> None:
+    """Whoever opens a session sees what it has recorded, so that has to be from the directories that it opens it in.
+
+    Raises:
+        InvalidRequestError: it may not be.
+    """
+    roots = (place.cwd, *place.directories)
+    for each in was:
+        beyond = [path for path in (each.cwd, *each.directories) if not is_inside(path, roots)]
+        if not each.confined or beyond:
+            what = f"showed files of {beyond[0]}" if beyond else "was not confined to its directories"
+            raise InvalidRequestError(f"session {session_id} {what}; open it with those, or another session")
+
+
+def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None, confined: bool) -> _Place:
     chosen = row.cwd if cwd is None else spelled(cwd)
     if cwd is not None:
         advice = "load the session with another cwd" if chosen == _before(row) else "choose one that exists"
         check_working_directory(chosen, advice)
-    return _Place(chosen, row.directories if directories is None else additional(directories, chosen))
+    return _Place(chosen, row.directories if directories is None else additional(directories, chosen), confined)
 
 
 def _before(row: SessionRow) -> str:
@@ -101,7 +131,13 @@ def _notes(row: SessionRow, place: _Place, project: ProjectEnvironment) -> list[
 
 
 async def _move(parts: SessionParts, project: ProjectEnvironment) -> None:
-    event = SessionMoved(cwd=parts.cwd, directories=parts.directories, python=project.python, packages=project.packages)
+    event = SessionMoved(
+        cwd=parts.cwd,
+        directories=parts.directories,
+        confined=parts.spec.confined,
+        python=project.python,
+        packages=project.packages,
+    )
     seq = parts.log.append(event)
     parts.store.move(parts.session_id, parts.cwd, parts.directories)
     await parts.journal.durable(seq)

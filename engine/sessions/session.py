@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from ..errors import SessionBusyError, StatementWithdrawnError
+from ..errors import InvalidRequestError, SessionBusyError, StatementWithdrawnError
 from ..events import AnyEvent, Event
 from ..events.conversation import Attachment, PromptKind
 from ..events.execution import ExecutionFinished
 from ..events.session import ConfigChanged, ModeChanged
 from ..ids import Seq, SessionId
-from ..ports import Permissions
+from ..ports import Looked, Permissions
 from ..timeline.index import Cell
 from ..user_message import Composed, compose
 from ..view import Window
@@ -171,6 +171,27 @@ class Session:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
         return await self._turns.tick()
+
+    async def look(self, names: Collection[str] = (), tokens: int | None = None) -> Looked:
+        """The handles there are, and what those of `names` show, as `Environment.look`; in between two statements.
+
+        Raises:
+            EnvironmentUnavailableError: the worker is gone and cannot be replaced.
+        """
+        return await self._turns.look(names, tokens)
+
+    async def rest(self) -> None:
+        """Ends the worker, where no request is carried out or waits; the next one that needs it has a rebuilt one."""
+        if self._made_turns is not None and not self.is_busy:
+            await self._made_turns.rest()
+
+    def check_place(self, cwd: str, directories: Sequence[str], *, confined: bool) -> None:
+        """Raises InvalidRequestError where it is open in other directories, or confined to them and not, or not."""
+        spec = self._parts.spec
+        if (cwd, tuple(directories), confined) != (spec.cwd, spec.directories, spec.confined):
+            where = ", ".join((spec.cwd, *spec.directories))
+            kind = "confined to" if spec.confined else "without limits in"
+            raise InvalidRequestError(f"session {self.session_id} is open {kind} {where}; open another session")
 
     def would_move(self, cwd: str, directories: Sequence[str]) -> bool:
         """Whether loading it with these directories would have it go on elsewhere, after it was closed.

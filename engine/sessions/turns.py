@@ -7,7 +7,7 @@ little over 300 lines, because what is put together stands in one place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ from ..events.execution import ExecutionFinished, StatementOmitted
 from ..events.session import TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
-from ..ports import Model, Permissions
+from ..ports import Looked, Model, Permissions
 from ..projection.account import Account
 from ..projection.feed import Feed
 from ..projection.sent import SentProjections
@@ -295,6 +295,17 @@ class Turns:
         before = len(self._parts.log)
         await self._ticker.tick(round_id)
         return self._parts.log.since(before)
+
+    async def look(self, names: Collection[str], tokens: int | None) -> Looked:
+        """The handles as they are, of a namespace that has seen a statement. Raises EnvironmentUnavailableError."""
+        if self._parts.timeline.last_execution is None:
+            return Looked()
+        return await self._environment.use(lambda environment: environment.look(names, tokens))
+
+    async def rest(self) -> None:
+        """Ends the worker until somebody needs it. Not while anything is carried out."""
+        async with self._environment.step:
+            await self._environment.rest()
 
     async def omit(self, statement_id: StatementId, omitted: bool) -> None:
         """Leaves a statement out of the namespace, which is rebuilt when it is needed next, or takes it in again."""

@@ -9,6 +9,7 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ..events import Event
+from ..execution import Display
 from ..ids import ExecutionId
 from ..nodes import source
 from ..nodes.base import NodeBase
@@ -27,7 +28,7 @@ from .handle_states import HandleStates
 from .listing import Listing, row
 from .live_nodes import LiveNodes
 from .node_names import NodeNames
-from .shown import BoardReport, Shown, reported
+from .shown import BoardReport, Shown, looked_at, reported
 from .surfaces import group_surfaces, pin_surfaces
 from .ticking import Ticks
 from .trees import DirectTrees
@@ -179,6 +180,17 @@ class Board:
                 pins=pin_surfaces(self._nodes, names),
             )
             return assemble(state, budget, self._count), rows
+
+    def look(
+        self, namespace: Mapping[str, object], names: Collection[str], tokens: int | None
+    ) -> tuple[tuple[HandleRow, ...], dict[str, Display]]:
+        """All rows of the handle table, and what the handles of these names show. Changes nothing."""
+        self._nodes.namespace = namespace
+        with self._nodes.named() as known:
+            rows = self._listed(known)
+        wanted = {row.name: row.obj_id for row in rows if row.name in names}
+        nodes: dict[str, NodeBase] = {node.obj_id: node for node in self.handles()}
+        return rows, {name: looked_at(nodes[obj_id], tokens) for name, obj_id in wanted.items()}
 
     def read(self) -> None:
         """A model has read the handles as they are."""

@@ -48,7 +48,7 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         _set_environment(request.variables)
         namespace = _main_module()
         _set_path(request)
-        main.serve(channel, spares, asks, namespace, request.cwd, request.directories)
+        main.serve(channel, spares, asks, namespace, request)
     except BaseException as error:
         with contextlib.suppress(BaseException):
             reason = f"{type(error).__name__}: {error}"

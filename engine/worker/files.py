@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from ..confinement import opened_directory, opened_file
+from ..confinement import opened_directory, opened_file, pinned_stat
 from ..ports import FileStamp
 
 
@@ -16,7 +16,7 @@ class DirectFiles:
         self._roots = roots
 
     def stamp(self, path: str) -> FileStamp:
-        found = os.stat(path)
+        found = os.stat(path) if self._roots is None else pinned_stat(path, self._roots)
         return FileStamp(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
     def read(self, path: str, limit: int) -> bytes:

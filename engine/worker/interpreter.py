@@ -40,6 +40,8 @@ from .protocol import (
     Kept,
     Known,
     Look,
+    LookAt,
+    LookedAt,
     Outlined,
     Preserve,
     Project,
@@ -60,7 +62,21 @@ if TYPE_CHECKING:
     from .keeping.keeper import Keeper
     from .rerun import Output, Rerun
 
-Request = Run | Tick | Project | CleanUp | Preserve | Collect | Content | Known | Outlined | SetValues | Settle | Replay
+Request = (
+    Run
+    | Tick
+    | Project
+    | LookAt
+    | CleanUp
+    | Preserve
+    | Collect
+    | Content
+    | Known
+    | Outlined
+    | SetValues
+    | Settle
+    | Replay
+)
 
 
 class Interpreter:
@@ -71,6 +87,7 @@ class Interpreter:
         count: exact tokens, as for `Board`.
         cwd: absolute directory that relative paths of views start from.
         directories: absolute roots of the workspace.
+        confined: whether views open nothing outside of these.
         prepare: called before each statement.
         flush: called after each statement, to write out what was buffered outside Python's own streams.
         output: whether a statement of a replay has written anything.
@@ -89,6 +106,7 @@ class Interpreter:
         count: Callable[[str], int],
         cwd: str,
         directories: tuple[str, ...],
+        confined: bool,
         prepare: Callable[[], None],
         flush: Callable[[], None],
         output: Output,
@@ -102,11 +120,12 @@ class Interpreter:
         self._output = output
         self._interrupts = interrupts
         self._guard = guard
-        self._board = Board(DirectFiles(), count, cwd, directories, time.time, outliner)
+        roots = (cwd, *directories)
+        self._board = Board(DirectFiles(roots if confined else None), count, cwd, directories, time.time, outliner)
         self._effects = Effects(transport, interrupts, guard.admit)
         self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
-        opening = Opening(self._effects, change, (cwd, *directories))
+        opening = Opening(self._effects, change, roots)
         self._transport = transport
         self._said: list[str] = []
         """Of a replay, what is about no statement."""
@@ -129,6 +148,8 @@ class Interpreter:
                 return self._tick(request)
             case Project():
                 return self._project(request)
+            case LookAt():
+                return LookedAt(*self._board.look(self._namespace, request.names, request.tokens))
             case CleanUp():
                 self._interrupts.forget()
                 return CleanedUp()

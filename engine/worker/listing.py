@@ -11,7 +11,6 @@ from ..cutting import more
 from ..nodes.base import NodeBase
 from ..ports import HandleRow
 from ..projection.handles import line
-from ..ticks.result import Frequency
 
 _LISTED: Final = 20
 
@@ -39,7 +38,7 @@ def row(node: NodeBase, name: str) -> HandleRow:
         obj_id=node.obj_id,
         obj_type=node.obj_type,
         mode=node.mode,
-        freq=_shown(node.freq) if node.running else "",
+        freq=shown_frequency(node),
         lod=node.lod,
         tokens=node.tokens if isinstance(node.tokens, int) else 0,
         used_tokens=node.measure().tokens,
@@ -50,5 +49,7 @@ def row(node: NodeBase, name: str) -> HandleRow:
     )
 
 
-def _shown(freq: Frequency | None) -> str:
+def shown_frequency(node: NodeBase) -> str:
+    """How the node follows its source: "Sync", "Periodic 5s"; empty for a paused one."""
+    freq = node.freq if node.running else None
     return f"{freq[0]} {freq[1]:g}s" if isinstance(freq, tuple) else freq or ""

@@ -23,7 +23,7 @@ from .outlines import Outlines
 from .own_python import OwnPython
 from .proc import children_of
 from .processes import flush_c_streams
-from .protocol import CleanUp, FromWorker
+from .protocol import CleanUp, Fork, FromWorker
 from .serving import serve as serve_requests
 
 
@@ -81,8 +81,7 @@ def serve(
     spares: tuple[int, int],
     outlines: socket.socket,
     namespace: dict[str, object],
-    cwd: str,
-    directories: tuple[str, ...],
+    fork: Fork,
 ) -> NoReturn:
     """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way.
 
@@ -102,8 +101,9 @@ def serve(
         interrupts,
         guard,
         count=counter(),
-        cwd=cwd,
-        directories=directories,
+        cwd=fork.cwd,
+        directories=fork.directories,
+        confined=fork.confined,
         prepare=surroundings.prepare,
         flush=flush_c_streams,
         output=surroundings,

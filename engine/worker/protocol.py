@@ -23,6 +23,7 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
     cwd: str
     directories: tuple[str, ...]
+    confined: bool
     import_paths: tuple[str, ...]
     variables: dict[str, str]
     data_bytes: int
@@ -200,6 +201,13 @@ class Project(msgspec.Struct, frozen=True, tag=True):
     after_reading: bool = False
 
 
+class LookAt(msgspec.Struct, frozen=True, tag=True):
+    """Say which handles there are, and render those of `names`, each within `tokens` where that is given."""
+
+    names: tuple[str, ...]
+    tokens: int | None = None
+
+
 class CleanUp(msgspec.Struct, frozen=True, tag=True):
     """The statement was stopped: end what it has started, and forget an interrupt that came too late for it."""
 
@@ -265,6 +273,7 @@ ToWorker = (
     Run
     | Tick
     | Project
+    | LookAt
     | Answer
     | CleanUp
     | Preserve
@@ -418,6 +427,13 @@ class Projected(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     nodes: dict[str, int] = msgspec.field(default_factory=dict[str, int])
 
 
+class LookedAt(msgspec.Struct, frozen=True, tag=True):
+    """The answer to `LookAt`, as `ports.Looked`."""
+
+    rows: tuple[HandleRow, ...] = ()
+    shown: dict[str, Display] = msgspec.field(default_factory=dict[str, Display])
+
+
 class CleanedUp(msgspec.Struct, frozen=True, tag=True):
     """The answer to `CleanUp`."""
 
@@ -447,6 +463,7 @@ FromWorker = (
     | Ran
     | Ticked
     | Projected
+    | LookedAt
     | CleanedUp
     | Kept
     | Pickled

@@ -11,6 +11,8 @@ from ..events import Event
 from ..execution import Display, Location
 from ..nodes.base import NodeBase
 from ..nodes.budget import Budget
+from ..nodes.rendered import RenderedView
+from .listing import shown_frequency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,32 @@ def reported(entry: Shown, statement: int) -> tuple[Display, Location | None]:
     node = entry.node
     render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
     node.mark_displayed(statement, render, entry.lod)
-    display = Display(obj_id=node.obj_id, title=node.title, text=render.text, tokens=render.tokens)
+    budget, lod = node.tokens if entry.tokens is None else entry.tokens, node.lod if entry.lod is None else entry.lod
+    display = _display(node, render, budget, lod)
     if node.path is None or render.first_line is None:
         return display, None
     return display, Location(path=node.path, line=render.first_line)
+
+
+def looked_at(node: NodeBase, tokens: int | None) -> Display:
+    """What the node shows at its own policy, within `tokens`; nothing about it changes."""
+    own = node.measure()
+    if tokens is None or own.tokens <= tokens:
+        return _display(node, own, node.tokens, node.lod)
+    return _display(node, node.Render(None, tokens), tokens, node.lod)
+
+
+def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int) -> Display:
+    return Display(
+        obj_id=node.obj_id,
+        title=node.title,
+        text=render.text,
+        tokens=render.tokens,
+        budget=budget if isinstance(budget, int) else 0,
+        lod=lod,
+        first_line=render.first_line,
+        last_line=render.last_line,
+        lines=node.line_count,
+        freq=shown_frequency(node),
+        revision=node.fingerprint,
+    )

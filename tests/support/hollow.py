@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Literal
 
 import anyio.lowlevel
@@ -15,6 +15,7 @@ from engine.ports import (
     Contents,
     EffectHandler,
     EnvironmentSpec,
+    Looked,
     News,
     OutputSink,
     PastExecution,
@@ -91,6 +92,9 @@ class HollowEnvironment:
     async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
         await self._take("project")
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) // 4 for text in texts))
+
+    async def look(self, names: Collection[str] = (), tokens: int | None = None) -> Looked:
+        return Looked()
 
     def kept(self) -> Preserved | None:
         return None
