@@ -336,8 +336,10 @@ class NodeBase(ABC):
 
     # --- members, holders, pins ----------------------------------------------------------------------------------
 
-    def OnMemberChanged(self, member: NodeBase) -> None:  # noqa: B027 -- most nodes hold no members
-        """A member shows something else now. Called by the member; nothing for a node that holds none."""
+    def OnMemberChanged(self, member: NodeBase) -> bool:
+        """A member shows something else now. Called on its behalf; returns whether this node does so too, with that."""
+        del member
+        return False
 
     def note_holder(self, holder: NodeBase, *, held: bool) -> None:
         """A node holds this one from now on, or no longer does. Who holds it is not kept alive by it."""
@@ -366,10 +368,15 @@ class NodeBase(ABC):
         self._tell_holders()
 
     def _tell_holders(self) -> None:
-        for each in self._holders:
-            holder = each()
-            if holder is not None:
-                holder.OnMemberChanged(self)
+        """Tells those that hold it, and as far as that changes them, those that hold them; each of these once."""
+        waiting: list[NodeBase] = [self]
+        told = {id(self)}
+        while waiting:
+            member = waiting.pop()
+            for holder in member.holders():
+                if holder.OnMemberChanged(member) and id(holder) not in told:
+                    told.add(id(holder))
+                    waiting.append(holder)
 
     def admit(self, what: str) -> None:
         """Raises NodeChangeError where the calling thread may not change nodes now."""

@@ -16,7 +16,7 @@ from ..cutting import plural
 from ..events.nodes import PayloadBasis
 from .found import Found
 from .glob_listing import listing, said
-from .group_parts import Part, Salience
+from .group_parts import Part, Salience, need_of
 from .lod import rendered_at
 from .lod.scene import Scene
 from .looks import Looks
@@ -145,8 +145,7 @@ class Glob:
         title = f"{self.text}, {first}{manifest.number:,} {plural(manifest.number, 'file')}"
         if self._contents:
             parts = tuple(self._file(path, listed) for path, listed in manifest.files.items())
-            need = sum(part.need + len(part.title) for part in parts)
-            return Part(key=self.key, name="", title=title, lod=0, need=need, render=None, parts=parts)
+            return Part(key=self.key, name="", title=title, lod=0, need=need_of(parts), render=None, parts=parts)
         return Part(
             key=self.key,
             name="",

@@ -14,12 +14,13 @@ from typing import ClassVar, Final
 from ..cutting import more, plural
 from ..events.nodes import DropReason, TickKind
 from ..ports import UpdatePayload, Want
+from ..ticks.group import bottom_up
 from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of
 from .glob_member import OVERVIEW, Glob
-from .group_members import GroupCycleError, Member, check_depth, holds, identity_of, key_of, member_of
-from .group_parts import Part
+from .group_members import GroupCycleError, Member, below, holds, identity_of, key_of, member_of
+from .group_parts import Part, need_of
 from .group_state import GroupState
 from .group_summary import summarize
 from .lod import LEVELS, checked_lod
@@ -48,7 +49,6 @@ class GroupHandle(NodeBase):
         follow: Frequency | None,
     ) -> None:
         held = [member_of(context, member) for member in members]
-        check_depth(held)
         self._members: dict[str, Member] = {}
         self._parts: dict[str, Part] = {}
         self._rendered: RenderedView | None = None
@@ -126,7 +126,6 @@ class GroupHandle(NodeBase):
     def Add(self, *members: NodeBase | str) -> None:
         """Takes nodes, paths and globs into the group; those that it has already stay where they are."""
         held = [self.check(member) for member in members]
-        check_depth(held, self)
         self._hold_all(held)
         for member in held:
             self._parts.setdefault(key_of(member), member.part())
@@ -230,14 +229,14 @@ class GroupHandle(NodeBase):
 
     # --- members -----------------------------------------------------------------------------------------------------
 
-    def OnMemberChanged(self, member: NodeBase) -> None:
+    def OnMemberChanged(self, member: NodeBase) -> bool:
+        """As for all nodes. It is no change of its own: the group phase says what has become of it."""
         self._moved[member.obj_id] = member
         self._stale = True
         if self._follows():
             self._rendered = None
             self._dirty = True
-            # Not as a change of its own: the group phase says what has become of it.
-            self._tell_holders()
+        return self._follows()
 
     def _follows(self) -> bool:
         """Whether it changes with its members, and not at some ticks alone."""
@@ -260,8 +259,14 @@ class GroupHandle(NodeBase):
             glob.read_files(limit_of(self._tokens))
 
     def _catch_up(self) -> None:
-        if self._stale and (self._follows() or not self._parts):
-            self._take_parts()
+        """Takes the parts that its members are now, if it is to; inner groups first, so that none asks its own."""
+        if self._is_behind():
+            for group in bottom_up([self, *(each for each in below(self) if isinstance(each, GroupHandle))]):
+                if group._is_behind():
+                    group._take_parts()
+
+    def _is_behind(self) -> bool:
+        return self._stale and (self._follows() or not self._parts)
 
     def _take_parts(self) -> None:
         self._parts = {key: member.part() for key, member in self._members.items()}
@@ -269,14 +274,14 @@ class GroupHandle(NodeBase):
         self._stale = False
 
     def part(self) -> Part:
-        self.measure()
+        self._catch_up()
         parts = tuple(self._parts.values())
         return Part(
             key=self._obj_id,
             name=self._context.name(self),
             title=f"group of {self.title}",
             lod=self._lod,
-            need=min(limit_of(self._tokens), sum(part.need for part in parts)),
+            need=min(limit_of(self._tokens), need_of(parts)),
             render=None,
             salience=self.salience(),
             parts=parts,

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from .rendered import RenderedView
+
+_TOP: Final = -1
+_MARKS: Final = 6
+"""Tokens of a member's line besides its name and title, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +46,27 @@ class Part:
     parts: tuple[Part, ...] = ()
 
 
+def need_of(parts: Sequence[Part]) -> int:
+    """At least as many tokens as a group of these could use: each has a line of its own."""
+    return sum(part.need + len(f"{part.name}{part.title}".encode("utf-8", "replace")) + _MARKS for part in parts)
+
+
 def distinct(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Each member once in the whole tree: at the place that is nearest to the top, and of those the first."""
-    return _distinct(parts, set())
-
-
-def _distinct(parts: Sequence[Part], seen: set[str]) -> tuple[Part, ...]:
-    own = list({part.key: part for part in reversed(parts) if part.key not in seen}.values())[::-1]
-    seen.update(part.key for part in own)
-    return tuple(replace(part, parts=_distinct(part.parts, seen)) if part.parts else part for part in own)
+    found: list[tuple[int, Part]] = []
+    seen: set[str] = set()
+    level = [(_TOP, part) for part in parts]
+    while level:
+        # By level, so that what is nearer to the top comes first; and not by recursion, because nothing bounds depth.
+        first = len(found)
+        for holder, part in level:
+            if part.key not in seen:
+                seen.add(part.key)
+                found.append((holder, part))
+        level = [(index, inner) for index in range(first, len(found)) for inner in found[index][1].parts]
+    held: dict[int, list[Part]] = {}
+    for index in range(len(found) - 1, -1, -1):
+        holder, part = found[index]
+        whole = replace(part, parts=tuple(reversed(held.get(index, ())))) if part.parts else part
+        held.setdefault(holder, []).append(whole)
+    return tuple(reversed(held.get(_TOP, ())))

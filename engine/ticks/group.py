@@ -7,6 +7,7 @@ by `phases`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from ..events import Event
 from ..events.nodes import GroupRecomputed, TickApplied
@@ -27,10 +28,13 @@ def group(context: TickContext) -> Iterator[Event]:
             yield TickApplied(obj_id=node.obj_id, tick_kind="group", turn_id=context.round_id, delta=result.summary)
 
 
-def bottom_up(groups: Sequence[Ticking]) -> list[Ticking]:
+_G = TypeVar("_G", bound=Ticking)
+
+
+def bottom_up(groups: Sequence[_G]) -> list[_G]:
     """Each group after all that it holds, and otherwise in their order; one that holds another is no member of it."""
     known = {group.obj_id: group for group in groups}
-    ordered: dict[str, Ticking] = {}
+    ordered: dict[str, _G] = {}
     waiting = list(reversed(groups))
     while waiting:
         below = [each for each in waiting[-1].children() if each.obj_id in known and each.obj_id not in ordered]

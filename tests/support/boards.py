@@ -11,6 +11,7 @@ from engine.events import Event
 from engine.events.nodes import (
     FileChanged,
     NodeChanged,
+    OutlineMade,
     PayloadKind,
     RevisionState,
     StatementTicked,
@@ -66,8 +67,8 @@ class Step:
 
     @property
     def events(self) -> list[Event]:
-        """The step's events but for the record of its looks."""
-        return [event for event in self.report.events if not seen_in(event)]
+        """The step's events but for the records of its looks and of outlines, which a tail between steps makes too."""
+        return [event for event in self.report.events if not seen_in(event) and not isinstance(event, OutlineMade)]
 
 
 class Desk:

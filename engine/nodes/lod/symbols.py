@@ -55,7 +55,10 @@ class _Rows:
         self._near = near
         self._offset = scene.revision.first_line - 1
         self._below = descendants(outline)
-        self._forms = [_LEFT_OUT] * len(self._symbols)
+        # What stands among the lines near the place is there in full, for nothing.
+        self._forms = [
+            DOCUMENTED if near.covers(symbol.first_line, symbol.last_line) else _LEFT_OUT for symbol in self._symbols
+        ]
         self._costs = [0] * len(self._symbols)
         self._room = room
         order = self._order(around(outline, scene.place.line + 1))

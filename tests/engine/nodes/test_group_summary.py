@@ -71,6 +71,85 @@ def test_no_summary_is_above_its_budget_and_its_tokens_are_exact(parts: list[Par
     assert summarize(parts, budget, lod, tuple(LEVELS), count).text == summary.text
 
 
+def _counted(parts: list[Part], renders: list[str]) -> list[Part]:
+    """The same parts; each render of one that is no group adds its key to `renders`."""
+
+    def counting(part: Part) -> Part:
+        render = part.render
+        if render is None:
+            return replace(part, parts=tuple(_counted(list(part.parts), renders)))
+
+        def counted(level: int, budget: int) -> RenderedView:
+            renders.append(part.key)
+            return render(level, budget)
+
+        return replace(part, render=counted)
+
+    return [counting(part) for part in parts]
+
+
+def _chain(depth: int, renders: list[str]) -> Part:
+    """Groups within one another, each with a member of its own in front of the next group."""
+    inner: tuple[Part, ...] = ()
+    for level in range(depth, 0, -1):
+        own = _counted([_part(f"n{level}", f"text of level {level}\n" * 9)], renders)
+        inner = (_group(f"g{level}", [*own, *inner]),)
+    return inner[0]
+
+
+@settings(max_examples=60)
+@given(_TREES, st.integers(1, 100), st.integers(1, 40) | st.integers(1, 20_000), st.sampled_from(sorted(LEVELS)))
+def test_each_member_is_rendered_a_few_times_however_deep_it_is(
+    parts: list[Part], depth: int, budget: int, lod: int
+) -> None:
+    renders: list[str] = []
+    whole = [*_counted(parts, renders), _chain(depth, renders)]
+    summary = summarize(whole, budget, lod, tuple(LEVELS), count)
+    assert summary.tokens == count(summary.text) <= budget
+    assert max((renders.count(key) for key in renders), default=0) <= len(LEVELS)
+
+
+def test_groups_nest_as_deep_as_anybody_likes() -> None:
+    renders: list[str] = []
+    tree = replace(_chain(2_000, renders), need=100_000)
+    summary = summarize([tree], 100_000, 0, tuple(LEVELS), count)
+    assert "text of level 20\n" in summary.text
+    assert summary.tokens == count(summary.text) <= 100_000
+    assert len(renders) <= 2_000 * len(LEVELS)
+
+
+def test_what_is_left_at_the_end_goes_to_members_of_inner_groups_too() -> None:
+    def render(level: int, budget: int) -> RenderedView:
+        words = min(3 if level else 400, budget - 1)
+        return RenderedView(text="x" + " word" * (words - 1) + "\n", tokens=words + 1, whole=level > 0)
+
+    wanting = replace(_part("a", ""), render=render, need=400)
+    summary = summarize([_group("g", [_group("h", [wanting])])], 300, 0, tuple(LEVELS), count)
+    assert summary.tokens > 280
+
+
+def test_members_that_an_inner_group_has_no_room_for_at_first_get_what_others_leave() -> None:
+    small = replace(_part("small", "one\n"), need=2_000, salience=Salience(pinned=True))
+    inner = _group("g", [_part(f"member{number}", "text\n") for number in range(30)])
+    after = replace(small, key="b", name="b", salience=Salience())
+    summary = summarize([small, inner, after], 500, 0, tuple(LEVELS), count)
+    assert "more" not in summary.text
+    assert len(_headings(summary.text)) == 33
+
+
+def test_an_inner_group_takes_no_more_than_its_own_budget() -> None:
+    inner = replace(_group("g", [_part("a", "some text\n" * 200)]), need=50)
+    text = summarize([inner], 1_000, 0, tuple(LEVELS), count).text
+    assert count(text.partition("\n")[2]) <= 50
+
+
+def test_a_member_of_several_groups_stands_where_it_is_nearest_to_the_top() -> None:
+    shared = _part("a", "text\n")
+    deep = _group("g1", [_group("g2", [shared])])
+    text = summarize([deep, _group("g3", [shared])], 1_000, 0, tuple(LEVELS), count).text
+    assert [line.split(":")[0] for line in _headings(text)] == ["# g1", "# g2", "# g3", "# a"]
+
+
 def _headings(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("# ")]
 

@@ -151,3 +151,14 @@ def test_what_has_no_text_is_one_line_at_every_level(level: int, revision: Revis
 def test_a_level_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(ValueError, match=r"lod=4: there are lod 0 \(raw excerpt\), 1 \(symbols\), 2 \(summary\), 3 "):
         checked_lod(4)
+
+
+@pytest.mark.parametrize("line", [3, 9])
+def test_symbols_that_stand_among_the_lines_in_full_are_not_said_to_be_missing(line: int) -> None:
+    text = "import os\n\n\ndef f():\n    return 1\n\n\nclass A:\n    def x(self):\n        pass\n"
+    revision = from_text(text)
+    outline = outline_by_indentation(text.encode())
+    assert len(outline.symbols) == 3
+    shown = LEVELS[1](_scene(revision, outline, line, 2_000, None))
+    assert shown.whole
+    assert "more" not in shown.text
