@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .ports import HandleRow as HandleRow
     from .ports import Limits as Limits
     from .ports import Looked as Looked
+    from .ports import MadeHandle as MadeHandle
     from .ports import Model as Model
     from .ports import ModelError as ModelError
     from .ports import ModelSignal as ModelSignal
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from .ports import PastPayload as PastPayload
     from .ports import PastQuestion as PastQuestion
     from .ports import PastRevision as PastRevision
+    from .ports import PastStatement as PastStatement
     from .ports import PastStep as PastStep
     from .ports import PastTick as PastTick
     from .ports import PastValues as PastValues
@@ -185,6 +187,7 @@ __all__ = [
     "Limits",
     "Location",
     "Looked",
+    "MadeHandle",
     "MessageId",
     "Model",
     "ModelError",
@@ -203,6 +206,7 @@ __all__ = [
     "PastPayload",
     "PastQuestion",
     "PastRevision",
+    "PastStatement",
     "PastStep",
     "PastTick",
     "PastValues",
@@ -291,13 +295,14 @@ _MODULES: Final = {
     "legible": "legible_line source_command source_lines source_text",
     "models.setup": "ModelSetup",
     "ports": (
-        "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
-        "Differences EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FeedItem FileSubject "
-        "HandleRow Limits Looked Model ModelError ModelSignal ModelUnusableError News OutputSink PastAnswer "
-        "PastExecution PastLooks PastPayload PastQuestion PastRevision PastStep PastTick PastValues PermissionAnswer "
-        "PermissionQuestion PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta "
-        "ReplyEnded Restored RestorePlan RunOutcome RunRequest SessionRow StatementAsked StatementSubject Store "
-        "TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want ignore_touched"
+        "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents Differences "
+        "EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FeedItem FileSubject HandleRow "
+        "Limits Looked MadeHandle Model ModelError ModelSignal ModelUnusableError News OutputSink PastAnswer "
+        "PastExecution PastLooks PastPayload PastQuestion PastRevision PastStatement PastStep PastTick PastValues "
+        "PermissionAnswer PermissionQuestion PermissionSubject Permissions Preserved ProjectionPart Prompt "
+        "ReasoningDelta ReplyEnded Restored RestorePlan RunOutcome RunRequest SessionRow StatementAsked "
+        "StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want "
+        "ignore_touched"
     ),
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",

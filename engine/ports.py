@@ -533,17 +533,49 @@ class FeedItem(Struct, frozen=True):
     text: str
 
 
+class MadeHandle(Struct, frozen=True, kw_only=True):
+    """A handle that a statement made: in which line of it, from 1, 0 for not known; and what it was called then.
+
+    `changed_by` are the methods that have changed what the handle shows since; `until` is the number of the first
+    statement that called one of them, 0 for none.
+    """
+
+    obj_id: str
+    line: int
+    name: str = ""
+    changed_by: tuple[str, ...] = ()
+    until: int = 0
+
+
+class PastStatement(Struct, frozen=True, kw_only=True):
+    """A statement that a condensation took from the View, by its number.
+
+    Of a long source the end is missing: `lines_left_out`. `ended` is empty where it ended well, else what became of it.
+    `files` are paths that it looked at and that its source does not name.
+    """
+
+    index: int
+    source: str
+    lines_left_out: int = 0
+    ended: str = ""
+    files: tuple[str, ...] = ()
+    made: tuple[MadeHandle, ...] = ()
+
+
 class News(Struct, frozen=True, kw_only=True):
     """What the log has for a tail: what is new to the model, oldest first, and how many older items are not among it.
 
     `earlier` are changes of nodes that it has read since it was last given the content of those. `expansions` are
-    renders that statements from outside its turns asked for.
+    renders that statements from outside its turns asked for. `statements` are those that condensations took from the
+    View, oldest first, and `statements_left_out` is the number of older ones.
     """
 
     items: tuple[FeedItem, ...] = ()
     left_out: int = 0
     earlier: tuple[FeedItem, ...] = ()
     expansions: tuple[FeedItem, ...] = ()
+    statements: tuple[PastStatement, ...] = ()
+    statements_left_out: int = 0
 
 
 class ProjectionPart(Struct, frozen=True, kw_only=True):

@@ -20,8 +20,9 @@ from functools import partial
 from typing import Final
 
 from ..ports import HandleRow, News
-from . import changes, handles, surfaces
+from . import changes, handles, surfaces, timeline
 from .part import EMPTY, Block, Count, Part, blocks
+from .superseded import Policy
 from .surfaces import Surface
 
 
@@ -30,6 +31,7 @@ class TailState:
     """All that a tail tells.
 
     `groups`, `expansions` and `pins` are in the order of their importance: the first are kept where not all fit.
+    `policies` are those of the handles that the past statements of `news` made, as far as they live, by their ids.
     """
 
     rows: tuple[HandleRow, ...] = ()
@@ -37,6 +39,7 @@ class TailState:
     groups: tuple[Surface, ...] = ()
     expansions: tuple[Block, ...] = ()
     pins: tuple[Surface, ...] = ()
+    policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -77,6 +80,11 @@ def _feed(state: TailState, count: Count) -> Fit:
     return partial(changes.feed, news, state.names, followed, count=count)
 
 
+def _timeline(state: TailState, count: Count) -> Fit:
+    news = state.news
+    return timeline.past(news.statements, news.statements_left_out, state.policies, count)
+
+
 def _handles(state: TailState, count: Count) -> Fit:
     return handles.Table(state.rows, count).within
 
@@ -105,6 +113,7 @@ def _nothing(_: int) -> Part:
 
 
 SECTIONS: Final = (
+    Section("timeline", 5, 64, 1 / 8, _timeline),
     Section("feed", 1, 24, 1 / 3, _feed),
     Section("handles", 0, 0, 1 / 4, _handles),
     Section("groups", 3, 64, 1 / 4, _groups),

@@ -24,12 +24,12 @@ from ..events.conversation import (
     ToolResult,
     UserMessage,
 )
-from ..ids import MessageId, ToolCallId
+from ..ids import MessageId
 from ..log import EventLog
 from ..ports import Environment, Model, ModelError, Prompt, TextDelta
+from ..projection.past_statements import PastStatements
 from ..projection.prompt import message_text
 from ..projection.shrink import shortened
-from ..timeline.index import Timeline
 from ..view.cuts import Cut, choose_cut, current_request, unread
 from ..view.entries import Summary
 from ..view.window import Window
@@ -43,7 +43,8 @@ INSTRUCTIONS: Final = """\
 You are handing your work over to yourself: what follows is the beginning of a conversation that has become too long,
 and only your summary of it will stay. Write down what is needed to go on: what the user wants, what was decided and
 why, what was found out, which files and names matter and in which state they are, what is still to be done. Be
-specific and brief, at most {words} words. Write nothing but the summary.
+specific and brief, at most {words} words. The statements that you ran stay listed beside your summary, so say what came
+of them, and do not repeat them. Write nothing but the summary.
 """
 _EXCERPT_CHARS: Final = 4_000
 """Of each message, so much is shown to the model that sums up."""
@@ -58,7 +59,7 @@ class Condenser:
         log: EventLog,
         view: Window,
         projector: Projector,
-        timeline: Timeline,
+        past: PastStatements,
         cycles: CycleFold,
         model: Model,
         calls_tools: bool = True,
@@ -66,7 +67,7 @@ class Condenser:
         self._log = log
         self._view = view
         self._projector = projector
-        self._timeline = timeline
+        self._past = past
         self._cycles = cycles
         self._model = model
         self._calls_tools = calls_tools
@@ -134,7 +135,7 @@ class Condenser:
         if not lines:
             lines = [
                 *_earlier(forgotten),
-                *summary_lines(self._cycles.model, {event.event_id for event in forgotten}, self._files()),
+                *summary_lines(self._cycles.model, {event.event_id for event in forgotten}, self._past.numbers),
             ]
         return await _fitting(environment, lines, tokens)
 
@@ -154,14 +155,6 @@ class Condenser:
             logger.warning("the model could not sum up, so the session does: %s", error)
             return []
         return "".join(pieces).strip().splitlines()
-
-    def _files(self) -> dict[ToolCallId, Sequence[str]]:
-        """The paths that each call looked at, each once."""
-        return {
-            cell.statement.tool_call_id: tuple(dict.fromkeys(location.path for location in cell.finished.locations))
-            for cell in self._timeline.cells
-            if cell.finished is not None
-        }
 
 
 async def _fitting(environment: Environment, lines: Sequence[str], tokens: int) -> str:

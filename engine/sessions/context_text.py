@@ -30,6 +30,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "statements": ("the Python that ran", _BEFORE),
     "results": ("what that printed", _BEFORE),
     "summary": ("for older messages", _BEFORE),
+    "timeline": ("older statements", "nothing: bounded"),
     "feed": ("what changed", _TOLD),
     "handles": ("the table of handles", "del NAME"),
     "groups": ("changed groups", "NAME.SetTokens(n)"),

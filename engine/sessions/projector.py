@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from ..events import Event
 from ..ids import EventId
 from ..ports import Environment, HandleRow, ProjectionPart, Prompt
-from ..projection.feed import Feed
 from ..projection.instructions import instructions
+from ..projection.news import LogNews
 from ..projection.prompt import MESSAGE_OVERHEAD, message_text
 from ..projection.shrink import fair_limit, is_shrinkable, shortened
 from ..redaction import Redactor
@@ -74,10 +74,10 @@ class Projector:
     """Projects one session within `budget` tokens, for a model that calls tools or for one that writes statements."""
 
     def __init__(
-        self, view: Window, cwd: str, budget: int, redactor: Redactor, feed: Feed, *, calls_tools: bool = True
+        self, view: Window, cwd: str, budget: int, redactor: Redactor, news: LogNews, *, calls_tools: bool = True
     ) -> None:
         self._view = view
-        self._feed = feed
+        self._news = news
         self._redactor = redactor
         self._budget = budget
         self._calls_tools = calls_tools
@@ -90,7 +90,7 @@ class Projector:
 
     async def project(self, environment: Environment) -> Projection:
         """The projection of this moment, kept as `latest`. Takes nothing from the next one."""
-        position = self._feed.position
+        position = self._news.position
         messages = self._view.ready(open_run=True)
         known = self._known(messages)
         if self._instruction_tokens is None and self._tail_most > self._left(len(self._instructions.encode())) // 2:
@@ -98,7 +98,7 @@ class Projector:
             await self.costs(environment, ())
         uncounted = self._uncounted(messages[known.length :])
         texts = self._texts(uncounted)
-        part = await environment.project(texts, self._tail_budget, self._feed.news)
+        part = await environment.project(texts, self._tail_budget, self._news.news)
         part = await self._visible(environment, part)
         self._take(uncounted, part.text_tokens)
         message_tokens = self._spend(known, messages)
@@ -144,7 +144,7 @@ class Projector:
                 )
             # What stands for a secret may take more than the secret.
             budget -= 2 * (tokens - self._tail_budget)
-            smaller = await environment.project((), max(budget, 1), self._feed.news)
+            smaller = await environment.project((), max(budget, 1), self._news.news)
             part = replace(smaller, text_tokens=part.text_tokens)
             tail = self._redactor.redact(part.tail)
         return replace(part, tail="", tail_tokens=0, handles=handles, sections={}, nodes={})

@@ -22,7 +22,7 @@ from ..ids import MessageId, StatementId
 from ..models import close_model
 from ..ports import Looked, Model, Permissions
 from ..projection.account import Account
-from ..projection.feed import Feed
+from ..projection.news import LogNews
 from ..projection.sent import SentProjections
 from ..search.ripgrep import find_ripgrep
 from ..timeline.replay import History
@@ -84,8 +84,8 @@ class Turns:
         bound = PastBound(parts.store, parts.session_id, log, journal, parts.settings.past_bytes)
         values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
         self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store, values)
-        feed = Feed()
-        log.follow(feed.apply)
+        news = LogNews()
+        log.follow(news.apply)
         sent = SentProjections()
         log.follow(sent.apply)
         account = Account()
@@ -97,7 +97,7 @@ class Turns:
             parts.cwd,
             parts.settings.context_budget,
             parts.redactor,
-            feed,
+            news,
             calls_tools=calls_tools,
         )
         self.cycles = CycleFold()
@@ -108,7 +108,7 @@ class Turns:
             log=log,
             view=parts.view.view,
             projector=self._projector,
-            timeline=timeline,
+            past=news.past,
             cycles=self.cycles,
             model=model,
             calls_tools=calls_tools,

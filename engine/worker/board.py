@@ -28,6 +28,7 @@ from .handle_states import HandleStates
 from .listing import Listing, row
 from .live_nodes import LiveNodes
 from .node_names import NodeNames
+from .policies import policies_of
 from .shown import BoardReport, Shown, looked_at, reported
 from .surfaces import group_surfaces, pin_surfaces
 from .ticking import Ticks
@@ -178,6 +179,7 @@ class Board:
                 expansions=expansions(news, rows),
                 groups=group_surfaces(self._nodes, names),
                 pins=pin_surfaces(self._nodes, names),
+                policies=policies_of(_made_in(news), self._nodes, names),
             )
             return assemble(state, budget, self._count), rows
 
@@ -203,3 +205,7 @@ class Board:
 
     def _listed(self, names: Mapping[int, str]) -> tuple[HandleRow, ...]:
         return tuple(row(node, names.get(id(node), node.obj_id)) for node in self.handles())
+
+
+def _made_in(news: News) -> Iterable[str]:
+    return (made.obj_id for statement in news.statements for made in statement.made)

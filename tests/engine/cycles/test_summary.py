@@ -35,23 +35,27 @@ LOG = stamped(
     *ran("a", "v = view('a.py')"),
     message("also b", prompt_kind="steer"),
     *ran("b", "1 / 0", "error", "Traceback ...\nZeroDivisionError: division by zero\n"),
+    *ran("c", "x = 1"),
+    ToolCall(tool_call_id=ToolCallId("d"), tool="grep", arguments={"pattern": "x"}),
+    ToolResult(tool_call_id=ToolCallId("d"), status="error", text="...\nno match\n"),
     RunStop(reason="completed", cause="end_turn"),
     message("second"),
     AgentText(message_id=MessageId("u"), text="x" * 1_000),
 )
 
 
-FILES = {ToolCallId("a"): ("/w/a.py",)}
+NUMBERS = {ToolCallId("a"): 1, ToolCallId("b"): 2, ToolCallId("c"): 3}
 
 
 def test_each_step_is_a_line() -> None:
-    lines = summary_lines(cycles_of(LOG), {event.event_id for event in LOG}, FILES)
+    lines = summary_lines(cycles_of(LOG), {event.event_id for event in LOG}, NUMBERS)
     assert lines[:-1] == (
         "The user asked: first request",
         "You said: I look.",
-        "You ran python (ok): v = view('a.py') [/w/a.py]",
+        "You ran statement 1.",
         "The user said meanwhile: also b",
-        "You ran python (error): 1 / 0 -> ZeroDivisionError: division by zero",
+        "You ran statements 2 to 3.",
+        "You ran grep (error): {'pattern': 'x'} -> no match",
         "The user asked: second",
     )
     assert lines[-1].startswith("You said: xxx")
@@ -60,14 +64,14 @@ def test_each_step_is_a_line() -> None:
 
 
 def test_only_the_chosen_entries_are_told() -> None:
-    lines = summary_lines(cycles_of(LOG), {EventId("e3"), EventId("e4"), EventId("e9")}, FILES)
-    assert lines == ("You ran python (ok): v = view('a.py') [/w/a.py]", "The user asked: second")
+    lines = summary_lines(cycles_of(LOG), {EventId("e3"), EventId("e4"), EventId("e13")}, NUMBERS)
+    assert lines == ("You ran statement 1.", "The user asked: second")
 
 
 @given(st.sampled_from(load_vectors()), st.data())
 def test_any_part_of_any_log_gives_lines_without_line_breaks(vector: Vector, data: st.DataObject) -> None:
     ids = [event.event_id for event in vector.events]
     chosen = data.draw(st.sets(st.sampled_from(ids))) if ids else set()
-    lines = summary_lines(cycles_of(vector.events), chosen, FILES)
+    lines = summary_lines(cycles_of(vector.events), chosen, NUMBERS)
     assert all("\n" not in line for line in lines)
-    assert summary_lines(cycles_of(vector.events), set(), FILES) == ()
+    assert summary_lines(cycles_of(vector.events), set(), NUMBERS) == ()

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.ports import FeedItem, HandleRow, News
+from engine.ports import FeedItem, HandleRow, MadeHandle, News, PastStatement
 from engine.projection.changes import HISTORY_TOKENS
 from engine.projection.handles import Table
 from engine.projection.part import Block, blocks
 from engine.projection.sections import TailState, assemble
+from engine.projection.superseded import Policy
 from engine.projection.surfaces import Surface
 from engine.tokens import count
 from tests.support.boards import Desk
@@ -94,6 +95,24 @@ _NEWS = st.builds(
     items=st.lists(_ITEMS, max_size=12).map(tuple),
     left_out=st.integers(0, 300),
     earlier=st.lists(_ITEMS, max_size=12).map(tuple),
+    statements=st.lists(
+        st.builds(
+            PastStatement,
+            index=st.integers(1, 99),
+            source=st.one_of(_TEXT, st.builds(lambda text, times: f"{text}\n" * times, _TEXT, st.integers(1, 400))),
+            lines_left_out=st.integers(0, 3),
+            ended=_TEXT,
+            files=st.lists(_TEXT, max_size=2).map(tuple),
+            made=st.lists(st.builds(MadeHandle, obj_id=_NODES, line=st.integers(0, 9), name=_NAMES), max_size=3).map(
+                tuple
+            ),
+        ),
+        max_size=6,
+    ).map(tuple),
+    statements_left_out=st.integers(0, 300),
+)
+_POLICIES = st.dictionaries(
+    _NODES, st.builds(Policy, name=_NAMES, arguments=st.just({"tokens": "All", "lod": "1", "mode": None}))
 )
 _STATES = st.builds(
     TailState,
@@ -102,6 +121,7 @@ _STATES = st.builds(
     groups=_SURFACES,
     expansions=_BLOCKS,
     pins=_SURFACES,
+    policies=_POLICIES,
 )
 _BUDGETS = st.one_of(st.integers(1, 300), st.integers(1, 5_000), st.integers(1, 100_000))
 
@@ -136,12 +156,15 @@ def test_no_section_starves_another(budget: int) -> None:
     block = "x = 1\n" * budget
     state = TailState(
         rows=tuple(_rows(3_000)),
-        news=News(items=tuple(FeedItem(f"view-{number}", "1 line changed") for number in range(3_000))),
+        news=News(
+            items=tuple(FeedItem(f"view-{number}", "1 line changed") for number in range(3_000)),
+            statements=tuple(PastStatement(index=number, source="x = 1") for number in range(1, 1_000)),
+        ),
         groups=tuple(_surface(f"group-{number}", f"g{number}", f"# {block}") for number in range(20)),
         pins=(_surface("view-1", "h1", "because"),),
     )
     tail = assemble(state, budget, count)
-    assert set(tail.sections) == {"feed", "handles", "groups", "pins"}
+    assert set(tail.sections) == {"feed", "handles", "groups", "pins", "timeline"}
     assert tail.sections["handles"] >= budget // 5
     assert tail.sections["feed"] >= budget // 5
     assert tail.tokens > budget * 0.8

@@ -128,13 +128,17 @@ async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_t
             "Summary of what came before:",
             "The user asked: what are the notes about?",
             "You said: I look at the notes.",
-            f"You ran python (ok): notes = view('notes.md', tokens=500) [{tmp_path}/notes.md]",
-            "You ran python (error): 1 / 0 -> ZeroDivisionError: division by zero",
+            "You ran statements 1 to 2.",
             "You said: It is about words.",
         ]
         assert "were replaced by a summary" in said(session)
         await run(session, "and now?")
         assert [type(message) for message in model.prompts[-1].messages] == [Summary, UserMessage]
+        assert model.prompts[-1].tail.startswith(
+            "Statements that the summary stands for, with handles as they are now:\n"
+            "# statement 1\nnotes = view('notes.md', tokens=500)\n"
+            "# statement 2, error: ZeroDivisionError: division by zero\n1 / 0\n"
+        )
         await run(session, "/compact")
         assert found(session, Condensation)[-1].forgotten[0] == f"{condensation.event_id}-summary"
         assert "what are the notes about?" in (found(session, Condensation)[-1].summary or "")

@@ -12,12 +12,11 @@ from engine.events.conversation import AgentText, Condensation, CondensationRequ
 from engine.ids import MessageId
 from engine.log import EventLog
 from engine.ports import Model, ModelSignal, Prompt, TextDelta
-from engine.projection.feed import Feed
+from engine.projection.news import LogNews
 from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.condenser import Condenser
 from engine.sessions.projector import Projector
-from engine.timeline.index import Timeline
 from engine.view.fold import ViewFold
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
@@ -29,14 +28,14 @@ SECONDS = 5.0
 
 def condenser_of(model: Model) -> tuple[Condenser, EventLog]:
     """Of a session with one long conversation, which is over."""
-    timeline, fold, cycles = Timeline(), ViewFold(), CycleFold()
-    folds = (timeline.apply, fold.apply, cycles.apply)
+    news, fold, cycles = LogNews(), ViewFold(), CycleFold()
+    folds = (news.apply, fold.apply, cycles.apply)
     log = EventLog(FixedClock(), lambda event: None, folds=folds, check=fold.refusal)
     log.append(UserMessage(message_id=MessageId("m1"), text="word " * 2_000))
     log.append(AgentText(message_id=MessageId("m2"), text="word " * 2_000))
     log.append(RunStop(reason="completed", cause="end_turn"))
-    projector = Projector(fold.view, "/", 100_000, Redactor(()), Feed())
-    condenser = Condenser(log=log, view=fold.view, projector=projector, timeline=timeline, cycles=cycles, model=model)
+    projector = Projector(fold.view, "/", 100_000, Redactor(()), news)
+    condenser = Condenser(log=log, view=fold.view, projector=projector, past=news.past, cycles=cycles, model=model)
     return condenser, log
 
 

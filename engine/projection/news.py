@@ -1,0 +1,35 @@
+"""All that the log has for a tail: one fold over a path of events, put together from those of its parts.
+
+Read by `sessions.projector`; the worker renders it within the tail's budget.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ..events import Event
+from ..ports import News
+from .feed import Feed
+from .past_statements import PastStatements
+
+
+class LogNews:
+    """What a call that is made now has to carry. `apply` is for the log alone; each part is told through it."""
+
+    def __init__(self) -> None:
+        self.feed = Feed()
+        self.past = PastStatements()
+
+    def apply(self, event: Event) -> None:
+        self.feed.apply(event)
+        self.past.apply(event)
+
+    @property
+    def position(self) -> int:
+        """How many events there are."""
+        return self.feed.position
+
+    @property
+    def news(self) -> News:
+        statements = self.past.newest()
+        return replace(self.feed.news, statements=statements, statements_left_out=len(self.past) - len(statements))
