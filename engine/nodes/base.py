@@ -341,6 +341,10 @@ class NodeBase(ABC):
         del member
         return False
 
+    def on_member_shown(self) -> bool:
+        """As `OnMemberChanged`, where what was shown last of a member is another now."""
+        return False
+
     def note_holder(self, holder: NodeBase, *, held: bool) -> None:
         """A node holds this one from now on, or no longer does. Who holds it is not kept alive by it."""
         others = [each for each in self._holders if each() not in (None, holder)]
@@ -368,13 +372,21 @@ class NodeBase(ABC):
         self._tell_holders()
 
     def _tell_holders(self) -> None:
+        """It shows something else now."""
+        self._tell(lambda holder, member: holder.OnMemberChanged(member))
+
+    def _tell_of_showing(self) -> None:
+        """It differs from something else now, as level 3 shows it: what was shown of it last is another."""
+        self._tell(lambda holder, _: holder.on_member_shown())
+
+    def _tell(self, tell: Callable[[NodeBase, NodeBase], bool]) -> None:
         """Tells those that hold it, and as far as that changes them, those that hold them; each of these once."""
         waiting: list[NodeBase] = [self]
         told = {id(self)}
         while waiting:
             member = waiting.pop()
             for holder in member.holders():
-                if holder.OnMemberChanged(member) and id(holder) not in told:
+                if tell(holder, member) and id(holder) not in told:
                     told.add(id(holder))
                     waiting.append(holder)
 

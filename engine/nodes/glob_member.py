@@ -8,7 +8,7 @@ know the group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,6 +26,7 @@ from .overview import Ranked, overview, unpacked
 from .position import Place
 from .rendered import RenderedView
 from .revision import Revision
+from .shown_revisions import ShownRevision, ShownRevisions
 
 _MOST_SHOWN: Final = 64
 """Files that are shown each by itself, at most; of more there is a listing."""
@@ -64,6 +65,7 @@ class Glob:
         self._found: Found | None = None
         self._manifest = self._read = Manifest("", "")
         self._contents: dict[str, tuple[str, Found]] = {}
+        self._shown: dict[str, ShownRevisions] = {}
         self._ranked: tuple[Ranked, ...] = ()
         self._ranked_for = ""
 
@@ -100,20 +102,36 @@ class Glob:
         self.unread = change if old is self._read else change_between(self._read, self._manifest)
         return change
 
-    def take(self, revision: Revision, contents: dict[str, tuple[str, Revision]]) -> None:
-        """Takes over what was looked at before."""
+    @property
+    def shown(self) -> Mapping[str, ShownRevisions]:
+        """By the paths of those files, what was displayed of them."""
+        return self._shown
+
+    def take(
+        self, revision: Revision, contents: dict[str, tuple[str, Revision]], shown: dict[str, ShownRevisions]
+    ) -> None:
+        """Takes over what was looked at, and displayed, before."""
+        self._shown = shown
         self._found = Found(revision, recorded=True)
         self._manifest = self._read = manifest_of(revision)
         self._contents = {path: (mark, Found(each, recorded=True)) for path, (mark, each) in contents.items()}
 
-    def mark_projected(self) -> None:
-        """A model has read what the group shows."""
+    def mark_displayed(self, statement: int) -> None:
+        """The result of that statement shows the group, and in it the files that were read."""
+        for path, (_, found) in self._contents.items():
+            self._shown.setdefault(path, ShownRevisions()).displayed(ShownRevision(found.revision, statement))
+
+    def mark_projected(self) -> bool:
+        """A model has read what the group shows; whether files differ from something else now."""
         self._read, self.unread = self._manifest, ManifestChange()
+        marked = [shown.mark_read() for shown in self._shown.values()]
+        return any(marked)
 
     def read_files(self, tokens: int) -> None:
         """Reads the files that a summary of so many tokens shows, where they have changed, and forgets all others."""
-        shown, known = self._shown(tokens), self._contents
-        self._contents = {path: self._current(path, mark, known.get(path)) for path, mark in shown}
+        known = self._contents
+        self._contents = {path: self._current(path, mark, known.get(path)) for path, mark in self._wanted(tokens)}
+        self._shown = {path: known for path, known in self._shown.items() if path in self._contents}
 
     def _current(self, path: str, mark: str, known: tuple[str, Found] | None) -> tuple[str, Found]:
         if known is not None and known[0] == mark:
@@ -130,7 +148,7 @@ class Glob:
         """Shows this overview, which holds of its basis, from now on. Raises ValueError for what is none."""
         self._ranked, self._ranked_for = unpacked(data), self._manifest.paths_digest
 
-    def _shown(self, tokens: int) -> Sequence[tuple[str, str]]:
+    def _wanted(self, tokens: int) -> Sequence[tuple[str, str]]:
         """The files that are shown each by itself, with their marks."""
         if self._manifest.number > min(_MOST_SHOWN, tokens // _TOKENS_EACH):
             return ()
@@ -163,7 +181,16 @@ class Glob:
         need, render = 0, _none
         if known is not None:
             revision = known[1].revision
-            scene = Scene(revision=revision, place=Place(0, 0), budget=1, count=self._globbing.count, title=path)
+            last = shown.last if (shown := self._shown.get(path)) else None
+            scene = Scene(
+                revision=revision,
+                place=Place(0, 0),
+                budget=1,
+                count=self._globbing.count,
+                title=path,
+                last_shown=last.revision if last else None,
+                shown_in=last.statement if last else 0,
+            )
             need = listed.size + _LINE_TOKENS * (len(revision.lines) + 2)
             render = _rendering(scene, self._globbing.outline, path)
         return Part(

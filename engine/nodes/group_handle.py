@@ -23,7 +23,7 @@ from .group_members import GroupCycleError, Member, below, holds, identity_of, k
 from .group_parts import Part, need_of
 from .group_state import GroupState
 from .group_summary import summarize
-from .lod import LEVELS, checked_lod
+from .lod import DIFFERENCES, LEVELS, checked_lod
 from .rendered import RenderedView
 
 _NAMED: Final = 3
@@ -100,12 +100,25 @@ class GroupHandle(NodeBase):
             self._rendered = self.Render()
         return self._rendered
 
+    def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
+        """As for all nodes, of the files of its globs: of a node a group shows what that showed by itself."""
+        level = self._lod if lod is None else lod
+        if rendered.whole or level != DIFFERENCES:
+            for glob in self._globs():
+                glob.mark_displayed(statement)
+            self._forget_differences()
+
     def mark_projected(self) -> None:
         """The model has read the present state."""
         super().mark_projected()
-        for glob in self._globs():
-            glob.mark_projected()
+        marked = [glob.mark_projected() for glob in self._globs()]
+        if any(marked):
+            self._forget_differences()
         self._clean()
+
+    def _forget_differences(self) -> None:
+        if self.on_member_shown():
+            self._tell_of_showing()
 
     def _clean(self) -> None:
         self._dirty = False
@@ -236,6 +249,12 @@ class GroupHandle(NodeBase):
         if self._follows():
             self._rendered = None
             self._dirty = True
+        return self._follows()
+
+    def on_member_shown(self) -> bool:
+        self._stale = True
+        if self._follows():
+            self._rendered = None
         return self._follows()
 
     def _follows(self) -> bool:

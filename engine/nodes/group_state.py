@@ -6,14 +6,17 @@ and by who keeps handles.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from ..events.nodes import RevisionState
 from ..ticks.result import Frequency
 from .glob_member import Glob
 from .revision import Revision, without_content
+from .shown_revisions import ShownRevisions
 
 
 class GroupState(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +60,13 @@ class SeenState(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
 
+class ShownFileState(SeenState, frozen=True, kw_only=True):
+    """What was displayed of a file by the statement of that index, and whether a model has read it."""
+
+    statement: int
+    is_read: bool
+
+
 class GlobState(msgspec.Struct, frozen=True, kw_only=True):
     """A glob that is a member of a group. What its files held is named by digests."""
 
@@ -66,13 +76,24 @@ class GlobState(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     manifest: SeenState
     contents: list[SeenState]
+    shown: list[ShownFileState] = msgspec.field(default_factory=list[ShownFileState])
 
 
 def glob_state(glob: Glob) -> GlobState:
     """The state of a glob that has been looked at."""
     contents = [_seen(revision, path, mark) for path, (mark, revision) in glob.contents.items()]
     manifest = _seen(glob.revision or without_content("missing", ""))
-    return GlobState(root=glob.root, pattern=glob.pattern, text=glob.text, manifest=manifest, contents=contents)
+    shown = [state for path, revisions in glob.shown.items() for state in _shown(path, revisions)]
+    return GlobState(
+        root=glob.root, pattern=glob.pattern, text=glob.text, manifest=manifest, contents=contents, shown=shown
+    )
+
+
+def _shown(path: str, shown: ShownRevisions) -> Iterator[ShownFileState]:
+    for each, is_read in ((shown.read, True), *((each, False) for each in shown.unread)):
+        if each is not None:
+            seen = asdict(_seen(each.revision, path))
+            yield ShownFileState(**seen, statement=each.statement, is_read=is_read)
 
 
 def glob_state_from(plain: object) -> GlobState:

@@ -161,9 +161,10 @@ class ViewHandle(NodeBase):
         self._clean()
 
     def _forget_differences(self) -> None:
-        # Other levels do not depend on what was shown.
+        # Other levels do not depend on what was shown; which one a group has of this view is its own.
         if self._lod == DIFFERENCES:
             self._rendered = None
+        self._tell_of_showing()
 
     def _clean(self) -> None:
         self._dirty = dict.fromkeys(self._dirty, False)

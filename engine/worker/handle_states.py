@@ -104,7 +104,14 @@ class HandleStates:
             each.path: (each.mark, self._looks.known(glob.path_of(each.path), each.path, each))
             for each in wanted.contents
         }
-        glob.take(self._looks.known(glob.key, wanted.text, wanted.manifest), contents)
+        shown: dict[str, ShownRevisions] = {}
+        for each in wanted.shown:
+            revision = self._looks.known(glob.path_of(each.path), each.path, each)
+            of_file = shown.setdefault(each.path, ShownRevisions())
+            of_file.displayed(ShownRevision(revision, each.statement))
+            if each.is_read:
+                of_file.mark_read()
+        glob.take(self._looks.known(glob.key, wanted.text, wanted.manifest), contents, shown)
         return glob
 
     def _document_of(self, state: ViewState) -> tuple[Document, Revision]:

@@ -174,3 +174,58 @@ def test_a_root_that_cannot_be_entered_is_a_state_and_no_error(desk: Desk) -> No
     (desk.root / "src").rmdir()
     assert _said(desk) == ["src (gone: src/a.py, src/deep/b.py)"]
     assert "# src, 0 files" in _text(desk)
+
+
+def test_files_of_a_glob_differ_at_level_3_from_what_a_result_showed_of_them(desk: Desk) -> None:
+    desk.run("g = group('src', lod=0)")
+    desk.write("src/a.py", "text of src/a.py\nand more\n")
+    desk.tick()
+    desk.run("g.SetLod(3)")
+    assert "1 change since statement 1: +1 -0\n" in _text(desk)
+    assert "+and more\n" in _text(desk)
+    assert "(unchanged since statement 1)" in _text(desk)
+
+
+def test_once_a_model_has_read_the_files_of_a_glob_they_differ_from_what_it_read(desk: Desk) -> None:
+    desk.run("g = group('src', lod=3)")
+    assert "(not shown before" in desk.steps[0].report.displays[0].text
+    for number in range(2):
+        desk.write("src/a.py", f"text {number}\n")
+        desk.tick()
+        assert f"+text {number}\n" in desk.run("show(g)").displays[0].text
+        desk.tail()
+        assert f"(unchanged since statement {number + 2})" in _text(desk)
+    assert desk.rebuilt().get("g").Render().text == _text(desk)
+
+
+def test_a_diff_that_was_cut_is_shown_again_with_a_larger_budget(desk: Desk) -> None:
+    desk.run("g = group('src', lod=3)")
+    desk.write("src/a.py", "".join(f"line {number}\n" for number in range(80)))
+    desk.tick()
+    desk.run("g.SetTokens(80); show(g)")
+    desk.tail()
+    desk.run("g.SetTokens(4000)")
+    assert "+line 79\n" in _text(desk)
+
+
+def test_what_differs_in_a_group_of_views_follows_what_they_showed(desk: Desk) -> None:
+    desk.run("a = view('src/a.py', freq='Sync'); g = group(a, lod=3)")
+    desk.write("src/a.py", "other\n")
+    desk.tick()
+    assert "+other\n" in _text(desk)
+    desk.run("show(a)")
+    desk.tail()
+    assert "(unchanged since statement 2)" in _text(desk)
+
+
+def test_a_handle_that_is_made_of_its_state_knows_what_was_shown_of_files(desk: Desk) -> None:
+    desk.run("g = group('src', lod=0)")
+    desk.tail()
+    desk.write("src/a.py", "other\n")
+    desk.tick()
+    desk.run("show(g)")
+    state = desk.board.state_of(_group(desk))
+    other = desk.rebuilt()
+    again = other.board.node_from("group-1.1", state)
+    assert again.Render(lod=3).text == _group(desk).Render(lod=3).text
+    assert "+other" in again.Render(lod=3).text
