@@ -76,6 +76,11 @@ class Looks:
         self._source = self._recorded
         self._recorded.begin(looks)
 
+    @property
+    def are_as_then(self) -> bool:
+        """Whether the step sees what it saw when it ran first; False where the log, of an older version, says not."""
+        return self._source is self._live or self._recorded.knows_step
+
     def known(self, path: str, title: str, seen: SeenRevision) -> Revision:
         """A revision of the record."""
         return self._recorded.revision(path, title, seen)

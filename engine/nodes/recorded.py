@@ -101,6 +101,11 @@ class RecordedLooks:
         if look.lost:
             self._lost[look.digest] = look.lost
 
+    @property
+    def knows_step(self) -> bool:
+        """Whether the log says what the step saw."""
+        return self._step is not None
+
     def take_phrases(self) -> tuple[str, ...]:
         """A phrase on each look that was not answered since this was last called, at most a few and a number."""
         if not self._phrases:

@@ -129,9 +129,10 @@ class Board:
         self._ticks.end()
         shown, events = tuple(self._shown.values()), self._nodes.take_events()
         self._shown.clear()
-        reports = [reported(entry, self._nodes.statement) for entry in shown]
+        is_as_then = self.looks.are_as_then
+        reports = [reported(entry, self._nodes.statement, is_as_then=is_as_then) for entry in shown]
         for entry, (display, _) in zip(shown, reports, strict=True):
-            if entry.is_own:
+            if entry.is_own and is_as_then:
                 self._nodes.note_shown(entry.node, display.text)
         return BoardReport(
             displays=tuple(display for display, _ in reports),

@@ -41,11 +41,15 @@ class Shown:
         return self.lod is None and self.tokens is None
 
 
-def reported(entry: Shown, statement: int) -> tuple[Display, Location | None]:
-    """What the result of that statement holds of it, and the place in a file that it shows, where it does."""
+def reported(entry: Shown, statement: int, *, is_as_then: bool) -> tuple[Display, Location | None]:
+    """What the result of that statement holds of it, and the place in a file that it shows, where it does.
+
+    `is_as_then` is False in a re-run that may see other contents than the statement did: nobody was shown those.
+    """
     node = entry.node
     render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
-    node.mark_displayed(statement, render, entry.lod)
+    if is_as_then:
+        node.mark_displayed(statement, render, entry.lod)
     budget, lod = node.tokens if entry.tokens is None else entry.tokens, node.lod if entry.lod is None else entry.lod
     display = _display(node, render, budget, lod)
     if node.path is None or render.first_line is None:

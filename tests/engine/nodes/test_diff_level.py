@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.nodes.base import NodeBase
 from engine.nodes.lod.diff import render
 from engine.nodes.lod.scene import Scene
 from engine.nodes.position import Place
@@ -237,3 +238,22 @@ def test_a_text_that_was_shown_survives_as_plain_data(desk: Desk) -> None:
     loaded.board.looks.take_content(handle.revision.digest, b"one\n")
     loaded.namespace["a"] = loaded.board.node_from("view-1.1", desk.board.state_of(handle))
     assert _shown(loaded, "show(a, lod=3)").endswith("-mine\n+one\n")
+
+
+def test_what_a_step_of_an_older_log_shows_when_it_runs_again_was_shown_to_nobody(desk: Desk) -> None:
+    desk.write("a.py", "one\n")
+    desk.run("a = view('a.py', freq='Sync'); g = group('a.py', tokens=90)")
+    desk.tail()
+    desk.write("a.py", "two\n")
+    again = Desk(desk.root)
+    again.repeat(desk.steps[0], None)
+    again.board.read()
+    again.board.looks.settle()
+    for name in "ag":
+        node = again.get(name)
+        assert isinstance(node, NodeBase)
+        assert "unchanged" not in node.Render(lod=3).text
+    assert "As results show them" not in again.tail()
+    again.run("show(a)")
+    again.board.read()
+    assert _shown(again, "show(a, lod=3)") == "(unchanged since statement 2)\n"
