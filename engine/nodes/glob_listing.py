@@ -42,11 +42,6 @@ def _named(paths: Sequence[str]) -> str:
     return ", ".join((*paths[:_NAMED], *rest))
 
 
-def said(change: ManifestChange) -> str:
-    """The change in a few words, for a line of its own."""
-    return "; ".join(line.rstrip("\n") for line in _changes(change))
-
-
 def _ways(manifest: Manifest, room: int) -> Iterator[tuple[list[str], bool]]:
     # A name takes a token at least, and so does a row; counting the tokens of more is in vain.
     if manifest.number <= room:

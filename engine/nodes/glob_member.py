@@ -14,8 +14,9 @@ from typing import Final
 
 from ..cutting import plural
 from ..events.nodes import PayloadBasis
+from .changes import counted
 from .found import Found
-from .glob_listing import listing, said
+from .glob_listing import listing
 from .group_parts import Part, Salience, need_of
 from .lod import rendered_at
 from .lod.scene import Scene
@@ -205,7 +206,8 @@ class Glob:
 
     def said(self, change: ManifestChange) -> str:
         """A change of its files in a few words."""
-        return f"{self.text} ({said(change)})"
+        what = (("changed", change.changed), ("new", change.added), ("gone", change.removed))
+        return f"files of {self.text}: {counted(what)}"
 
 
 def _listing(

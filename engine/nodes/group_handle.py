@@ -232,7 +232,7 @@ class GroupHandle(NodeBase):
             return "unusable"
         self._stale = True
         self._touch("source")
-        said = f"{glob.text} is shown by what its files refer to"
+        said = f"files of {glob.text}: an overview is ready, the files first that others refer to most"
         return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
 
     def _ranking(self) -> Glob | None:

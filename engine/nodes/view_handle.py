@@ -242,9 +242,14 @@ class ViewHandle(NodeBase):
         self._take(revision)
         if not self._context.tells():
             return UNCHANGED
-        is_new = self._standing.is_gone and not stood.is_gone
-        note = f"{self.pos} is gone, the view stays at line {self.place.line + revision.first_line}" if is_new else ""
-        return told(self._document.title, self.path or "", before, revision, self._context.count, note)
+        return told(self._document.title, self.path or "", before, revision, self._context.count, self._moved(stood))
+
+    def _moved(self, stood: Standing) -> str:
+        """A clause on where the view stands now, where its symbol went or came back."""
+        line = self.place.line + self._revision.first_line
+        if self._standing.is_gone and not stood.is_gone:
+            return f"{self.pos} is gone, the view stays at line {line}"
+        return f"{self.pos} is back, at line {line}" if stood.is_gone and not self._standing.is_gone else ""
 
     def part(self) -> Part:
         revision, own = self._revision, limit_of(self._tokens)
@@ -294,7 +299,7 @@ class ViewHandle(NodeBase):
     def _take_summary(self, text: str) -> TickResult:
         self._summary = text
         self._touch("source")
-        said = f"{self._document.title} was summed up"
+        said = f"{self._document.title}: a model has summed it up"
         return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
 
     # --- as plain data -----------------------------------------------------------------------------------------------

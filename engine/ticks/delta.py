@@ -18,24 +18,26 @@ _LONGEST_LINE: Final = 200
 
 
 def describe(
-    title: str, before: Sequence[str], after: Sequence[str], count: Callable[[str], int], budget: int
+    title: str, before: Sequence[str], after: Sequence[str], count: Callable[[str], int], budget: int, form: str = ""
 ) -> tuple[str, str]:
     """The summary line, and the summary with as much of the diff as `budget` tokens hold. Neither ends in a newline.
 
-    The summary itself is never cut: it is short but for the title.
+    The summary itself is never cut: it is short but for the title. `form` says what changed besides the lines, where
+    that is known.
     """
     # Without carriage returns, so that a change of all line ends is one sentence and no line is shown twice alike.
     before, after = (tuple(line.rstrip("\r") for line in lines) for lines in (before, after))
     codes = opcodes(before, after)
     changed = [code for code in codes if code.tag != "equal"]
     if not changed:
-        summary = f"{title} changed in its encoding, line ends or final newline only"
+        summary = f"no line changed in {title}: {form or 'its encoding, line ends or final newline did'}"
         return summary, summary
     removed = sum(code.i2 - code.i1 for code in changed)
     added = sum(code.j2 - code.j1 for code in changed)
     lines = sum(max(code.i2 - code.i1, code.j2 - code.j1) for code in changed)
     noun = "line" if lines == 1 else "lines"
     summary = f"{lines} {noun} changed in {title} (+{added} -{removed}), first at line {changed[0].j1 + 1}"
+    summary += f"; {form}" if form else ""
     return summary, _within(summary, _unified(codes, before, after), count, budget)
 
 

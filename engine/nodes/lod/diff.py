@@ -15,6 +15,7 @@ from typing import Final
 from ...cutting import DOTS, more, plural
 from ...timeline.diff import Opcode, hunks, opcodes
 from ...timeline.unified import heading_of, hunk_lines
+from ..changes import changed_form
 from ..rendered import RenderedView
 from ..revision import Revision
 from .scene import Scene, instead_of_lines, one_line
@@ -71,7 +72,7 @@ def render(scene: Scene) -> RenderedView:
     if revision.same_as(before):
         return _sentence(scene, f"(unchanged {_since(scene)})", "(unchanged)")
     old, new = _without_returns(before), _without_returns(revision)
-    form = _form(before, revision) if before.has_content else ""
+    form = changed_form(before, revision) if before.has_content else ""
     codes = opcodes(old, new)
     if all(code.tag == "equal" for code in codes):
         return _sentence(scene, f"(no line changed {_since(scene)}: {form or 'bytes that are not shown'})")
@@ -97,17 +98,6 @@ def _changes(count: int) -> str:
 def _without_returns(revision: Revision) -> Sequence[str]:
     """The lines as they are compared: what changed in the line ends alone is said once, not line by line."""
     return revision.lines if revision.line_ends == "LF" else [line.rstrip("\r") for line in revision.lines]
-
-
-def _form(before: Revision, after: Revision) -> str:
-    """In what two revisions differ besides their lines; empty for nothing."""
-    final = {True: "a final newline", False: "no final newline"}
-    facts = (
-        (before.line_ends, after.line_ends),
-        (before.encoding, after.encoding),
-        (final[before.final_newline], final[after.final_newline]),
-    )
-    return ", ".join(f"{was} became {now}" for was, now in facts if was != now and not {was, now} & {"", "text"})
 
 
 def _fitted(changes: _Changes) -> RenderedView:

@@ -94,7 +94,7 @@ def test_a_change_of_the_line_ends_is_one_sentence_and_no_line_stands_twice_alik
     before, after = decoded(b"a\nb\nc\n"), decoded(b"a\r\nb\r\nc\r\n")
     assert _diff(before, after) == "(no line changed since statement 12: LF became CRLF)\n"
     assert _diff(before, decoded(b"a\r\nB\r\nc")) == (
-        "1 change since statement 12: +1 -1, LF became CRLF, a final newline became no final newline\n"
+        "1 change since statement 12: +1 -1, LF became CRLF, the newline at the end was removed\n"
         "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
     )
 

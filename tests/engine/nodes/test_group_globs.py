@@ -90,7 +90,7 @@ def test_files_come_change_and_go_at_ticks_alone(desk: Desk) -> None:
     desk.write("src/a.py", "other text\n")
     (desk.root / "src/deep/b.py").unlink()
     assert "fresh" not in _text(desk)
-    assert _said(desk) == ["src (changed: src/a.py; new: src/new.py; gone: src/deep/b.py)"]
+    assert _said(desk) == ["files of src: 1 changed (src/a.py), 1 new (src/new.py), 1 gone (src/deep/b.py)"]
     text = _text(desk)
     assert "fresh" in text
     assert "other text" in text
@@ -163,7 +163,7 @@ def test_the_same_steps_see_the_same_files_again_and_nothing_on_the_disk(desk: D
     assert (_text(again), _text(again, "outer")) == texts
     assert (again.files.stamps, again.files.reads) == (0, 0)
     again.board.looks.settle()
-    assert _said(again)[0].startswith("**/*.py (changed: src/a.py; new: src/unseen.py)")
+    assert _said(again)[0].startswith("files of **/*.py: 1 changed (src/a.py), 1 new (src/unseen.py)")
 
 
 def test_a_root_that_cannot_be_entered_is_a_state_and_no_error(desk: Desk) -> None:
@@ -172,7 +172,7 @@ def test_a_root_that_cannot_be_entered_is_a_state_and_no_error(desk: Desk) -> No
         path.unlink()
     (desk.root / "src/deep").rmdir()
     (desk.root / "src").rmdir()
-    assert _said(desk) == ["src (gone: src/a.py, src/deep/b.py)"]
+    assert _said(desk) == ["files of src: 2 gone (src/a.py, src/deep/b.py)"]
     assert "# src, 0 files" in _text(desk)
 
 

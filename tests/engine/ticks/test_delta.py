@@ -45,7 +45,7 @@ def test_a_delta_is_within_its_budget_or_the_summary_alone(before: list[str], af
 
 def test_a_change_of_line_ends_shows_no_line_twice_alike() -> None:
     said, delta = describe("f", ["a", "b"], ["a\r", "b\r"], count, 300)
-    assert said == delta == "f changed in its encoding, line ends or final newline only"
+    assert said == delta == "no line changed in f: its encoding, line ends or final newline did"
     assert describe("f", ["a", "b"], ["a\r", "c\r"], count, 300)[1].endswith(" a\n-b\n+c")
 
 
