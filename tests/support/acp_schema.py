@@ -1,11 +1,13 @@
 """Judges messages of an ACP agent against the official schemas in tests/schemas/acp; used by every test that sees some.
 
 Beyond the schema it refuses root keys that the schema does not know, because the protocol keeps those to itself
-(`_meta` is the place for others), and error messages that are more than one line.
+(`_meta` is the place for others), and error messages that are more than one line. Many tests see thousands of messages,
+so the validator is the compiled one.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -13,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
+from jsonschema_rs import Draft202012Validator
 
 SCHEMAS = Path(__file__).parent.parent / "schemas" / "acp"
 Edition = Literal["stable", "unstable"]
@@ -106,17 +107,24 @@ def definition(edition: Edition, method: str, side: str, suffix: str) -> str:
 
 @cache
 def validator(edition: Edition, name: str) -> Draft202012Validator:
-    """The compiled validator of one definition, closed against unknown root keys."""
-    root = json.loads(json.dumps(schema(edition)))
-    for shape in list(_values(root["$defs"])):
+    """The validator of one definition, closed against unknown root keys."""
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": _closed(edition), "unevaluatedProperties": False})
+
+
+@cache
+def _closed(edition: Edition) -> dict[str, Any]:
+    """All definitions, each closed against unknown root keys."""
+    definitions = copy.deepcopy(schema(edition)["$defs"])
+    for shape in list(_values(definitions)):
         _close(shape)
-    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": root["$defs"], "unevaluatedProperties": False})
+    return definitions
 
 
 def _check(edition: Edition, name: str, value: Any, message: dict[str, Any]) -> None:
-    error = best_match(validator(edition, name).iter_errors(value))
+    error = next(iter(validator(edition, name).iter_errors(value)), None)
     if error is not None:
-        raise NotConformantError(f"not a {name}: {error.json_path}: {error.message}\n{json.dumps(message)[:2000]}")
+        place = "/".join(map(str, error.instance_path)) or "the whole"
+        raise NotConformantError(f"not a {name}: {place}: {error.message}\n{json.dumps(message)[:2000]}")
 
 
 def _values(node: Any) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 
 from acp_adapter.rpc.errors import WireShapeError
 from acp_adapter.wire.model import Empty, ForgivingModel, WireModel, from_wire, to_wire

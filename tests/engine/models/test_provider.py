@@ -20,7 +20,6 @@ from engine.events.conversation import UserMessage
 from engine.ids import MessageId
 from engine.models import make_model
 from engine.models.provider import ATTEMPTS, ProviderModel
-from engine.models.provider_errors import failure_of
 from engine.models.routes import route_to
 from engine.models.statement_tool import source_of
 from engine.ports import (
@@ -462,7 +461,10 @@ async def test_where_a_model_is_looked_for(spec: str, base_url: str | None, mode
 async def test_who_was_silent_for_as_long_as_one_may_is_not_asked_again(
     phase: Literal["read", "connect"], again: bool
 ) -> None:
-    from pydantic_ai.exceptions import ModelTimeoutError  # only here, because who collects tests need not wait for it
+    # Only here, because who collects tests need not wait for it.
+    from pydantic_ai.exceptions import ModelTimeoutError
+
+    from engine.models.provider_errors import failure_of
 
     failed = failure_of(ModelTimeoutError("m", "timed out", phase=phase), "openai:m", ())
     assert failed.transient is again
@@ -471,6 +473,8 @@ async def test_who_was_silent_for_as_long_as_one_may_is_not_asked_again(
 
 async def test_what_a_provider_says_is_shown_in_bounded_length() -> None:
     from pydantic_ai.exceptions import ModelHTTPError  # as above
+
+    from engine.models.provider_errors import failure_of
 
     failed = failure_of(ModelHTTPError(400, "m", {"message": "no " * 1000}), "openai:m", ())
     assert str(failed.error).startswith("openai:m: no no ")
