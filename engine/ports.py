@@ -789,6 +789,14 @@ class Environment(Protocol):
         """Whether there is a namespace to run in; after a kill there is none until `restore`."""
         ...
 
+    @property
+    def idle(self) -> bool:
+        """Whether it is alive, and a statement that is run now is on its way before `run` awaits anything.
+
+        False is always safe: then `begun` is nobody's concern.
+        """
+        ...
+
     async def start(self, spec: EnvironmentSpec) -> None:
         """Makes a fresh namespace, in place of one that may be there."""
         ...
@@ -799,8 +807,13 @@ class Environment(Protocol):
         effects: EffectHandler,
         output: OutputSink,
         touched: TouchSink = ignore_touched,
+        begun: Callable[[], None] | None = None,
     ) -> RunOutcome:
-        """Runs one statement to its end, whatever that is."""
+        """Runs one statement to its end, whatever that is.
+
+        `begun` is called when the statement is on its way, before anything of it is heard: what takes time then takes
+        none of the statement's. Not where it never gets that far. What it raises stops the statement.
+        """
         ...
 
     def interrupt(self) -> None:

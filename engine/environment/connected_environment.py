@@ -110,6 +110,11 @@ class ConnectedEnvironment:
         # One that died idle has told nobody yet.
         return not self._worker.dead if self._turn.locked() else self._worker.look()
 
+    @property
+    def idle(self) -> bool:
+        """Whether it is alive, and no request is under way."""
+        return not self._turn.locked() and self.alive
+
     async def start(self, spec: EnvironmentSpec) -> None:
         """Starts a fresh namespace in place of one that may be there.
 
@@ -126,6 +131,7 @@ class ConnectedEnvironment:
         effects: EffectHandler,
         output: OutputSink,
         touched: TouchSink = ignore_touched,
+        begun: Callable[[], None] | None = None,
     ) -> RunOutcome:
         """Raises EnvironmentUnavailableError where there is no worker; one that dies is an outcome."""
         waiting = self._waiting = _Waiting()
@@ -135,6 +141,7 @@ class ConnectedEnvironment:
                 return RunOutcome(status="cancelled")
             self._running = self._statement(self._connected(), request, effects, output)
             self._running.touched = touched
+            self._running.on_its_way = begun
             self._running.after_reading = self._take_reading()
             try:
                 return await self._running.conduct()

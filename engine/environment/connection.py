@@ -110,7 +110,7 @@ class Connection(ABC):
 
     def kept(self) -> Kept | None:
         """What has followed the last statement, if it is there. Not while somebody receives."""
-        if self._kept is None and self._keeping is not None and self.look():
+        if self._keeping is not None and self._hear_kept() is None and self.look():
             self._hear_kept()
         return self._kept
 

@@ -25,6 +25,7 @@ Must not know sessions or the log, nor whether a process or a thread runs it. Us
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, Literal
 
 import anyio
@@ -90,6 +91,8 @@ class StatementRun:
         self.stops: tuple[str, ...] = ()
         self.touched: TouchSink = ignore_touched
         """Is told of the files that the statement's own code writes."""
+        self.on_its_way: Callable[[], None] | None = None
+        """Is called when the statement is on its way."""
         self.after_reading = recording is not None and recording.after_reading
 
     async def conduct(self) -> RunOutcome:
@@ -133,7 +136,9 @@ class StatementRun:
         return self._limits.grace_seconds
 
     async def _meanwhile(self) -> None:
-        """What the host does as soon as the request is sent."""
+        """What the host does as soon as the request is sent, while the worker is at it."""
+        if self.on_its_way is not None:
+            self.on_its_way()
 
     def _take_other(self, message: Received) -> None:
         self._worker.violate(f"{type(message).__name__} while a statement runs")

@@ -33,6 +33,8 @@ from ..redaction import Redactor, withheld
 
 CLOSE_SECONDS: Final = 2.0
 """How long the end of a session or of its worker waits for what is being pickled."""
+_SOON: Final = 0.001
+"""Seconds until what has followed a statement is recorded, unless the next statement is there by then."""
 _FIRST_LOOK: Final = 0.01
 _LONGEST_LOOK: Final = 0.5
 """Seconds between two looks at what is being pickled: the first, and where they end up."""
@@ -61,6 +63,8 @@ class ValueKeeping:
         self._redactor = redactor
         self._hold = hold
         self._noted: _Noted | None = None
+        self._heard: tuple[ExecutionId, Preserved] | None = None
+        """What was noted last, and is to be recorded."""
         self._pending: deque[ExecutionId] = deque()
         self._wait = _FIRST_LOOK
         self._is_held = True
@@ -75,19 +79,28 @@ class ValueKeeping:
         self._noted = None
         self._pending.clear()
 
-    def take(self, environment: Environment) -> None:
-        """Keeps the values of what was noted last, where all of them are there by now."""
-        if self._noted is None or self._turn.locked():
-            return
-        preserved = environment.kept()
-        if preserved is not None:
+    def hear(self, environment: Environment) -> bool:
+        """Whether all values of what was noted last are there by now, for `record` to keep them."""
+        if self._turn.locked():
+            return False
+        if self._noted is not None:
+            preserved = environment.kept()
+            if preserved is None:
+                return False
             noted, self._noted = self._noted, None
-            self._record(noted.execution_id, preserved, *self._kept(preserved.groups))
+            self._heard = noted.execution_id, preserved
+        return True
+
+    def record(self) -> None:
+        """Keeps what was heard."""
+        if self._heard is not None:
+            (execution_id, preserved), self._heard = self._heard, None
+            self._record(execution_id, preserved, *self._kept(preserved.groups))
 
     async def catch_up(self, environment: Environment) -> None:
         """Keeps the values of what was noted last, if that is not done yet."""
-        self.take(environment)
-        if self._noted is None and not self._turn.locked():
+        if self.hear(environment):
+            self.record()
             return
         # Whoever is cancelled while an answer is on its way would end the worker. It takes a moment, and is bounded.
         with anyio.CancelScope(shield=True):
@@ -115,7 +128,7 @@ class ValueKeeping:
     def next_look(self) -> float | None:
         """After how many seconds of the session's being idle something is to be done; None for not at all."""
         if self._noted is not None:
-            return 0.0
+            return _SOON
         if self._pending:
             return self._wait
         return None if self._is_held else _FIRST_LOOK

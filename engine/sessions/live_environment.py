@@ -112,6 +112,18 @@ class LiveEnvironment:
             self._values.note(ExecutionId(self._log.at(seq).event_id), large=True)
             await self._values.catch_up(environment)
 
+    def at_rest(self) -> Environment | None:
+        """The living environment, if a statement can be sent as it is; then `record_kept` follows soon."""
+        environment = self._environment
+        if environment is None or self.step.locked() or not environment.idle:
+            return None
+        is_told = self._history.reads <= self._reads and not self._values.pending
+        return environment if is_told and self._values.hear(environment) else None
+
+    def record_kept(self) -> None:
+        """Records what `at_rest` has found to be kept of the statement before."""
+        self._values.record()
+
     async def ready_to_run(self) -> Environment:
         """The same for a statement, when what earlier ones left to be taken was taken. Not while another one runs."""
         environment = await self.ready()
@@ -137,11 +149,6 @@ class LiveEnvironment:
             if environment.alive:
                 raise
         return await act(await cancellation.guard(self.ready))
-
-    def take_kept(self) -> None:
-        """Records what is kept of the last statement already, so that it is durable soon; what is not, comes later."""
-        if self._environment is not None:
-            self._values.take(self._environment)
 
     @property
     def next_look(self) -> float | None:

@@ -1,12 +1,22 @@
 """Runs one statement: announces it, executes it in the environment, and records everything that came of it.
 
 Owns what is appended for a statement and in which order. Must not know turns or permissions. Used by the agent loop.
+
+What announces a statement is recorded while the worker is at it already, if the worker can be sent it as it is. Nothing
+is weaker for that: it would not be durable by then either, and what the statement does is heard after it. Only what the
+log would refuse must be found out before, and that is a text which is not Unicode. From the look at the worker to the
+last event that announces the statement nothing is awaited, so numbers that are taken meanwhile are taken once.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
 import anyio
 
+from ..events import Event
 from ..events.conversation import ResultStatus, ToolResult
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
@@ -15,6 +25,7 @@ from ..log import EventLog
 from ..minter import Minter
 from ..ports import Clock, Environment, RunOutcome, RunRequest
 from ..projection.results import result_text
+from ..text import valid_text
 from ..timeline.index import Timeline
 from ..timeline.touches import artifacts_of
 from .acts import Acts, Desk
@@ -71,7 +82,8 @@ class StatementRunner:
 
         Returns it as it was recorded, without secrets.
         """
-        self._announced = self._record_statement(source, call, "python")
+        self._announced = self._statement(source, call, "python")
+        self._log.append(self._announced)
         recorded = self._log.at(Seq(len(self._log) - 1))
         assert isinstance(recorded, StatementRecorded)
         return recorded
@@ -86,6 +98,7 @@ class StatementRunner:
         kind: StatementKind = "python",
         seconds: float | None = None,
         approved: bool = True,
+        opening: Sequence[Event] = (),
     ) -> ExecutionFinished:
         """Runs a statement to its end, whatever that is.
 
@@ -100,23 +113,34 @@ class StatementRunner:
             kind: `meta` for what the session runs by itself, to open what a prompt had attached.
             seconds: how long it may run; None for as long as the settings allow.
             approved: the user stands behind it with all that it does, so nobody is asked about its acts.
+            opening: what is to be on the log ahead of the statement, and is not yet.
 
         Raises:
             EnvironmentUnavailableError: there is no worker to run it in; that is recorded too.
         """
+        unsaid = deque(opening)
         statement, self._announced = self._announced, None
         if statement is None or statement.tool_call_id != call:
-            statement = self._record_statement(source, call or self._minter.tool_call(), kind)
+            statement = self._statement(source, call or self._minter.tool_call(), kind)
+            unsaid.append(statement)
         limit = self._seconds if seconds is None else seconds
+        environment = None if self._writing or valid_text(source) != source else self._environment.at_rest()
+        if environment is None:
+            self._append(unsaid)
         async with self._environment.step:
-            finished = await self._execute(statement, round_id, limit, cancellation, approved)
+            finished = await self._execute(statement, round_id, limit, cancellation, approved, environment, unsaid)
         if call is not None:
             status = _RESULTS.get(finished.status, "error")
             self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
         return finished
 
-    def _record_statement(self, source: str, call: ToolCallId, kind: StatementKind) -> StatementRecorded:
-        statement = StatementRecorded(
+    def _append(self, unsaid: deque[Event]) -> None:
+        while unsaid:
+            self._log.append(unsaid[0])
+            unsaid.popleft()
+
+    def _statement(self, source: str, call: ToolCallId, kind: StatementKind) -> StatementRecorded:
+        return StatementRecorded(
             statement_id=self._minter.statement(),
             index=self._timeline.next_index,
             source=source,
@@ -125,25 +149,25 @@ class StatementRunner:
             parent=self._timeline.last_statement,
             fingerprint=self._environment.fingerprint(source),
         )
-        self._log.append(statement)
-        return statement
 
     async def _execute(
-        self, statement: StatementRecorded, round_id: int, seconds: float, cancellation: Cancellation, approved: bool
+        self,
+        statement: StatementRecorded,
+        round_id: int,
+        seconds: float,
+        cancellation: Cancellation,
+        approved: bool,
+        environment: Environment | None,
+        unsaid: deque[Event],
     ) -> ExecutionFinished:
-        execution_id = self._minter.execution()
-        start = len(self._log)
-        is_planning = self._policy.mode == "plan"
-        self._log.append(
-            ExecutionStarted(
-                execution_id=execution_id,
-                statement_id=statement.statement_id,
-                parent=self._timeline.last_execution,
-                round_id=round_id,
-                plan=is_planning,
-            )
-        )
-        started_at = self._clock.now()
+        request = self._request(statement, round_id, seconds)
+        execution_id, start, started_at = request.execution_id, len(self._log), self._clock.now()
+        unsaid.append(self._started(statement, request))
+
+        def announce() -> None:
+            self._environment.record_kept()
+            self._append(unsaid)
+
         # What opens an attachment makes no acts. One that comes meanwhile is of a statement before it: of a thread that
         # it left, or of what it put in the place of `view`.
         is_opening = statement.statement_kind == "meta" and self._desk.policy.asks_about == "acts"
@@ -151,24 +175,16 @@ class StatementRunner:
         touches = Touches(self._records, execution_id, statement.tool_call_id, start)
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
-            environment = await cancellation.guard(self._environment.ready_to_run)
-            await touches.hold(self._writing)
-            request = RunRequest(
-                execution_id=execution_id,
-                label=statement.label,
-                source=statement.source,
-                index=statement.index,
-                round_id=round_id,
-                time_limit=seconds,
-                plan=is_planning,
-                keeps=True,
-            )
-            outcome = await cancellation.stoppable(
-                lambda: self._run_in(environment, request, acts, touches), environment.interrupt
-            )
+            if environment is None:
+                announce()
+                environment = await cancellation.guard(self._environment.ready_to_run)
+                await touches.hold(self._writing)
+            run = partial(self._run_in, environment, request, acts, touches, announce)
+            outcome = await cancellation.stoppable(run, environment.interrupt)
         except WorkCancelledError:
             outcome = RunOutcome(status="cancelled")
         finally:
+            announce()
             with anyio.CancelScope(shield=True):
                 await self._revisions.take(outcome.contents)
                 await touches.settle(outcome.more)
@@ -177,12 +193,41 @@ class StatementRunner:
             finished = self._record(statement, execution_id, started_at, outcome, artifacts)
         return finished
 
-    async def _run_in(self, environment: Environment, request: RunRequest, acts: Acts, touches: Touches) -> RunOutcome:
+    def _request(self, statement: StatementRecorded, round_id: int, seconds: float) -> RunRequest:
+        return RunRequest(
+            execution_id=self._minter.execution(),
+            label=statement.label,
+            source=statement.source,
+            index=statement.index,
+            round_id=round_id,
+            time_limit=seconds,
+            plan=self._policy.mode == "plan",
+            keeps=True,
+        )
+
+    def _started(self, statement: StatementRecorded, request: RunRequest) -> ExecutionStarted:
+        return ExecutionStarted(
+            execution_id=request.execution_id,
+            statement_id=statement.statement_id,
+            parent=self._timeline.last_execution,
+            round_id=request.round_id,
+            plan=request.plan,
+        )
+
+    async def _run_in(
+        self,
+        environment: Environment,
+        request: RunRequest,
+        acts: Acts,
+        touches: Touches,
+        begun: Callable[[], None],
+    ) -> RunOutcome:
         return await environment.run(
             request,
             lambda effect: acts.perform(effect, environment),
             lambda stream, text: self._journal.signal(OutputStreamed(acts.parent, stream, text)),
             touches.take,
+            begun,
         )
 
     def _record(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import anyio
 
 from ..events.nodes import NodesTicked
-from ..events.session import RoundCause, WorkStopped
+from ..events.session import RoundCause, RoundOpened, WorkStopped
 from ..log import EventLog
 from ..ports import Clock, Environment, TickOutcome, UpdatePayload
 from ..timeline.index import Timeline
@@ -44,9 +44,13 @@ class Ticker:
         self._preparer = preparer
         self._clock = clock
 
+    def next_round(self, cause: RoundCause) -> RoundOpened:
+        """The event with which the session's next Round begins, to be appended."""
+        return self._rounds.opening(cause)
+
     def open_round(self, cause: RoundCause) -> int:
         """Begins the session's next Round; its number."""
-        opening = self._rounds.opening(cause)
+        opening = self.next_round(cause)
         self._log.append(opening)
         return opening.round_id
 

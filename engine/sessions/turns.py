@@ -16,7 +16,7 @@ from ..cycles import CycleFold
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
 from ..events.conversation import AgentText, Attachment, RunStop, StopCause, UserMessage
-from ..events.execution import ExecutionFinished, StatementOmitted
+from ..events.execution import StatementOmitted
 from ..events.session import TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
@@ -179,22 +179,17 @@ class Turns:
 
     async def carry_out(self, ticket: Ticket) -> TurnEnd:
         """Serves one request from its UserMessage to its RunStop; returns when both are durable."""
-        is_command = not ticket.cell and command_in(ticket.text)[0] is not None
-        self._parts.log.append(ticket.message(ticket.prompt_kind, aside=ticket.cell or is_command))
-        if ticket.cell:
-            execution = await self._run_cell(ticket.text, ticket.seconds)
-            cause: StopCause = "cancelled" if execution.status == "cancelled" else "end_turn"
-            end = end_at(self._parts.log, cause, execution=execution)
-        elif is_command:
-            end = end_at(self._parts.log, await self._answer(ticket.text))
-        else:
-            stop = await self._run(ticket)
-            end = end_at(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
-        # What the worker has pickled meanwhile is recorded while the disk is busy.
-        self._parts.journal.flush()
-        self._environment.take_kept()
+        end = await (self._run_cell(ticket) if ticket.cell else self._serve_prompt(ticket))
         await self._parts.journal.durable(end.seq)
         return end
+
+    async def _serve_prompt(self, ticket: Ticket) -> TurnEnd:
+        is_command = command_in(ticket.text)[0] is not None
+        self._parts.log.append(ticket.message(ticket.prompt_kind, aside=is_command))
+        if is_command:
+            return end_at(self._parts.log, await self._answer(ticket.text))
+        stop = await self._run(ticket)
+        return end_at(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
 
     def steer(self, message: UserMessage) -> bool:
         """Has the running turn's next model call read `message`; False where no turn is running or it is ending."""
@@ -251,17 +246,25 @@ class Turns:
         self._parts.log.append(RunStop(reason="completed", cause="end_turn"))
         return "end_turn"
 
-    async def _run_cell(self, source: str, seconds: float | None) -> ExecutionFinished:
-        """Runs the statement whose message is on the log, to its RunStop.
+    async def _run_cell(self, ticket: Ticket) -> TurnEnd:
+        """Runs one statement, to its RunStop.
 
         Raises:
             EnvironmentUnavailableError: there is no worker to run it in.
         """
         stop = RunStop(reason="error", cause="error", detail="internal error")
         self._cancellation = Cancellation()
+        before = len(self._parts.log)
         try:
-            round_id = self._ticker.open_round("cell")
-            finished = await self._statements.run(source, round_id, None, self._cancellation, seconds=seconds)
+            opened = self._ticker.next_round("cell")
+            finished = await self._statements.run(
+                ticket.text,
+                opened.round_id,
+                None,
+                self._cancellation,
+                seconds=ticket.seconds,
+                opening=(ticket.message(ticket.prompt_kind, aside=True), opened),
+            )
             self._ticker.cue()
             is_cancelled = finished.status == "cancelled"
             stop = RunStop(reason="interrupted", cause="cancelled") if is_cancelled else _COMPLETED
@@ -269,8 +272,9 @@ class Turns:
             stop = RunStop(reason="error", cause="error", detail=str(error))
             raise
         finally:
-            self._parts.log.append(stop)
-        return finished
+            if len(self._parts.log) > before:  # else not even its message could be recorded
+                self._parts.log.append(stop)
+        return end_at(self._parts.log, stop.cause, execution=finished)
 
     def cancel(self) -> None:
         """Ends what is running, whatever it is; what is under way is given up at once."""

@@ -6,7 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -48,7 +48,7 @@ class Abacus:
     """A fake Environment from outside: its statements are sums, such as `1 + 2`."""
 
     def __init__(self) -> None:
-        self.alive = False
+        self.alive = self.idle = False
         self.ran: list[str] = []
 
     async def start(self, spec: EnvironmentSpec) -> None:
@@ -60,6 +60,7 @@ class Abacus:
         effects: EffectHandler,
         output: OutputSink,
         touched: TouchSink = ignore_touched,
+        begun: Callable[[], None] | None = None,
     ) -> RunOutcome:
         self.ran.append(request.source)
         output("stdout", "counting\n")

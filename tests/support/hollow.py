@@ -55,6 +55,10 @@ class HollowEnvironment:
         self.requests.append(moment)
         await self.meanwhile(moment)
 
+    @property
+    def idle(self) -> bool:
+        return self.alive
+
     async def start(self, spec: EnvironmentSpec) -> None:
         await self._take("start")
         self.alive = True
@@ -72,7 +76,10 @@ class HollowEnvironment:
         effects: EffectHandler,
         output: OutputSink,
         touched: TouchSink = ignore_touched,
+        begun: Callable[[], None] | None = None,
     ) -> RunOutcome:
+        if begun is not None:
+            begun()
         self.ran.append(request.source)
         before = self.interrupts
         await self._take("run")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from engine.errors import EnvironmentUnavailableError
@@ -253,6 +254,43 @@ async def test_a_view_is_displayed_ticked_and_projected(b: AnyBench, tmp_path: P
     assert part.text_tokens == (2, 0)
     assert part.handles[0].name == "h"
     assert part.tail_tokens <= 2000
+
+
+# --- the beginning ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_statement_that_an_idle_environment_takes_has_begun_before_anything_is_awaited_or_heard(
+    b: AnyBench,
+) -> None:
+    happened: list[str] = []
+
+    async def answer(asked: EffectRequest) -> EffectAnswer:
+        happened.append(asked.operation)
+        return EffectAnswer(value="content")
+
+    assert b.environment.idle
+    running = b.environment.run(
+        request("print('out'); read('a')"),
+        answer,
+        lambda *_: happened.append("output"),
+        begun=lambda: happened.append("begun"),
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: running)
+        await anyio.lowlevel.checkpoint()
+        assert happened[:1] == ["begun"]
+        assert not b.environment.idle
+    assert set(happened[1:]) == {"output", "read"}
+    assert b.environment.idle
+
+
+async def test_what_fails_when_a_statement_has_begun_stops_it_and_the_next_one_runs(b: AnyBench) -> None:
+    def fail() -> None:
+        raise KeyError("begun")
+
+    with anyio.fail_after(PATIENCE), pytest.raises(KeyError, match="begun"):
+        await b.environment.run(request("while True: pass"), refuse, b.take, begun=fail)
+    assert await b.value("1 + 1") == "2"
 
 
 # --- the environment as a whole ---------------------------------------------------------------------------------------

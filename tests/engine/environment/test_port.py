@@ -36,7 +36,7 @@ from engine.ports import (
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "start", "run", "interrupt", "command", "tick", "project", "read", "kept", "preserve", "collect",
+    "alive", "idle", "start", "run", "interrupt", "command", "tick", "project", "read", "kept", "preserve", "collect",
     "restore", "snapshot", "close",
 )  # fmt: skip
 LINES = 70
@@ -53,6 +53,10 @@ class EchoEnvironment:
     def alive(self) -> bool:
         return self._alive
 
+    @property
+    def idle(self) -> bool:
+        return False
+
     async def start(self, spec: EnvironmentSpec) -> None:
         self._alive = True
 
@@ -62,6 +66,7 @@ class EchoEnvironment:
         effects: EffectHandler,
         output: OutputSink,
         touched: TouchSink = ignore_touched,
+        begun: Callable[[], None] | None = None,
     ) -> RunOutcome:
         return RunOutcome(status="ok", value=request.source)
 

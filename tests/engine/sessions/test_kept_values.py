@@ -163,15 +163,17 @@ class Following(HollowEnvironment):
         raise AssertionError("nothing is left to be asked for")
 
 
-async def test_values_that_followed_by_themselves_are_recorded_before_the_reply_and_not_asked_for(
+async def test_values_that_followed_by_themselves_are_recorded_ahead_of_the_next_statement_and_not_asked_for(
     tmp_path: Path,
 ) -> None:
     environment = Following()
     async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
         session = await sessions.create(str(tmp_path))
-        for source in ("x = 1", "y = 2"):
-            await session.cell(source)
-            assert [event.kind for event in session.events[-2:]] == ["run_stop", "values_kept"]
+        await session.cell("x = 1")
+        before = len(session.events)
+        await session.cell("y = 2")
+        assert [event.kind for event in session.events[before:]][:2] == ["values_kept", "user_message"]
+        await idle(session, "y")  # which no further statement follows
         assert [group.names for event in kept(session) for group in event.groups] == [("x",), ("y",)]
 
 
