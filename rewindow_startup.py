@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 _HOME: Final = Path(__file__).resolve().parent
-_PACKAGES: Final = ("engine", "acp_adapter")
+_PACKAGES: Final = ("engine", "acp_adapter", "mcp_tools")
 _INTERRUPTED: Final = 130
 
 
@@ -46,6 +46,14 @@ def rewindow_acp() -> NoReturn:
     """The agent that editors start."""
     _begin()
     from acp_adapter.cli import main  # only after the check
+
+    raise SystemExit(main(sys.argv[1:]))
+
+
+def rewindow_mcp() -> NoReturn:
+    """The server that MCP clients start."""
+    _begin()
+    from mcp_tools.cli import main  # only after the check
 
     raise SystemExit(main(sys.argv[1:]))
 

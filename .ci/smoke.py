@@ -35,7 +35,16 @@ def rewindow_acp() -> None:
     assert answer["result"]["protocolVersion"] == 1, answer
 
 
-CHECKS = {"rewindow": rewindow, "rewindow-acp": rewindow_acp}
+def rewindow_mcp() -> None:
+    """Lists its tools to a client of the newest protocol."""
+    assert "rewindow-mcp" in run("rewindow-mcp", "--help")
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    answer = json.loads(run("rewindow-mcp", stdin=json.dumps(request) + "\n"))
+    assert [tool["name"] for tool in answer["result"]["tools"]] == ["view", "group", "tick", "timeline"]
+
+
+CHECKS = {"rewindow-mcp": rewindow_mcp, "rewindow": rewindow, "rewindow-acp": rewindow_acp}
 
 
 def main() -> None:

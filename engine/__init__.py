@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from .ports import ValueGroup as ValueGroup
     from .ports import Want as Want
     from .ports import ignore_touched as ignore_touched
+    from .projection.feed import changes_of as changes_of
     from .projection.results import given_text as given_text
     from .projection.results import output_text as output_text
     from .projection.results import printed_text as printed_text
@@ -140,6 +141,7 @@ if TYPE_CHECKING:
     from .timeline.changed import first_changed_line as first_changed_line
     from .timeline.changed import unseen_changes as unseen_changes
     from .timeline.index import Cell as Cell
+    from .toolbox import INJECTED as INJECTED
     from .toolbox import TOOLS as TOOLS
     from .toolbox import call_title as call_title
     from .user_message import blocks_of as blocks_of
@@ -150,6 +152,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ASKED_CHARS",
     "COMMANDS",
+    "INJECTED",
     "MODES",
     "OPTIONS",
     "REST_LEFT_OUT",
@@ -257,6 +260,7 @@ __all__ = [
     "blocks_of",
     "call_title",
     "change_size",
+    "changes_of",
     "cut_line",
     "cut_middle",
     "fenced",
@@ -304,6 +308,7 @@ _MODULES: Final = {
         "StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want "
         "ignore_touched"
     ),
+    "projection.feed": "changes_of",
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",
     "redaction": "Redactor redact_json without_secrets",
@@ -320,7 +325,7 @@ _MODULES: Final = {
     "text": "as_printed fenced",
     "timeline.changed": "change_size first_changed_line unseen_changes",
     "timeline.index": "Cell",
-    "toolbox": "TOOLS call_title",
+    "toolbox": "INJECTED TOOLS call_title",
     "user_message": "blocks_of is_long_text",
 }
 """The public names by the module that owns them."""

@@ -112,7 +112,8 @@ class Display(Struct, frozen=True, kw_only=True):
     """A node's render, in a statement's result because `view` or `show` asked for it, or for whoever looks at it.
 
     `first_line` and `last_line` are those shown, from 1, None for none; the document ends with line `lines`. `budget`
-    is 0 for All. `freq` says how it follows its source, empty where it does not. `revision` is xxh3 hex of the content.
+    is 0 for All. `state` is that of a document (`RevisionState`), empty for what is none. `freq` says how it follows
+    its source, empty where it does not. `revision` is xxh3 hex of the content.
     """
 
     obj_id: Exact
@@ -124,6 +125,7 @@ class Display(Struct, frozen=True, kw_only=True):
     first_line: int | None = None
     last_line: int | None = None
     lines: int = 0
+    state: Exact = ""
     freq: str = ""
     revision: Exact = ""
 

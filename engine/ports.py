@@ -516,11 +516,12 @@ class HandleRow(Struct, frozen=True, kw_only=True):
 class Looked(Struct, frozen=True, kw_only=True):
     """Handles as they are: a row of each, in the order of creation, and by its name what each that was asked for shows.
 
-    A name that no handle has is not in `shown`.
+    A name that no handle has is not in `shown`. `stale` are the ids of those that a tick would find changed.
     """
 
     rows: tuple[HandleRow, ...] = ()
     shown: dict[str, Display] = field(default_factory=dict[str, Display])
+    stale: tuple[str, ...] = ()
 
 
 class FeedItem(Struct, frozen=True):
@@ -846,10 +847,11 @@ class Environment(Protocol):
         """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts alone. Changes nothing."""
         ...
 
-    async def look(self, names: Collection[str] = (), tokens: int | None = None) -> Looked:
+    async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
         """The handles there are, and what those of `names` show, each at its own policy and within `tokens` tokens.
 
-        Changes nothing: nothing is ticked, drained, or taken for shown. Without namespace there are none.
+        With `at_sources` also which of those that run are stale, for which the disk is asked. Changes nothing: nothing
+        is ticked, drained, or taken for shown. Without namespace there are none.
         """
         ...
 

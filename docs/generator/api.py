@@ -72,6 +72,7 @@ AREAS = (
         "What adapters show: texts as a model reads them, and the tools of a statement.",
         (
             "projection.prompt",
+            "projection.feed",
             "projection.results",
             "projection.written",
             "redaction",

@@ -208,13 +208,13 @@ class ConnectedEnvironment:
                 case other:
                     raise await self._failed(worker, "projection", other)
 
-    async def look(self, names: Collection[str] = (), tokens: int | None = None) -> Looked:
+    async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
         """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
         async with self._turn:
             worker = self._connected()
-            match await self._exchange(worker, LookAt(tuple(names), tokens)):
-                case LookedAt(rows=rows, shown=shown):
-                    return Looked(rows=rows, shown=shown)
+            match await self._exchange(worker, LookAt(tuple(names), tokens, at_sources)):
+                case LookedAt(rows=rows, shown=shown, stale=stale):
+                    return Looked(rows=rows, shown=shown, stale=stale)
                 case other:
                     raise await self._failed(worker, "look at handles", other)
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ..cutting import cut_line
 from ..events import Event
-from ..events.nodes import DropReason, MethodCalled, TickKind
+from ..events.nodes import DropReason, MethodCalled, RevisionState, TickKind
 from ..ids import ObjId
 from ..ports import UpdatePayload, Want
 from ..ticks.result import Frequency, TickResult
@@ -210,6 +210,10 @@ class NodeBase(ABC):
     def last_touched(self) -> int:
         return self._last_touched
 
+    def is_stale(self) -> bool:
+        """Whether a tick would find a change of what it follows; nothing is adopted. Asks the disk."""
+        return False
+
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:  # noqa: B027 - most nodes keep no note of it
         """The result of statement number `statement`, or the tail after it, shows `rendered` at `lod` or its own."""
 
@@ -235,6 +239,11 @@ class NodeBase(ABC):
     def line_count(self) -> int:
         """The number of the last line of the document that it is about; 0 where there is none."""
         return 0
+
+    @property
+    def document_state(self) -> RevisionState | Literal[""]:
+        """What the document that it is about is found to be; empty where there is none."""
+        return ""
 
     @property
     def fingerprint(self) -> str:

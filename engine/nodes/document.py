@@ -45,6 +45,10 @@ class Document:
             return self.current
         return self._hold(self._looks.look(self.path, self.title, self._found))
 
+    def is_stale(self) -> bool:
+        """Whether a look at the file now would bring something else; nothing is adopted."""
+        return self.path is not None and self._looks.differs(self.path, self.title, self._found, self.current)
+
     def bring(self, data: bytes) -> Revision:
         """Takes what somebody else has read of the file for its content now, and returns what is current."""
         if self.path is None:

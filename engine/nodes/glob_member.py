@@ -108,6 +108,12 @@ class Glob:
         """By the paths of those files, what was displayed of them."""
         return self._shown
 
+    def is_stale(self) -> bool:
+        """Whether `refresh` would find a change; nothing is adopted."""
+        found = self._found
+        looks = self._globbing.looks
+        return found is not None and looks.differs(self.key, self.text, found, found.revision)
+
     def take(
         self, revision: Revision, contents: dict[str, tuple[str, Revision]], shown: dict[str, ShownRevisions]
     ) -> None:

@@ -108,6 +108,10 @@ class GroupHandle(NodeBase):
                 glob.mark_displayed(statement)
             self._forget_differences()
 
+    def is_stale(self) -> bool:
+        """As for all nodes: whether files have come, gone or changed that its globs match."""
+        return self._running and any(glob.is_stale() for glob in self._globs())
+
     def mark_projected(self) -> None:
         """The model has read the present state."""
         super().mark_projected()

@@ -18,7 +18,7 @@ from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
 from ..ports import STEP_CONTENT_BYTES
 from .disk import Disk
 from .found import Found, recorded_path
-from .revision import decoded
+from .revision import Revision, decoded
 
 
 class LiveLooks:
@@ -42,6 +42,10 @@ class LiveLooks:
         if last is None or not last.recorded or found.revision is not last.revision:
             self._record(path, number, found, of_glob=of_glob)
         return Found(found.revision, found.stamp, recorded=True)
+
+    def differs(self, path: str, title: str, last: Found | None, current: Revision) -> bool:
+        """Whether a look would bring another revision than `current`; nothing is adopted, and nothing recorded."""
+        return not self._disk.look(path, title, last).revision.same_as(current)
 
     def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
         """As `LookSource.bring`. No stamp goes with it, so the next look of its own reads the file."""

@@ -47,6 +47,10 @@ class Looks:
         self._numbers[path] = number + 1
         return self._source.look(path, title, last, number, of_glob=of_glob)
 
+    def differs(self, path: str, title: str, last: Found | None, current: Revision) -> bool:
+        """Whether there is another revision than `current` now, for whoever only wants to know. Not in a replay."""
+        return self._live.differs(path, title, last, current)
+
     def bring(self, path: str, title: str, last: Found | None, data: bytes) -> Found:
         """A look that somebody else has made: the file at `path` held `data`, which the host has."""
         number = self._numbers.get(path, 0)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from ..events.nodes import DropReason, PayloadBasis, PayloadKind, TickKind
+from ..events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
 from ..ports import UpdatePayload, Want
 from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
@@ -87,6 +87,10 @@ class ViewHandle(NodeBase):
         return self._revision.digest
 
     @property
+    def document_state(self) -> RevisionState:
+        return self._revision.state
+
+    @property
     def line_count(self) -> int:
         return self._revision.first_line - 1 + len(self._revision.lines)
 
@@ -145,6 +149,10 @@ class ViewHandle(NodeBase):
         """The index of the statement that displayed that; 0 for none."""
         last = self._shown.last
         return last.statement if last else 0
+
+    def is_stale(self) -> bool:
+        """As for all nodes."""
+        return self._running and (not self._revision.same_as(self._document.current) or self._document.is_stale())
 
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
         """As for all nodes. A diff that was cut does not count, so that a larger budget shows what was missing."""

@@ -93,7 +93,7 @@ class Feed:
             case ExecutionFinished():
                 self._finish(event)
             case _:
-                for item in _items_of(event):
+                for item in changes_of(event):
                     self._add(event.seq, item)
 
     @property
@@ -144,7 +144,8 @@ class Feed:
             self._expansions += ((event.seq, _expansion(display)) for display in event.displays)
 
 
-def _items_of(event: Event) -> Iterable[FeedItem]:
+def changes_of(event: Event) -> Iterable[FeedItem]:
+    """What happened by itself, as the event says: of a node, or of the namespace. Nothing for most kinds."""
     match event:
         case NodeChanged(obj_id=obj_id, delta=delta) | GroupRecomputed(obj_id=obj_id, delta=delta):
             yield FeedItem(obj_id, delta)

@@ -75,3 +75,11 @@ class Cancellation:
             return await perform()
         finally:
             self._stop = None
+
+
+async def to_the_end(act: Callable[[], Awaitable[T]]) -> T:
+    """What `act` gives, also when whoever waits for it is cancelled meanwhile; the cancel counts after that."""
+    given: list[T] = []
+    with anyio.CancelScope(shield=True):
+        given.append(await act())
+    return given[0]

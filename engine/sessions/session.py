@@ -22,6 +22,7 @@ from ..ports import Looked, Permissions
 from ..timeline.index import Cell
 from ..user_message import Composed, compose
 from ..view import Window
+from .cancellation import to_the_end
 from .directories import Spellings, additional, check_working_directory, spelled
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
@@ -167,18 +168,24 @@ class Session:
     async def tick(self) -> Sequence[Event]:
         """Lets running handles catch up with their files now; what changed, as events.
 
+        What it has begun it ends, also when the waiting task is cancelled.
+
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
-        return await self._turns.tick()
+        return await to_the_end(self._turns.tick)
 
-    async def look(self, names: Collection[str] = (), tokens: int | None = None) -> Looked:
+    async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
         """The handles there are, and what those of `names` show, as `Environment.look`; in between two statements.
 
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
-        return await self._turns.look(names, tokens)
+        return await self._turns.look(names, tokens, at_sources=at_sources)
+
+    async def count(self, texts: Sequence[str]) -> Sequence[int]:
+        """How many tokens each text has. Raises EnvironmentUnavailableError, because the worker counts."""
+        return await self._turns.count(texts)
 
     async def rest(self) -> None:
         """Ends the worker, where no request is carried out or waits; the next one that needs it has a rebuilt one."""

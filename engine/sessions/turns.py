@@ -7,7 +7,8 @@ little over 300 lines, because what is put together stands in one place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from ..events.execution import StatementOmitted
 from ..events.session import TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
-from ..ports import Looked, Model, Permissions
+from ..ports import Environment, Looked, Model, Permissions
 from ..projection.account import Account
 from ..projection.news import LogNews
 from ..projection.sent import SentProjections
@@ -30,7 +31,7 @@ from ..tools import Seen, Workspace
 from ..turn import Stop
 from .acts import Desk
 from .agent_loop import AgentLoop
-from .cancellation import Cancellation, WorkCancelledError
+from .cancellation import Cancellation, WorkCancelledError, to_the_end
 from .commands import CommandContext, command_in
 from .condenser import Condenser
 from .kept_values import ValueKeeping
@@ -48,6 +49,8 @@ from .statements import StatementRunner
 from .ticker import Ticker
 from .tickets import Ticket, TurnEnd, end_at
 from .touches import records_of
+
+T = TypeVar("T")
 
 
 class Turns:
@@ -300,11 +303,22 @@ class Turns:
         await self._ticker.tick(round_id)
         return self._parts.log.since(before)
 
-    async def look(self, names: Collection[str], tokens: int | None) -> Looked:
+    async def look(self, names: Collection[str], tokens: int | None, *, at_sources: bool) -> Looked:
         """The handles as they are, of a namespace that has seen a statement. Raises EnvironmentUnavailableError."""
         if self._parts.timeline.last_execution is None:
             return Looked()
-        return await self._environment.use(lambda environment: environment.look(names, tokens))
+
+        return await self._whole(lambda environment: environment.look(names, tokens, at_sources=at_sources))
+
+    async def count(self, texts: Sequence[str]) -> Sequence[int]:
+        """How many tokens each text has. Raises EnvironmentUnavailableError."""
+
+        return (await self._whole(lambda environment: environment.project(texts, 0))).text_tokens
+
+    async def _whole(self, ask: Callable[[Environment], Awaitable[T]]) -> T:
+        """An answer of the worker's, which is waited for to its end: one that nobody takes costs the worker."""
+
+        return await self._environment.use(lambda environment: to_the_end(lambda: ask(environment)))
 
     async def rest(self) -> None:
         """Ends the worker until somebody needs it. Not while anything is carried out."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ..events import Event
 from ..execution import Display
-from ..ids import ExecutionId
+from ..ids import ExecutionId, ObjId
 from ..nodes import source
 from ..nodes.base import NodeBase
 from ..nodes.disk import Disk
@@ -194,6 +194,10 @@ class Board:
         wanted = {row.name: row.obj_id for row in rows if row.name in names}
         nodes: dict[str, NodeBase] = {node.obj_id: node for node in self.handles()}
         return rows, {name: looked_at(nodes[obj_id], tokens) for name, obj_id in wanted.items()}
+
+    def stale(self) -> tuple[ObjId, ...]:
+        """Which nodes a tick would find changed. Asks the disk, and adopts nothing."""
+        return tuple(node.obj_id for node in self.handles() if node.is_stale())
 
     def read(self) -> None:
         """A model has read the handles as they are."""

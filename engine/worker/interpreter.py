@@ -149,7 +149,8 @@ class Interpreter:
             case Project():
                 return self._project(request)
             case LookAt():
-                return LookedAt(*self._board.look(self._namespace, request.names, request.tokens))
+                rows, shown = self._board.look(self._namespace, request.names, request.tokens)
+                return LookedAt(rows, shown, self._board.stale() if request.at_sources else ())
             case CleanUp():
                 self._interrupts.forget()
                 return CleanedUp()

@@ -202,10 +202,14 @@ class Project(msgspec.Struct, frozen=True, tag=True):
 
 
 class LookAt(msgspec.Struct, frozen=True, tag=True):
-    """Say which handles there are, and render those of `names`, each within `tokens` where that is given."""
+    """Say which handles there are, and render those of `names`, each within `tokens` where that is given.
+
+    With `at_sources` say also which of those that run are stale.
+    """
 
     names: tuple[str, ...]
     tokens: int | None = None
+    at_sources: bool = False
 
 
 class CleanUp(msgspec.Struct, frozen=True, tag=True):
@@ -432,6 +436,7 @@ class LookedAt(msgspec.Struct, frozen=True, tag=True):
 
     rows: tuple[HandleRow, ...] = ()
     shown: dict[str, Display] = msgspec.field(default_factory=dict[str, Display])
+    stale: tuple[str, ...] = ()
 
 
 class CleanedUp(msgspec.Struct, frozen=True, tag=True):

@@ -76,6 +76,7 @@ def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int) -> 
         first_line=render.first_line,
         last_line=render.last_line,
         lines=node.line_count,
+        state=node.document_state,
         freq=shown_frequency(node),
         revision=node.fingerprint,
     )

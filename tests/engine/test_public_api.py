@@ -178,6 +178,8 @@ def test_asking_for_one_name_loads_its_module_and_not_the_program() -> None:
 PUBLIC = [
     "ASKED_CHARS",
     "COMMANDS",
+    "INJECTED",
+    "changes_of",
     "MODES",
     "OPTIONS",
     "REST_LEFT_OUT",

@@ -100,7 +100,7 @@ class HollowEnvironment:
         await self._take("project")
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) // 4 for text in texts))
 
-    async def look(self, names: Collection[str] = (), tokens: int | None = None) -> Looked:
+    async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
         return Looked()
 
     def kept(self) -> Preserved | None:

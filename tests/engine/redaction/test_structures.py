@@ -35,6 +35,7 @@ WORDS = {
         "stderr.digest",
         "exception.type",
         "displays.obj_id",
+        "displays.state",
         "displays.revision",
         "artifacts.before_digest",
         "artifacts.after_digest",

@@ -1,0 +1,92 @@
+"""The arguments of a tool's call, held to the schema that its clients were given, with sentences for what is wrong.
+
+Covers what the schemas here use of JSON Schema: types, bounds, lengths. Pure. Called by `server` ahead of every tool.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from engine import cut_line
+
+Schema = Mapping[str, Any]
+_SHOWN_CHARS: Final = 60
+_TYPES: Final[Mapping[str, tuple[type, str]]] = {
+    "string": (str, "a text"),
+    "integer": (int, "a whole number"),
+    "number": (float, "a number"),
+    "boolean": (bool, "true or false"),
+    "array": (list, "a list"),
+}
+
+
+class ArgumentError(Exception):
+    """Raised for arguments that the client has to change; the message is the sentence for it."""
+
+
+def checked(tool: str, schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, as the schema allows them; null counts as left out.
+
+    Raises:
+        ArgumentError: one is unknown, missing, or not as the schema says.
+    """
+    properties: Mapping[str, Schema] = schema["properties"]
+    arguments = {name: value for name, value in given.items() if value is not None}
+    for name, value in arguments.items():
+        if name not in properties:
+            raise ArgumentError(_unknown(tool, name, list(properties)))
+        _check(name, value, properties[name])
+    for name in schema.get("required", ()):
+        if name not in arguments:
+            raise ArgumentError(f"{tool} needs `{name}`: {properties[name]['description']}.")
+    return arguments
+
+
+def _unknown(tool: str, name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    meant = f" Did you mean `{close[0]}`?" if close else ""
+    named = ", ".join(known) or "none"
+    return f"{tool} has no argument `{cut_line(name, _SHOWN_CHARS)}`; it takes {named}.{meant}"
+
+
+def _check(name: str, value: object, schema: Schema) -> None:
+    types: Sequence[str] = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    if not any(_is(value, each) for each in types):
+        wanted = " or ".join(_TYPES[each][1] for each in types)
+        raise ArgumentError(f"`{name}` is {wanted}, not {_shown(value)}.")
+    if isinstance(value, str):
+        _check_length(name, len(value), "characters", schema.get("minLength", 0), schema.get("maxLength"))
+    elif isinstance(value, list):
+        entries = cast("list[object]", value)
+        _check_length(name, len(entries), "entries", schema.get("minItems", 0), schema.get("maxItems"))
+        for position, entry in enumerate(entries, 1):
+            _check(f"{name}[{position}]", entry, schema["items"])
+    elif not isinstance(value, bool):
+        _check_range(name, value, schema)
+
+
+def _is(value: object, named: str) -> bool:
+    kind = _TYPES[named][0]
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, kind) or (kind is float and isinstance(value, int))
+
+
+def _check_length(name: str, length: int, unit: str, least: int, most: int | None) -> None:
+    if length < least:
+        raise ArgumentError(f"`{name}` is empty." if not length else f"`{name}` has at least {least:,} {unit}.")
+    if most is not None and length > most:
+        raise ArgumentError(f"`{name}` has at most {most:,} {unit}, not {length:,}.")
+
+
+def _check_range(name: str, value: Any, schema: Schema) -> None:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if (least is not None and value < least) or (most is not None and value > most):
+        bounds = f"from {least:,} to {most:,}" if most is not None else f"at least {least:,}"
+        raise ArgumentError(f"`{name}` is {bounds}, not {_shown(value)}.")
+
+
+def _shown(value: object) -> str:
+    return cut_line(repr(value), _SHOWN_CHARS)

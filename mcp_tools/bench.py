@@ -1,0 +1,112 @@
+"""One session as tools use it: its statements, its handles, what changed, what texts cost. Nothing here knows MCP.
+
+Owns that a call is one statement, and what the client is told of one that failed. Made by `sessions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+
+from engine import FeedItem, Looked, Session, StatementId, changes_of, cut_middle
+from engine.events.execution import ExecutionFinished
+from mcp_tools.handles import Handles
+
+POLL_SECONDS: Final = 0.5
+
+
+class CallError(Exception):
+    """Raised for a call that could not be done; the message is the sentence that the client's model reads."""
+
+
+class Ran:
+    """A statement that has run: its number, and its record."""
+
+    __slots__ = ("finished", "number")
+
+    def __init__(self, number: int, finished: ExecutionFinished) -> None:
+        self.number = number
+        self.finished = finished
+
+
+class Bench:
+    """A session with what is folded of its events."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._handles = Handles()
+        self._numbers: dict[StatementId, int] = {}
+        self._position = 0
+
+    @property
+    def handles(self) -> Handles:
+        """The handles as of now."""
+        events = self.session.events
+        for event in events[self._position :]:
+            self._handles.apply(event)
+        self._position = len(events)
+        return self._handles
+
+    @property
+    def cursor(self) -> int:
+        """How many events the log has: where the changes to come begin."""
+        return len(self.session.events)
+
+    async def run(self, source: str, seconds: float | None = None) -> Ran:
+        """Runs one statement, whatever comes of it; returns when it is durable."""
+        finished = await self.session.cell(source, seconds)
+        return Ran(self._number(finished.statement_id), finished)
+
+    async def act(self, source: str) -> Ran:
+        """Runs one statement that is to succeed. Raises CallError with its reason where it does not."""
+        ran = await self.run(source)
+        if ran.finished.status != "ok":
+            raise CallError(_reason(ran.finished))
+        return ran
+
+    def _number(self, statement_id: StatementId) -> int:
+        # The newest is asked for nearly always.
+        cells = self.session.cells
+        return next(cell.statement.index for cell in reversed(cells) if cell.statement.statement_id == statement_id)
+
+    async def look(self, names: Sequence[str] = (), tokens: int | None = None) -> Looked:
+        """The handles as they are, without effect."""
+        return await self.session.look(names, tokens)
+
+    async def until_stale(self, seconds: float) -> None:
+        """Waits until something that is followed has changed on disk, or for so long. Holds no place in the queue."""
+        deadline = anyio.current_time() + seconds
+        while not (await self.session.look(at_sources=True)).stale:
+            left = deadline - anyio.current_time()
+            if left <= 0:
+                return
+            await anyio.sleep(min(left, POLL_SECONDS))  # no watcher sees every file system
+
+    async def tick(self) -> None:
+        """Has what is followed catch up; what changed is on the log."""
+        await self.session.tick()
+
+    def changes(self, since: int) -> list[FeedItem]:
+        """What happened by itself from that position of the log on, in order."""
+        return [item for event in self.session.events[since:] for item in changes_of(event)]
+
+    async def fitted(self, text: str, tokens: int) -> str:
+        """The text within that many tokens: whole, or its two ends with a line that counts what is missing."""
+        chars = len(text)
+        while len(text.encode("utf-8", "replace")) > tokens:  # for a token is a byte at least
+            (cost,) = await self.session.count([text])
+            if cost <= tokens:
+                break
+            chars = int(min(chars, len(text)) * tokens / cost * 0.95)
+            text = cut_middle(text, chars) if chars > 0 else ""
+        return text
+
+
+def _reason(finished: ExecutionFinished) -> str:
+    if finished.status == "timeout":
+        return "That took too long and was stopped; nothing more is known of it than what `timeline` says."
+    if finished.exception is None:
+        return "That was cancelled."
+    return finished.exception.message or finished.exception.type

@@ -1,0 +1,39 @@
+"""What every message passes: no text that UTF-8 cannot hold leaves, and nothing that a handler does ends the server.
+
+A lone surrogate (a file name or a content that is no UTF-8) would end the whole process as it is written, and so would
+`sys.exit()` inside a handler. Middleware of the server, for both eras and every transport.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, cast
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
+
+logger = logging.getLogger(__name__)
+_BROKEN: Final = "the server failed at this request; its stderr says more"
+
+
+async def guard(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """The rest of the chain, with what it gives made writable."""
+    try:
+        result = await call_next(ctx)
+    except SystemExit as error:
+        logger.error("%s ended with SystemExit(%s)", ctx.method, error.code)
+        raise MCPError(INTERNAL_ERROR, _BROKEN) from None
+    return writable(result) if isinstance(result, dict) else result
+
+
+def writable(value: Any) -> Any:
+    """The JSON value, with U+FFFD in place of what is no Unicode."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {writable(key): writable(each) for key, each in members.items()}
+    if isinstance(value, list):
+        return [writable(each) for each in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,163 @@
+"""Which names of a session are handles, which are somebody's variables, and which views stand on which paths: a fold.
+
+What a client may call a handle is decided here. Follows a session's events; asks nobody, so that a call which cannot be
+is refused without the worker.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from engine import INJECTED, StatementId, cut_line
+from engine.events import Event
+from engine.events.execution import ExecutionFinished, StatementRecorded
+from engine.events.session import EnvironmentRestored
+from mcp_tools.arguments import ArgumentError
+
+Kind = Literal["view", "group"]
+_KINDS: Final[Mapping[str, Kind]] = {"ViewHandle": "view", "GroupHandle": "group"}
+"""By the name of the type, as a namespace diff has it."""
+MOST_HANDLES: Final = 256
+"""Of one session."""
+LONGEST_NAME: Final = 64
+_SHOWN_CHARS: Final = 60
+_SHOWN_NAMES: Final = 20
+_OPENING: Final = re.compile(r"""(\w+) = view\(('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")[,)]""")
+"""How `statements.opening` begins."""
+
+
+class Handles:
+    """The handles of one session by name, in the order in which the names were bound."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind] = {}
+        self._variables: set[str] = set()
+        self._paths: dict[str, str] = {}
+        self._opening: dict[StatementId, tuple[str, str]] = {}
+        """The names and paths of views that statements under way would open."""
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case StatementRecorded(statement_id=statement_id, source=source):
+                found = _OPENING.match(source)
+                if found is not None:
+                    self._opening[statement_id] = (found[1], ast.literal_eval(found[2]))
+            case ExecutionFinished():
+                self._finish(event)
+            case EnvironmentRestored(absent=absent):
+                self._unbind(absent)
+            case _:
+                pass
+
+    def _finish(self, event: ExecutionFinished) -> None:
+        diff, opened = event.diff, self._opening.pop(event.statement_id, None)
+        self._unbind(diff.deleted)
+        for name, bound in (*diff.added.items(), *((name, change.after) for name, change in diff.changed.items())):
+            kind = _KINDS.get(bound.type_name)
+            if kind is None:
+                self._unbind([name])
+                self._variables.add(name)
+            else:
+                self._variables.discard(name)
+                self._kinds[name] = kind
+        if opened is not None and event.status == "ok":
+            self._paths[opened[0]] = opened[1]
+
+    def _unbind(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._kinds.pop(name, None)
+            self._paths.pop(name, None)
+            self._variables.discard(name)
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def kind(self, name: str) -> Kind | None:
+        """What the handle of that name is; None where none has it."""
+        return self._kinds.get(name)
+
+    def names(self, kind: Kind | None = None) -> list[str]:
+        """Of all handles, or those of a kind."""
+        return [name for name, each in self._kinds.items() if kind in (None, each)]
+
+    def known(self, name: str, kind: Kind) -> str:
+        """The name, if a handle of that kind has it. Raises ArgumentError, which says what there is."""
+        if self._kinds.get(name) == kind:
+            return name
+        shown, other = cut_line(name, _SHOWN_CHARS), self._kinds.get(name)
+        if other is not None:
+            raise ArgumentError(f"{shown} is a {other}; use the tool `{other}` for it.")
+        if name in self._variables:
+            raise ArgumentError(f"{shown} is a variable of this session, no {kind}.")
+        raise ArgumentError(
+            f"There is no {kind} {shown}; {_listed(self.names(kind), kind)}.{_close(shown, self._kinds)}"
+        )
+
+    def to_bind(self, name: str, kind: Kind) -> str:
+        """The name, if a handle of that kind may get it.
+
+        Raises:
+            ArgumentError: it can be none, or is something else, or there are too many handles.
+        """
+        checked_name(name)
+        other = self._kinds.get(name)
+        if other not in (None, kind):
+            raise ArgumentError(f"{name} is a {other} already; choose another name, or close it first.")
+        if name in self._variables:
+            raise ArgumentError(f"{name} is a variable of this session; choose another name.")
+        if other is None and len(self._kinds) >= MOST_HANDLES:
+            raise ArgumentError(f"This session has {MOST_HANDLES} handles, the most there can be; close some first.")
+        return name
+
+    def for_path(self, path: str) -> str:
+        """A name for a view of the path: the one that stands on it already, or a free one made of the path's."""
+        for name, opened in self._paths.items():
+            if opened == path and self._kinds.get(name) == "view":
+                return name
+        stem = (
+            re.sub(r"\W+", "_", path.rstrip("/").rpartition("/")[2].partition(".")[0], flags=re.ASCII)
+            .strip("_")
+            .lower()
+        )
+        base = stem[: LONGEST_NAME - 4] or "file"
+        base = f"file_{base}" if not base.isidentifier() or _taken_by(base) else base
+        name, number = base, 2
+        while name in self._kinds or name in self._variables:
+            name, number = f"{base}_{number}", number + 1
+        return self.to_bind(name, "view")
+
+
+def checked_name(name: str) -> str:
+    """The name, if a handle can have it at all. Raises ArgumentError."""
+    shown = cut_line(repr(name), _SHOWN_CHARS)
+    if not name.isascii() or not name.isidentifier() or len(name) > LONGEST_NAME or name.startswith("__"):
+        raise ArgumentError(
+            f"{shown} cannot name a handle: take up to {LONGEST_NAME} ASCII letters, digits and `_`, no digit first."
+        )
+    taken = _taken_by(name)
+    if taken:
+        raise ArgumentError(f"{name} is {taken}; choose another name.")
+    return name
+
+
+def _taken_by(name: str) -> str:
+    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
+        return "a word of Python's"
+    return "a name that every session has" if name in INJECTED or hasattr(builtins, name) else ""
+
+
+def _listed(names: list[str], kind: Kind) -> str:
+    if not names:
+        return f"none is open, `{kind}` opens one"
+    rest = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return f"open are {', '.join(names[:_SHOWN_NAMES])}{rest}"
+
+
+def _close(name: str, names: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, names, 1)
+    return f" Did you mean {found[0]}?" if found else ""

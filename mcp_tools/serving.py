@@ -1,0 +1,80 @@
+"""Serves one client on standard input and output, from its first byte to its last.
+
+The composition: engine, sessions, server, transport. Called by the command line, and by tests with their own streams.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from mcp.server.lowlevel.server import NotificationOptions
+from mcp.server.stdio import stdio_server
+from msgspec import Struct
+
+from mcp_tools.engine_task import EngineTask
+from mcp_tools.roots import Roots
+from mcp_tools.server import Requests, make_server
+from mcp_tools.sessions import BenchPool
+
+if TYPE_CHECKING:
+    from engine import Host
+
+_TERMINATED: Final = 128 + signal.SIGTERM
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """What the command line chose. `roots` limits what views open; None leaves that to the client."""
+
+    roots: Roots | None = None
+    session: str | None = None
+    runs: bool = False
+
+
+async def serve_stdio(make_host: Callable[[], Host], service: Service) -> None:
+    """Serves the client of this process until it closes its end; then all that was opened is closed."""
+    await serve_streams(stdio_server(), make_host, service, ends_process=True)
+
+
+async def serve_streams(
+    streams: AbstractAsyncContextManager[tuple[Any, Any]],
+    make_host: Callable[[], Host],
+    service: Service,
+    *,
+    ends_process: bool = False,
+) -> None:
+    """Serves one client on the streams of a transport.
+
+    Args:
+        streams: as the SDK's transports give them: to read from, and to write to.
+        make_host: makes the engine, on a thread.
+        service: what is served.
+        ends_process: SIGTERM closes everything and ends the process, where the reading thread cannot be stopped.
+    """
+    engine = EngineTask(make_host)
+    pool = BenchPool(engine.sessions, confined=not service.runs)
+    requests = Requests(pool, limit=service.roots, session=service.session, runs=service.runs, on_answered=engine.want)
+    server = make_server(requests, runs=service.runs)
+    async with anyio.create_task_group() as tasks:
+        if ends_process:
+            tasks.start_soon(_end_at_signal, engine)
+        tasks.start_soon(engine.serve)
+        tasks.start_soon(pool.look_after)
+        async with streams as (read, write):
+            await server.run(read, write, server.create_initialization_options(NotificationOptions()))
+            with anyio.CancelScope(shield=True):
+                await engine.close()
+        tasks.cancel_scope.cancel()
+
+
+async def _end_at_signal(engine: EngineTask) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+        async for _ in signals:
+            with anyio.CancelScope(shield=True):
+                await engine.close()
+            # A thread waits for the client's next line, and nothing but its end would end that.
+            os._exit(_TERMINATED)

@@ -1,0 +1,69 @@
+"""`group`: handles, paths and globs under one budget, as one summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mcp_tools import statements
+from mcp_tools.arguments import ArgumentError
+from mcp_tools.bench import Bench
+from mcp_tools.handles import Handles
+from mcp_tools.replies import Reply, handle_reply
+from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, described, schema
+
+_TOKENS: Final = 4000
+_MOST_MEMBERS: Final = 64
+_MEMBERS: Final = {
+    "type": "array",
+    "maxItems": _MOST_MEMBERS,
+    "items": {"type": "string", "minLength": 1, "maxLength": PATH_CHARS},
+}
+
+
+async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+    """Carries out a call; see the row."""
+    handles, name = bench.handles, arguments["name"]
+    if arguments.get("close"):
+        more = sorted(set(arguments) - {"name", "close"})
+        if more:
+            raise ArgumentError(f"`close` takes the `name` of a group, not {more[0]}.")
+        ran = await bench.act(statements.closing(handles.known(name, "group")))
+        return Reply(text=f"{name} is closed  statement {ran.number}")
+    policy = {key: arguments[key] for key in ("tokens", "lod") if key in arguments}
+    add, remove = _members(handles, arguments.get("add", ())), _members(handles, arguments.get("remove", ()))
+    if handles.kind(name) == "group":
+        source = statements.regrouping(name, add=add, remove=remove, **policy)
+    else:
+        if remove:
+            handles.known(name, "group")
+        source = statements.grouping(handles.to_bind(name, "group"), add, **{"tokens": _TOKENS, **policy})
+    ran = await bench.act(source)
+    return handle_reply(name, ran.finished.displays[-1], ran.number)
+
+
+def _members(handles: Handles, texts: Sequence[str]) -> list[statements.Member]:
+    """The handles of these names, and of what is no name of one the path or glob."""
+    return [(text, handles.kind(text) is None) for text in texts]
+
+
+ROW: Final = ToolRow(
+    name="group",
+    title="Group files and views",
+    description=(
+        "Views, groups, files and globs under one token budget, summarised together and kept up to date by `tick`."
+        " Makes the group, changes it, or shows it again."
+    ),
+    schema=schema(
+        {
+            "name": described("the group's name", NAME),
+            "add": described('names of views or groups, paths, globs ("src/**/*.py")', _MEMBERS),
+            "remove": described("what of these to take out", _MEMBERS),
+            "tokens": described("budget, 4000 at first", TOKENS),
+            "lod": described("finest level of detail a member gets, 1 at first", LOD),
+            "close": described("close it; what it held stays", {"type": "boolean"}),
+        },
+        "name",
+    ),
+    call=call,
+)

@@ -1,0 +1,41 @@
+"""What all tools have: a name and words for models, the schema of the arguments, and what a call does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from mcp_tools.bench import Bench
+from mcp_tools.replies import Reply
+
+TOKENS: Final = {"type": "integer", "minimum": 1, "maximum": 20_000}
+"""A budget."""
+LOD: Final = {"type": "integer", "minimum": 0, "maximum": 3}
+NAME: Final = {"type": "string", "minLength": 1, "maxLength": 64}
+PATH_CHARS: Final = 4096
+Call = Callable[[Bench, Mapping[str, Any]], Awaitable[Reply]]
+
+
+class ToolRow(Struct, frozen=True, kw_only=True):
+    """One tool. `call` is given arguments that `schema` allows; `title` is for people, `description` for models."""
+
+    name: str
+    title: str
+    description: str
+    schema: Mapping[str, Any]
+    call: Call
+    destructive: bool = False
+    read_only: bool = False
+
+
+def schema(properties: Mapping[str, Mapping[str, Any]], *required: str) -> Mapping[str, Any]:
+    """The JSON Schema of an object with these properties and no others."""
+    made: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    return {**made, "required": list(required)} if required else made
+
+
+def described(words: str, kind: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A property: what it is, in words, and what it may be."""
+    return {**kind, "description": words}

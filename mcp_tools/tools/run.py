@@ -1,0 +1,51 @@
+"""`run`: a statement of the client's own; there only where the command line allowed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine import result_text
+from mcp_tools.bench import Bench
+from mcp_tools.replies import Reply
+from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+
+_SECONDS: Final = 30
+_MOST_SECONDS: Final = 600
+_CODE_CHARS: Final = 1 << 20
+_TOKENS: Final = 2000
+
+
+async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+    """Carries out a call; see the row."""
+    ran = await bench.run(arguments["code"], arguments.get("seconds", _SECONDS))
+    said = await bench.fitted(result_text(ran.finished), arguments.get("tokens", _TOKENS))
+    status = ran.finished.status
+    first = f"statement {ran.number}  {status}  {ran.finished.time_ms:.0f} ms"
+    return Reply(text=f"{first}\n{said}".rstrip("\n"), is_error=status != "ok")
+
+
+ROW: Final = ToolRow(
+    name="run",
+    title="Run Python",
+    description=(
+        "Runs Python in the session's namespace, where every view and group is a variable: output, value, traceback."
+        " Has ls, read, grep, find, write, edit and bash, and the user's own rights. What exceeds `tokens` is in"
+        " `timeline`."
+    ),
+    schema=schema(
+        {
+            "code": described(
+                "statements; the last expression's value is shown",
+                {"type": "string", "minLength": 1, "maxLength": _CODE_CHARS},
+            ),
+            "seconds": described(
+                "time limit, 30 if left out", {"type": "number", "minimum": 0.1, "maximum": _MOST_SECONDS}
+            ),
+            "tokens": described("budget of the reply, 2000 if left out", TOKENS),
+        },
+        "code",
+    ),
+    call=call,
+    destructive=True,
+)

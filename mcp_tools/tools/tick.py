@@ -1,0 +1,72 @@
+"""`tick`: has what is followed catch up, and tells what changed, since then or since a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from engine import FeedItem, plural
+from mcp_tools.arguments import ArgumentError
+from mcp_tools.bench import Bench
+from mcp_tools.replies import CURSOR, Reply
+from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+
+_TOKENS: Final = 2000
+_MOST_SECONDS: Final = 25
+_REST_TOKENS: Final = 16
+
+
+async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+    """Carries out a call; see the row."""
+    since = arguments.get("since")
+    if since is not None and since > bench.cursor:
+        raise ArgumentError(f"There is no cursor {since} yet; the newest is {bench.cursor}.")
+    before = bench.cursor
+    if arguments.get("wait") and not bench.changes(before if since is None else since):
+        await bench.until_stale(arguments["wait"])
+    await bench.tick()
+    items = bench.changes(before if since is None else since)
+    cursor = bench.cursor
+    text = await changes_text(bench, items, arguments.get("tokens", _TOKENS))
+    return Reply(text=f"{text}\ncursor {cursor}", meta={CURSOR: cursor})
+
+
+async def changes_text(bench: Bench, items: Sequence[FeedItem], tokens: int) -> str:
+    """The changes within a budget, the oldest first; where not all fit, the newest, and how many are missing."""
+    if not items:
+        return "Nothing changed."
+    names = {row.obj_id: row.name for row in (await bench.look()).rows}
+    texts = [_line(item, names) for item in items]
+    costs = await bench.session.count([f"{text}\n" for text in texts])
+    first, left = len(texts), tokens - _REST_TOKENS
+    while first > 0 and costs[first - 1] <= left:
+        first -= 1
+        left -= costs[first]
+    if first == len(texts):
+        return await bench.fitted(texts[-1], tokens)
+    missing = [f"{first} earlier {plural(first, 'change')} left out"] if first else []
+    return "\n".join([*missing, *texts[first:]])
+
+
+def _line(item: FeedItem, names: Mapping[str, str]) -> str:
+    name = names.get(item.obj_id, item.obj_id)
+    return f"{name}: {item.text}" if name else item.text
+
+
+ROW: Final = ToolRow(
+    name="tick",
+    title="Catch up with changed files",
+    description=(
+        "Updates every view and group that follows its files, and tells what changed as short diffs, then a cursor."
+    ),
+    schema=schema(
+        {
+            "since": described("a cursor: tell what changed from there on", {"type": "integer", "minimum": 0}),
+            "wait": described(
+                "seconds to wait for a change first", {"type": "number", "minimum": 0, "maximum": _MOST_SECONDS}
+            ),
+            "tokens": described("budget of the reply, 2000 if left out", TOKENS),
+        }
+    ),
+    call=call,
+)

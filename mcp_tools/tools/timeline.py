@@ -1,0 +1,80 @@
+"""`timeline`: what ran in the session, or one statement with its source and its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from engine import Cell, cut_line, result_text
+from mcp_tools.arguments import ArgumentError
+from mcp_tools.bench import Bench
+from mcp_tools.replies import Reply
+from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+
+_TOKENS: Final = 2000
+_LINE_CHARS: Final = 120
+_LISTED: Final = 200
+
+
+async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+    """Carries out a call; see the row."""
+    cells, tokens = bench.session.cells, arguments.get("tokens", _TOKENS)
+    number: int | None = arguments.get("statement")
+    if number is None:
+        if not cells:
+            return Reply(text="No statement has run yet.")
+        return Reply(text=await _listing(bench, cells, tokens))
+    if not 1 <= number <= len(cells):
+        there = f"there are 1 to {len(cells)}" if cells else "none has run yet"
+        raise ArgumentError(f"There is no statement {number}; {there}.")
+    return Reply(text=await bench.fitted(_whole(cells[number - 1]), tokens))
+
+
+async def _listing(bench: Bench, cells: Sequence[Cell], tokens: int) -> str:
+    """The newest statements that fit, the oldest of them first."""
+    lines = [_line(cell) for cell in cells[-_LISTED:]]
+    costs = await bench.session.count([f"{line}\n" for line in lines])
+    first, left = len(lines), tokens - _HEADING_TOKENS
+    while first > 0 and costs[first - 1] <= left:
+        first -= 1
+        left -= costs[first]
+    missing = len(cells) - (len(lines) - first)
+    heading = [f"{missing} earlier; `statement` shows one"] if missing else []
+    return "\n".join([*heading, *lines[first:]])
+
+
+_HEADING_TOKENS: Final = 16
+
+
+def _line(cell: Cell) -> str:
+    source = cell.statement.source.strip().partition("\n")[0]
+    return f"{cell.statement.index}  {_status(cell)}  {cut_line(source, _LINE_CHARS)}"
+
+
+def _status(cell: Cell) -> str:
+    finished = cell.finished
+    if finished is None:
+        return "running"
+    return f"{finished.status} {finished.time_ms:.0f} ms"
+
+
+def _whole(cell: Cell) -> str:
+    parts = [f"{cell.statement.index}  {_status(cell)}", cell.statement.source.rstrip("\n")]
+    if cell.finished is not None:
+        parts += ["--", result_text(cell.finished) or "(no output)"]
+    return "\n".join(parts)
+
+
+ROW: Final = ToolRow(
+    name="timeline",
+    title="Show what ran",
+    description="The statements of this session, newest last, or one of them with its source and output.",
+    schema=schema(
+        {
+            "statement": described("number of a statement to show whole", {"type": "integer", "minimum": 1}),
+            "tokens": described("budget of the reply, 2000 if left out", TOKENS),
+        }
+    ),
+    call=call,
+    read_only=True,
+)

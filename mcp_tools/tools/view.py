@@ -1,0 +1,100 @@
+"""`view`: opens a budgeted window on a file, acts on one that is open, shows it again; lists all without arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine import Display, plural
+from mcp_tools import statements
+from mcp_tools.arguments import ArgumentError
+from mcp_tools.bench import Bench, CallError
+from mcp_tools.replies import Reply, handle_reply, row_line
+from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, described, schema
+
+_LIST_TOKENS: Final = 2000
+_TOKENS: Final = 2000
+_NOTHING_THERE: Final = frozenset(("missing", "unreadable", "too large"))
+
+
+async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+    """Carries out a call; see the row."""
+    if not arguments:
+        return await _list(bench)
+    if arguments.get("close"):
+        return await _close(bench, arguments)
+    handles, path = bench.handles, arguments.get("path")
+    if path is None:
+        if "name" not in arguments:
+            raise ArgumentError("view needs `path` to open a view, or the `name` of one that is open.")
+        name = handles.known(arguments["name"], "view")
+        source = statements.showing(name, **_chosen(arguments, "refresh", "pos", "scroll", "tokens", "lod", "follow"))
+    else:
+        name = handles.to_bind(arguments["name"], "view") if "name" in arguments else handles.for_path(path)
+        if "scroll" in arguments:
+            raise ArgumentError("`scroll` moves a view that is open; say with `pos` where to open one.")
+        chosen: dict[str, Any] = {"tokens": _TOKENS, **_chosen(arguments, "pos", "tokens", "lod", "follow")}
+        source = statements.opening(name, path, **chosen)
+    is_new = handles.kind(name) is None
+    ran = await bench.act(source)
+    display = ran.finished.displays[-1]
+    if path is not None and display.state in _NOTHING_THERE:
+        if is_new:
+            await bench.act(statements.closing(name))
+        raise CallError(_why(display))
+    return handle_reply(name, display, ran.number)
+
+
+def _why(display: Display) -> str:
+    """What the view says in place of content, as a sentence without the advice for statements."""
+    return f"{display.text.strip().strip('()').partition(';')[0]}."
+
+
+def _chosen(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    chosen = {name: arguments[name] for name in names if name in arguments}
+    # The number of a line, which the statements take as text: an int is an offset in characters there.
+    return {**chosen, "pos": str(chosen["pos"])} if "pos" in chosen else chosen
+
+
+async def _list(bench: Bench) -> Reply:
+    rows = (await bench.look()).rows
+    if not rows:
+        return Reply(text="No handles. `view` with a path opens one.")
+    text = "\n".join([f"{len(rows)} {plural(len(rows), 'handle')}", *map(row_line, rows)])
+    return Reply(text=await bench.fitted(text, _LIST_TOKENS))
+
+
+async def _close(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+    more = sorted(set(arguments) - {"name", "close"})
+    if "name" not in arguments or more:
+        raise ArgumentError(f"`close` takes the `name` of a view{f', not {more[0]}' if more else ''}.")
+    name = bench.handles.known(arguments["name"], "view")
+    ran = await bench.act(statements.closing(name))
+    return Reply(text=f"{name} is closed  statement {ran.number}")
+
+
+ROW: Final = ToolRow(
+    name="view",
+    title="View a file",
+    description=(
+        "A window on a file or directory within a token budget, kept open under a name. With `path` opens one,"
+        " with `name` moves, resizes or shows one again; without arguments lists all."
+    ),
+    schema=schema(
+        {
+            "name": described("the view's name, for later calls; made of the path if left out", NAME),
+            "path": described("file or directory to open", {"type": "string", "minLength": 1, "maxLength": PATH_CHARS}),
+            "pos": described(
+                'line, "line:col" or symbol ("class Foo", "Foo.bar")',
+                {"type": ["integer", "string"], "minimum": 0, "maxLength": 400},
+            ),
+            "scroll": described("lines to move by, negative is up", {"type": "integer"}),
+            "tokens": described("budget, 2000 at first", TOKENS),
+            "lod": described("level of detail: 0 text, 1 symbols, 2 summary, 3 diff since last shown", LOD),
+            "follow": described("whether `tick` updates it", {"type": "boolean"}),
+            "refresh": described("read the file again first", {"type": "boolean"}),
+            "close": described("close it", {"type": "boolean"}),
+        }
+    ),
+    call=call,
+)

@@ -1,0 +1,61 @@
+"""Where a session may work: what the command line says, what a client names, and what nobody gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tools.roots import Roots, RootsError, chosen, of_command_line
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory with a project, which is the working directory."""
+    project = tmp_path / "home" / "a project"
+    project.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(project)
+    return tmp_path / "home"
+
+
+def test_without_anything_it_is_the_working_directory(home: Path) -> None:
+    assert chosen(None, None) == chosen(None, []) == Roots((str(home / "a project"),))
+
+
+def test_a_client_names_directories_by_uri(home: Path) -> None:
+    (home / "b").mkdir()
+    named = [
+        (home / "a project").as_uri(),
+        f"file://localhost{home}/b",
+        "http://x/y",
+        "file://other/b",
+        "nonsense",
+        "file:///a%00b",
+    ]
+    assert chosen(None, named).directories == (str(home / "a project"), str(home / "b"))
+
+
+def test_the_command_line_is_the_limit(home: Path) -> None:
+    (home / "b").mkdir()
+    (home / "link").symlink_to(home / "b")
+    limit = of_command_line([str(home / "a project"), "~/a project"])
+    assert limit == Roots((str(home / "a project"),))
+    inner = home / "a project" / "inner"
+    inner.mkdir()
+    assert chosen(limit, [inner.as_uri()]).directories == (str(inner),)
+    assert chosen(limit, [(home / "b").as_uri(), (home / "link").as_uri(), "file:///"]) == limit
+    assert of_command_line([]) is None
+
+
+def test_what_is_too_wide_is_the_command_lines_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "to home").symlink_to(home)
+    for wide in ("/", str(home), str(home.parent), str(home / "to home")):
+        with pytest.raises(RootsError, match="too wide to work in; name a project with --root DIR"):
+            chosen(None, [Path(wide).as_uri()])
+    assert of_command_line(["/"]) == Roots(("/",))
+    monkeypatch.chdir(home)
+    with pytest.raises(RootsError, match="too wide"):
+        chosen(None, None)
+    with pytest.raises(RootsError, match="no directory"):
+        of_command_line([str(home / "nothing")])

@@ -1,0 +1,275 @@
+"""The tools as a client has them: views opened, moved, grouped, followed, listed; and what each mistake is told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from engine import session_named
+from engine.config.system import SystemClock
+from engine.events.execution import StatementRecorded
+from engine.events.session import SessionOpened
+from engine.store.memory import MemoryStore
+from engine.tokens import count
+from mcp_tools.replies import CURSOR, HANDLE
+from mcp_tools.roots import Roots
+from mcp_tools.server import INSTRUCTIONS
+from tests.support.mcp_clients import ERAS, Era, served, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "src").mkdir(parents=True)
+    (root / "a.txt").write_text("".join(f"line {number}\n" for number in range(1, 101)))
+    (root / "src" / "one.py").write_text('"""One."""\n\n\nclass One:\n    def first(self) -> int:\n        return 1\n')
+    (root / "src" / "two.py").write_text('"""Two."""\n\n\ndef second() -> int:\n    return 2\n')
+    return root
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_view_is_opened_moved_and_shown_again(project: Path, era: Era) -> None:
+    async with served(project, era=era) as caller:
+        assert await caller.text("view") == "No handles. `view` with a path opens one."
+        result = await caller.result("view", path="a.txt", tokens=60)
+        first, *rest = text_of(result).split("\n")
+        assert re.fullmatch(r"a  a\.txt  lines 1-\d+ of 100  \d\d/60 tokens  lod 0  statement 1", first)
+        assert rest[0] == "1\tline 1"
+        facts = (result.meta or {})[HANDLE]
+        assert f"lines 1-{facts.pop('lastLine')} of 100  {facts.pop('tokens')}/60" in first
+        assert facts | {"revision": ""} == {
+            "name": "a",
+            "id": "view-1.1",
+            "title": "a.txt",
+            "firstLine": 1,
+            "lines": 100,
+            "revision": "",
+            "budget": 60,
+            "lod": 0,
+            "follows": False,
+            "statement": 1,
+        }
+        assert result.structured_content is None
+        moved = await caller.text("view", name="a", pos=50, tokens=40, follow=True)
+        assert moved.startswith("a  a.txt:50  lines ")
+        assert "  follows  statement 2\n" in moved
+        assert "50\tline 50" in moved
+        assert "60\tline 60" in await caller.text("view", name="a", scroll=10)
+        named = await caller.text("view", name="first", path="src/one.py", pos="One.first", lod=1, tokens=300)
+        assert named.startswith("first  src/one.py:5 (One.first)  lines ")
+        listed = (await caller.text("view")).split("\n")
+        assert [line.split("  ")[:3] for line in listed] == [
+            ["2 handles"],
+            ["a", "view", "a.txt:60"],
+            ["first", "view", "src/one.py:5 (One.first)"],
+        ]
+        assert listed[1].endswith("/40 tokens  lod 0  follows")
+        (project / "a.txt").write_text("other\n")
+        assert "line 60" in await caller.text("view", name="a")
+        assert "other" in await caller.text("view", name="a", refresh=True)
+        assert await caller.text("view", name="a", close=True) == "a is closed  statement 7"
+        assert "There is no view a; open are first." in await caller.error("view", name="a")
+
+
+async def test_a_path_without_a_name_has_one_view(project: Path) -> None:
+    async with served(project) as caller:
+        assert (await caller.text("view", path="src/one.py")).startswith("one  ")
+        assert (await caller.text("view", path="src/one.py", tokens=40)).startswith("one  ")
+        (project / "one.py").write_text("1\n")
+        (project / "class.py").write_text("1\n")
+        assert (await caller.text("view", path="one.py")).startswith("one_2  ")
+        assert (await caller.text("view", path="class.py")).startswith("file_class  ")
+        assert (await caller.text("view", path="src")).startswith("src  src  ")
+
+
+async def test_what_is_not_there_is_said_and_leaves_no_handle(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("SECRET")
+    (project / "link").symlink_to(tmp_path / "secret.txt")
+    async with served(project) as caller:
+        assert await caller.error("view", path="nothing.txt") == "no file nothing.txt."
+        for path in (
+            "../secret.txt",
+            "link",
+            str(tmp_path / "secret.txt"),
+            "~root/x",
+            "/etc/passwd",
+            "/proc/self/environ",
+        ):
+            said = await caller.error("view", path=path)
+            assert "outside the workspace" in said, said
+            assert "SECRET" not in said
+        assert "is no path" in await caller.error("view", path="a\0b")
+        assert await caller.text("view") == "No handles. `view` with a path opens one."
+        await caller.text("view", name="a", path="a.txt")
+        assert await caller.error("view", name="a", path="nothing.txt") == "no file nothing.txt."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"name": "class", "path": "a.txt"}, "class is a word of Python's; choose another name."),
+        ({"name": "print", "path": "a.txt"}, "print is a name that every session has; choose another name."),
+        ({"name": "grep", "path": "a.txt"}, "grep is a name that every session has"),
+        ({"name": "a b", "path": "a.txt"}, "'a b' cannot name a handle"),
+        ({"name": "a;b", "path": "a.txt"}, "cannot name a handle"),
+        ({"name": "ä", "path": "a.txt"}, "cannot name a handle"),
+        ({"name": "__a", "path": "a.txt"}, "cannot name a handle"),
+        ({"name": "g", "path": "a.txt"}, "g is a group already"),
+        ({"name": "n", "path": "a.txt"}, "n is a variable of this session; choose another name."),
+        ({"name": "n"}, "n is a variable of this session, no view."),
+        ({"name": "g"}, "g is a group; use the tool `group` for it."),
+        ({"name": "viev"}, "There is no view viev; open are view1. Did you mean view1?"),
+        ({"tokens": 5}, "view needs `path` to open a view, or the `name` of one that is open."),
+        ({"name": "view1", "close": True, "pos": 5}, "`close` takes the `name` of a view, not pos."),
+        ({"path": "a.txt", "scroll": 5}, "`scroll` moves a view that is open"),
+        ({"name": "view1", "pos": "nobody"}, "declares nothing of that name"),
+        ({"name": "view1", "pos": "1:2:3"}, 'give "line:col"'),
+    ],
+)
+async def test_a_mistake_is_told_what_would_work(project: Path, arguments: dict[str, object], sentence: str) -> None:
+    async with served(project, runs=True) as caller:
+        await caller.text("view", path="src/one.py", name="view1")
+        await caller.text("group", name="g")
+        await caller.text("run", code="n = 5")
+        assert sentence in await caller.error("view", **arguments)
+
+
+async def test_a_group_is_made_changed_and_closed(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt", tokens=60)
+        made = await caller.text("group", name="g", add=["a", "src/*.py"], tokens=300)
+        assert made.startswith("g  a, src/*.py  ")
+        assert "# src/two.py" in made
+        assert "line 1" in made
+        without = await caller.text("group", name="g", remove=["a"], tokens=100)
+        assert without.startswith("g  src/*.py  ")
+        assert "/100 tokens  lod 1  follows  statement 3" in without
+        assert "g is closed" in await caller.text("group", name="g", close=True)
+        assert "There is no group g; none is open, `group` opens one." in await caller.error(
+            "group", name="g", close=True
+        )
+        assert "is no path or glob" in await caller.error("group", name="g", add=["../x"]) or True
+        assert (await caller.text("view")).startswith("1 handle\na  view")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_tick_tells_what_changed_and_cursors_disturb_nobody(project: Path, era: Era) -> None:
+    async with served(project, era=era) as caller:
+        await caller.text("view", path="a.txt", name="a", follow=True)
+        await caller.text("view", path="src/one.py", name="one")
+        assert (await caller.text("tick")).startswith("Nothing changed.\ncursor ")
+        start = int((await caller.text("tick")).rsplit(" ", 1)[1])
+        (project / "a.txt").write_text("changed\n" + (project / "a.txt").read_text())
+        (project / "src" / "one.py").write_text("nobody follows this\n")
+        result = await caller.result("tick")
+        told = text_of(result)
+        assert told.startswith("a: 1 line changed in a.txt")
+        assert "+changed" in told
+        assert (result.meta or {})[CURSOR] == int(told.rsplit(" ", 1)[1])
+        assert (await caller.text("tick")).startswith("Nothing changed.")
+        assert (await caller.text("tick", since=start)).startswith("a: 1 line changed")
+        assert (await caller.text("tick", since=start)).startswith("a: 1 line changed")
+        assert "There is no cursor 99999 yet; the newest is " in await caller.error("tick", since=99999)
+
+
+async def test_a_tick_waits_for_a_change_and_lets_others_work_meanwhile(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt", name="a", follow=True)
+        assert (await caller.text("tick", wait=0.1)).startswith("Nothing changed.")
+        told: list[str] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def wait() -> None:
+                told.append(await caller.text("tick", wait=25))
+
+            tasks.start_soon(wait)
+            await anyio.sleep(0.1)
+            assert "statement 2" in await caller.text("view", path="src/two.py")
+            assert told == []
+            (project / "a.txt").write_text("changed\n")
+        assert told[0].startswith("a: ")
+
+
+async def test_many_changes_are_told_within_the_budget_the_newest_of_them(project: Path) -> None:
+    async with served(project) as caller:
+        start = (await caller.text("tick")).rsplit(" ", 1)[1]
+        await caller.text("view", path="a.txt", name="a", follow=True)
+        for number in range(6):
+            (project / "a.txt").write_text(f"change {number}\n")
+            await caller.text("tick")
+        told = await caller.text("tick", since=int(start), tokens=120)
+        assert told.split("\n")[0].endswith(" earlier changes left out")
+        assert "+change 5" in told
+        assert "+change 1" not in told
+
+
+async def test_the_timeline_has_every_call_that_did_something(project: Path) -> None:
+    async with served(project) as caller:
+        assert await caller.text("timeline") == "No statement has run yet."
+        assert "none has run yet" in await caller.error("timeline", statement=1)
+        await caller.text("view", path="a.txt", tokens=60)
+        await caller.error("view", name="a", pos="nobody")
+        await caller.text("view")
+        lines = (await caller.text("timeline")).split("\n")
+        assert [line.split("  ")[0] for line in lines] == ["1", "2"]
+        assert lines[0].endswith("a = view('a.txt', tokens=60)")
+        assert lines[1].split("  ")[1].startswith("error ")
+        whole = await caller.text("timeline", statement=1)
+        assert "a = view('a.txt', tokens=60)\n--\n[a.txt]\n1\tline 1\n" in whole
+        assert len((await caller.text("timeline", statement=1, tokens=30)).split()) < 40
+        assert "there are 1 to 2" in await caller.error("timeline", statement=3)
+        for _ in range(30):
+            await caller.text("view", name="a")
+        assert (await caller.text("timeline", tokens=60)).split("\n")[0].endswith(" earlier; `statement` shows one")
+
+
+async def test_python_runs_only_where_it_was_allowed(project: Path) -> None:
+    async with served(project) as caller:
+        with pytest.raises(MCPError, match="Unknown tool: run; there are view, group, tick, timeline"):
+            await caller.result("run", code="1")
+        assert [tool.name for tool in (await caller.client.list_tools()).tools] == ["view", "group", "tick", "timeline"]
+    async with served(project, runs=True) as caller:
+        ran = await caller.text("run", code="print('out'); a = view('a.txt', tokens=40); 6 * 7")
+        assert ran.startswith("statement 1  ok  ")
+        assert "out\n[a.txt]\n1\tline 1" in ran
+        assert ran.endswith("42")
+        assert (await caller.text("view", name="a")).startswith("a  a.txt  ")
+        failed = await caller.error("run", code="1 / 0")
+        assert "ZeroDivisionError" in failed
+        assert "  timeout  " in await caller.error("run", code="while True: pass", seconds=0.2)
+        long = await caller.text("run", code="print('word ' * 5000)", tokens=50)
+        assert "characters left out" in long
+        assert long.count("word") <= 50
+
+
+async def test_a_named_session_is_there_again_with_its_handles(project: Path) -> None:
+    store = MemoryStore(SystemClock())
+    async with served(project, store=store, session="work") as caller:
+        await caller.text("view", path="a.txt", name="a", tokens=60)
+    async with served(project, store=store, session="work", era="legacy") as caller:
+        (project / "a.txt").write_text("other\n")
+        assert "line 1" in await caller.text("view", name="a")
+    events = store.load(session_named("work"))
+    assert isinstance(events[0], SessionOpened)
+    assert events[0].client == "mcp 0.1.0"
+    assert [event.source for event in events if isinstance(event, StatementRecorded)] == [
+        "a = view('a.txt', tokens=60)",
+        "show(a)",
+    ]
+    async with served(project, store=store, session="work", limit=Roots((str(project / "src"),))) as caller:
+        assert "No session can be opened: session named_work showed files of" in await caller.error("view")
+
+
+async def test_what_is_advertised_costs_few_tokens(project: Path) -> None:
+    async with served(project, runs=True) as caller:
+        tools = (await caller.client.list_tools()).tools
+        cost = [count(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in tools]
+    assert sum(cost[:4]) <= 900
+    assert sum(cost) <= 1100
+    assert count(INSTRUCTIONS) <= 200
