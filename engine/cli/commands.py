@@ -15,7 +15,7 @@ Examples:
   rewindow show ses_0193f2a1                   what was said and what ran, oldest first
   rewindow show ses_0193 --cycles              each request with its steps and how it ended
   rewindow show ses_0193 --cycles --json | jq .cycles[0].rounds
-  rewindow show ses_0193 --projection 3        what a model was sent in Round 3, and what it cost
+  rewindow show ses_0193 --projection 3        what model call 3 was sent, and what it cost
   rewindow show ses_0193 --events | grep tool_result
 """
 _IMPORT_EXAMPLES: Final = """\b

@@ -1,6 +1,7 @@
-"""`rewindow show --projection N`: the prompt that a model was sent in a Round, made again from log and store.
+"""`rewindow show --projection N`: the prompt that model call N was sent, made again from log and store.
 
-As text for people, and as one JSON object for programs. Pure but for the store it is given. Called by `show`.
+As text for people, and as one JSON object for programs, whose fields docs/context.md describes. Pure but for the store
+it is given. Called by `show`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from ..console.fragments import painted
+from ..console.markdown import shown_markdown
 from ..errors import InvalidRequestError, StoreError
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
-from ..events.session import ProjectionSent
 from ..ids import BlobDigest
 from ..ports import Prompt
 from ..projection.account import Account
@@ -24,33 +26,33 @@ from ..view.entries import Summary
 
 
 class PastCall:
-    """The call of a Round, with its prompt.
+    """The call of that number, from 1 on, with its prompt.
 
     Raises:
-        InvalidRequestError: no call was made in that Round, or what it was made of is not kept any more.
+        InvalidRequestError: there is no such call, or what its prompt was made of is not kept any more.
     """
 
     def __init__(
-        self, log: Sequence[Event], round_id: int, content: Callable[[BlobDigest], bytes], hide: Callable[[str], str]
+        self, log: Sequence[Event], number: int, content: Callable[[BlobDigest], bytes], hide: Callable[[str], str]
     ) -> None:
         sent = SentProjections()
         self._account = Account()
         for event in log:
             sent.apply(event)
             self._account.apply(event)
-        call = sent.of_round(round_id)
+        call = sent.numbered(str(number))
         if call is None:
-            raise InvalidRequestError(sent.without(str(round_id)))
-        self._call: ProjectionSent = call
-        self._is_first = sent.calls[0] is call
+            raise InvalidRequestError(sent.without(str(number)))
+        self._number = number
+        self._call = call
         try:
             prompt = prompt_of(call, sent.messages_of(call), log, content)
         except KeyError as error:
             raise InvalidRequestError(
-                f"Round {round_id} cannot be shown: {error.args[0]}, which it was made of, is missing in the store"
+                f"model call {number} cannot be shown: {error.args[0]}, which it was made of, is missing in the store"
             ) from None
         except StoreError as error:
-            raise InvalidRequestError(f"Round {round_id} cannot be shown: {error}") from None
+            raise InvalidRequestError(f"model call {number} cannot be shown: {error}") from None
         self._prompt = Prompt(
             instructions=hide(prompt.instructions),
             messages=prompt.messages,
@@ -58,11 +60,10 @@ class PastCall:
             calls_tools=prompt.calls_tools,
         )
 
-    def blocks(self) -> Iterable[str]:
-        """Where the tokens went, then every text in the order in which it was sent."""
-        answered = "answered" if self._call.answered else "not answered"
-        yield f"Round {self._call.round_id}, {answered}"
-        yield breakdown_text(breakdown_of(self._call, self._account, is_first=self._is_first))
+    def blocks(self, width: int | None) -> Iterable[str]:
+        """Where the tokens went, in lines of `width` cells; then every text in the order in which it was sent."""
+        breakdown = breakdown_of(self._call, self._account, is_first=self._number == 1)
+        yield painted(shown_markdown(breakdown_text(f"Model call {self._number} was sent", breakdown), width), False)
         yield _block("instructions", self._prompt.instructions)
         for message in self._prompt.messages:
             cut = ", shortened" if message.event_id in self._call.shortened else ""
@@ -74,6 +75,7 @@ class PastCall:
         call = self._call
         return msgspec.json.encode(
             {
+                "call": self._number,
                 "round": call.round_id,
                 "answered": call.answered,
                 "tokens": {

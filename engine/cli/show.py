@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -33,7 +34,7 @@ def show(
     events: bool = typer.Option(False, "--events", help="The whole log, one JSON object per line."),
     cycles: bool = typer.Option(False, "--cycles", help="The request cycles with their steps."),
     projection: int | None = typer.Option(
-        None, "--projection", metavar="ROUND", help="What a model was sent in that Round, and what it cost."
+        None, "--projection", metavar="N", help="What model call N was sent, from 1 on, and what it cost."
     ),
     as_json: bool = typer.Option(
         False, "--json", help="With --cycles or --projection: as one JSON object; of cycles with the rounds too."
@@ -60,8 +61,12 @@ def show(
         _echo_json(to_json(cycles_of(log)))
         return
     typer.echo(f"{row.session_id}  {shown(row.cwd)}  {row.events:,} events\n")
-    for block in call.blocks() if call is not None else _timeline(log, row.cwd, cycles=cycles):
+    for block in call.blocks(_width()) if call is not None else _timeline(log, row.cwd, cycles=cycles):
         typer.echo(visible(block) + "\n")
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _echo_json(data: bytes) -> None:

@@ -24,6 +24,7 @@ _LOOKS: Final = {
     "added": "32",
     "removed": "31",
     "place": "36",
+    "code": "36",
     "keyword": "35",
     "string": "32",
     "number": "36",

@@ -18,7 +18,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
 from ..errors import EngineError
-from ..events.session import ProjectionSent, UsageReported
+from ..events.session import ModelCallEnded, ProjectionSent, UsageReported
 from ..redaction import Redactor
 from ..sessions.policy import MODES
 from ..sessions.session import Session
@@ -38,6 +38,8 @@ from .pump import Pump
 from .screen import Screen
 from .transcript import Transcript
 
+Usage = ProjectionSent | ModelCallEnded | UsageReported
+"""The events that say how full the context is."""
 _KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
 
 
@@ -118,11 +120,11 @@ class Interaction:
             if command is None:
                 await self._turn(text)
                 if text.strip() == "/help":
-                    self._say([("", f"{local_help()}\n")])
+                    self._say(self._transcript.answer(local_help()))
                 return
             answer = command.run(self._session, argument)
             self._is_leaving = answer is None
-            self._say([("", f"{answer}\n")] if answer else [])
+            self._say(self._transcript.answer(answer) if answer else [])
         except EngineError as error:
             self._say([*self._transcript.finish_line(), ("error", f"rewindow: {visible(str(error))}\n")])
 
@@ -140,7 +142,7 @@ class Interaction:
             raise end.failure
 
     def _show(self, item: Item) -> None:
-        if isinstance(item, UsageReported | ProjectionSent):
+        if isinstance(item, Usage):
             self._usage = item
         self._say(self._transcript.show(item))
 
@@ -169,6 +171,5 @@ class Interaction:
             self._session.set_mode(following)
 
 
-def _last_usage(session: Session) -> UsageReported | ProjectionSent | None:
-    newest_first = reversed(session.events)
-    return next((event for event in newest_first if isinstance(event, UsageReported | ProjectionSent)), None)
+def _last_usage(session: Session) -> Usage | None:
+    return next((event for event in reversed(session.events) if isinstance(event, Usage)), None)

@@ -10,15 +10,16 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..sessions.commands import help_line
 from ..sessions.policy import MODES, OPTIONS
 from ..sessions.session import Session
-from ..text import code_span
 
 
 class LocalCommand(Struct, frozen=True):
     """One command. `run` answers in a sentence; None ends the program. `values` are what its argument can be."""
 
     name: str
+    usage: str
     description: str
     run: Callable[[Session, str], str | None]
     values: tuple[str, ...] = ()
@@ -48,9 +49,9 @@ def _exit(_session: Session, _argument: str) -> None:
 LOCAL_COMMANDS: Final[dict[str, LocalCommand]] = {
     command.name: command
     for command in (
-        LocalCommand("mode", "Show the mode, or set it", _mode, tuple(MODES)),
-        LocalCommand("option", "Show the session's options, or set one: NAME VALUE", _option, tuple(OPTIONS)),
-        LocalCommand("exit", "Leave; so does Ctrl-D", _exit),
+        LocalCommand("mode", f"[{' | '.join(MODES)}]", "Show the mode, or set it", _mode, tuple(MODES)),
+        LocalCommand("option", "[NAME VALUE]", "Show the session's options, or set one", _option, tuple(OPTIONS)),
+        LocalCommand("exit", "", "Leave; so does Ctrl-D", _exit),
     )
 }
 """By name, in the order in which they are listed."""
@@ -65,4 +66,4 @@ def local_command_in(text: str) -> tuple[LocalCommand | None, str]:
 
 def local_help() -> str:
     """A line for each of them, as `/help` lists the session's."""
-    return "\n".join(f"- {code_span(f'/{row.name}')} {row.description}" for row in LOCAL_COMMANDS.values())
+    return "\n".join(help_line(row.name, row.usage, row.description) for row in LOCAL_COMMANDS.values())

@@ -29,6 +29,7 @@ from ..sessions.session import Session
 from ..terminal.output import abandon_output
 from . import highlighting, one_prompt
 from .choice import choose
+from .markdown import shown_markdown
 from .past import heading, last_exchanges
 from .pump import Pump
 from .screen import Screen, shows_colours
@@ -125,7 +126,13 @@ class Program:
         session, title, was_there = await choose(
             host.sessions, wanted.session, wanted.cwd, wanted.goes_on, wanted.moved_to
         )
-        transcript = Transcript(session.cwd, highlighting.python if self._in_colour else highlighting.plain)
+        highlight = highlighting.python if self._in_colour else highlighting.plain
+        transcript = Transcript(
+            session.cwd,
+            highlight,
+            # Asked for each time, because a window may get another size.
+            lambda text: shown_markdown(text, self._screen.columns, self._in_colour, highlight),
+        )
         if wanted.mode is not None:
             session.set_mode(wanted.mode)
         if host.model_setup is not None and not host.model_setup.is_done:

@@ -31,6 +31,11 @@ class Screen:
         """How many lines the terminal shows; 24 where it does not say."""
         return shutil.get_terminal_size().lines
 
+    @property
+    def columns(self) -> int | None:
+        """How many cells a line of the terminal has; None where the output is no terminal."""
+        return shutil.get_terminal_size().columns if self._stream.isatty() else None
+
 
 def shows_colours(environ: Mapping[str, str]) -> bool:
     """Whether standard output shows colours: a terminal that can, and the user has nothing against it (NO_COLOR)."""

@@ -42,6 +42,7 @@ from .endings import ending, repeats, turn_ending
 from .fragments import Fragment, indented
 from .highlighting import Highlight
 from .layout import Layout
+from .markdown import Markdown, shown_markdown
 from .printed import Printed
 from .questions import asked, subject_shown
 
@@ -59,9 +60,10 @@ _CONDENSED: Final = "the conversation so far was replaced by a summary of it"
 class Transcript:
     """What has been shown, and the rules by which the next item is. One per session and terminal."""
 
-    def __init__(self, cwd: str, highlight: Highlight) -> None:
+    def __init__(self, cwd: str, highlight: Highlight, markdown: Markdown = shown_markdown) -> None:
         self._cwd = cwd
         self._highlight = highlight
+        self._markdown = markdown
         self._layout = Layout()
         self._streamed: set[MessageId] = set()
         self._typed: set[ToolCallId] = set()
@@ -94,11 +96,18 @@ class Transcript:
             shown = subject_shown(question.subject, self._highlight)
         return [*self._layout.whole(question.seq, shown), *self.finish_line(), *self._layout.said(asked(question))]
 
+    def answer(self, text: str) -> list[Fragment]:
+        """What is to be written for an answer of the program itself, in Markdown."""
+        return self._layout.whole(object(), self._markdown(visible(text)))
+
     # --- what is to be written ----------------------------------------------------------------------------------------
 
     def show(self, item: Item) -> list[Fragment]:
         """What is to be written for something that happens now."""
         match item:
+            case TextStreamed(message_id=message, text=text, aside=True):
+                self._streamed.add(message)
+                return self.answer(text)
             case TextStreamed(message_id=message, text=text):
                 self._streamed.add(message)
                 return self._piece(message, "", text)
@@ -132,10 +141,8 @@ class Transcript:
 
     def _of(self, event: AnyEvent) -> list[Fragment]:
         match event:
-            case AgentText(message_id=message, text=text):
-                return self._message(message, "", text)
-            case AgentReasoning(message_id=message, text=text):
-                return self._message(message, "thinking", text)
+            case AgentText() | AgentReasoning():
+                return self._message(event)
             case ToolCall():
                 return self._called(event)
             case StatementRecorded():
@@ -174,11 +181,14 @@ class Transcript:
     def _piece(self, message: MessageId, style: str, text: str) -> list[Fragment]:
         return [*self._layout.enter(message), *self._layout.said([(style, visible(text.replace("\r\n", "\n")))])]
 
-    def _message(self, message: MessageId, style: str, text: str) -> list[Fragment]:
-        if message in self._streamed:
-            self._streamed.discard(message)
+    def _message(self, event: AgentText | AgentReasoning) -> list[Fragment]:
+        if event.message_id in self._streamed:
+            self._streamed.discard(event.message_id)
             return self.finish_line()
-        return [*self._piece(message, style, text), *self.finish_line()] if text else []
+        if isinstance(event, AgentText) and event.aside:
+            return self.answer(event.text)
+        style = "thinking" if isinstance(event, AgentReasoning) else ""
+        return [*self._piece(event.message_id, style, event.text), *self.finish_line()] if event.text else []
 
     def _note(self, text: str) -> list[Fragment]:
         return self._layout.whole(object(), [("notice", f"[{as_printed(text)}]\n")])

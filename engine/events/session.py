@@ -89,23 +89,23 @@ class UsageReported(Event, frozen=True, kw_only=True):
 
 
 class ProjectionSent(Event, frozen=True, kw_only=True):
-    """What one model call read, and what it cost; appended when the call has ended, however it did.
+    """What one model call is sent, and what that costs; appended before the request leaves.
 
-    `answered`: it began to answer, so the model has read it. `position`: the log had so many events when it was made.
-    `instructions` and `tail` are texts as blobs, None for an empty one. The messages are the first `kept` of the
-    projection sent before, then those of `messages`, by the ids of their events; of `shortened` ones other texts were
-    sent, as blobs.
+    So what a model read is on the log, however the call ends and whatever becomes of this program meanwhile; how it
+    ended is what ModelCallEnded says. `position`: the log had so many events when the prompt was made. `instructions`
+    and `tail` are texts as blobs, None for an empty one. The messages are the first `kept` of the projection sent
+    before, then those of `messages`, by the ids of their events; of `shortened` ones other texts were sent, as blobs.
 
     Tokens are exact ones of o200k: `sections` adds up to what was sent, of at most `size`; `nodes` has what the renders
     of each handle take of it, the largest alone. `shared` are the tokens, from the first on, that the call before had
-    too. `input_tokens`, of which `cached_tokens` came from its cache, and `output_tokens` are what the provider
-    counted, None where it did not say.
+    too. Logs of version 1 have it at the end of the call, with `answered` and the provider's counts of ModelCallEnded,
+    which is not on them.
     """
 
     kind: ClassVar[str] = "projection_sent"
+    v: ClassVar[int] = 2
 
     round_id: int
-    answered: bool
     position: int
     size: int
     instructions: BlobDigest | None = None
@@ -117,6 +117,7 @@ class ProjectionSent(Event, frozen=True, kw_only=True):
     sections: dict[str, int] = field(default_factory=dict[str, int])
     nodes: dict[ObjId, int] = field(default_factory=dict[ObjId, int])
     shared: int = 0
+    answered: bool | None = None
     input_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
@@ -125,6 +126,34 @@ class ProjectionSent(Event, frozen=True, kw_only=True):
     def used(self) -> int:
         """Tokens of all that was sent."""
         return sum(self.sections.values())
+
+    @property
+    def waits(self) -> bool:
+        # So that a reply which comes at once shares the commit. A request takes longer to be made than this waits.
+        return True
+
+
+class ModelCallEnded(Event, frozen=True, kw_only=True):
+    """The call of the last ProjectionSent has ended, however it did; `used` and `size` are as there.
+
+    `answered`: it began to answer, so the model has read what it was sent; None where that is not known, because this
+    program ended first. `input_tokens`, of which `cached_tokens` came from its cache, and `output_tokens` are what the
+    provider counted, None where it did not say.
+    """
+
+    kind: ClassVar[str] = "model_call_ended"
+
+    round_id: int
+    used: int
+    size: int
+    answered: bool | None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def waits(self) -> bool:
+        return True
 
 
 class ViewEnforced(Event, frozen=True, kw_only=True):
@@ -212,6 +241,7 @@ SessionEvent = (
     | RoundOpened
     | UsageReported
     | ProjectionSent
+    | ModelCallEnded
     | ViewEnforced
     | EnvironmentRestored
     | WorkStopped

@@ -16,16 +16,17 @@ from msgspec.structs import replace
 from ..cutting import cut_line
 from ..events import Event
 from ..events.conversation import AgentText, Condensation, ToolResult, UserMessage
-from ..events.session import ProjectionSent
+from ..events.session import ModelCallEnded, ProjectionSent
 from ..ids import BlobDigest, EventId
 from ..ports import Prompt
 from ..view.entries import Summary, summary_of
 
 _SHOWN: Final = 20
+_NUMBER_DIGITS: Final = 9
 
 
 class SentProjections:
-    """The calls so far. `apply` is for the log alone."""
+    """The calls so far, numbered from 1 on; each with what is known by now of its end. `apply` is for the log alone."""
 
     def __init__(self) -> None:
         self._calls: list[ProjectionSent] = []
@@ -35,6 +36,14 @@ class SentProjections:
         if isinstance(event, ProjectionSent):
             self._calls.append(event)
             _follow(self._messages, event)
+        elif isinstance(event, ModelCallEnded) and self._calls:
+            self._calls[-1] = replace(
+                self._calls[-1],
+                answered=event.answered,
+                input_tokens=event.input_tokens,
+                cached_tokens=event.cached_tokens,
+                output_tokens=event.output_tokens,
+            )
 
     @property
     def calls(self) -> Sequence[ProjectionSent]:
@@ -50,17 +59,21 @@ class SentProjections:
         """The messages of the latest call."""
         return tuple(self._messages)
 
-    def of_round(self, round_id: int) -> ProjectionSent | None:
-        """The call of a Round: the one that was answered, else the last; None where the Round has none."""
-        found = [call for call in self._calls if call.round_id == round_id]
-        return next((call for call in found if call.answered), found[-1] if found else None)
+    def number_of(self, call: ProjectionSent) -> int:
+        """The number of one of the calls."""
+        return next(number for number, each in enumerate(self._calls, 1) if each is call)
 
-    def without(self, round_id: str) -> str:
-        """One sentence for somebody who asked for a Round that no call was made in."""
+    def numbered(self, text: str) -> ProjectionSent | None:
+        """The call that a person names by its number; None where there is none."""
+        is_number = text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS
+        return self._calls[int(text) - 1] if is_number and 1 <= int(text) <= len(self._calls) else None
+
+    def without(self, number: str) -> str:
+        """One sentence for somebody who asked for a call that there is not."""
         if not self._calls:
-            return "No model has been called yet."
-        first, last = self._calls[0].round_id, self._calls[-1].round_id
-        return f"No model was called in Round {cut_line(round_id, _SHOWN)}; the calls are of Rounds {first} to {last}."
+            return "No model has been called in this session."
+        there = "there is 1" if len(self._calls) == 1 else f"they are numbered from 1 to {len(self._calls)}"
+        return f"There is no model call {cut_line(number, _SHOWN)}; {there}."
 
     def messages_of(self, call: ProjectionSent) -> Sequence[EventId]:
         """The messages of that call, in order."""

@@ -227,6 +227,8 @@ class AgentLoop:
             return t.ContextFull()
         projection = await self._environment.use(self._projector.project, cancellation)
         prompt = replace(projection.prompt, typed=self._typed)
+        call = self._sent.begun(projection, round_id)
+        self._log.append(call)
         recorder = ReplyRecorder(self._log, self._journal, self._minter, calls_tools=prompt.calls_tools)
         try:
             replied = await cancellation.guard(lambda: recorder.record(self._model.reply(prompt)))
@@ -237,7 +239,7 @@ class AgentLoop:
             return t.ContextFull(refused=True)
         finally:
             # After the reply, because what is shown waits for what was recorded before it.
-            self._log.append(self._sent.event(projection, round_id, answered=recorder.answered, used=recorder.used))
+            self._log.append(self._sent.ended(call, answered=recorder.answered, used=recorder.used))
         return self._with_decision(replied)
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:

@@ -1,8 +1,8 @@
-"""Where the tokens of a prompt go, as text: a bar for each part and each handle, with what changes it.
+"""Where the tokens of a prompt go, as text: a bar for each part and for each handle, with what changes it.
 
-For somebody who has not seen the program: what a model is sent, what that costs, and which command makes it less. The
-columns stand in a code block, because editors and terminals show that alike. Pure; used by `/context` and by
-`rewindow show --projection`.
+For somebody who has not seen the program: what a model is sent, what that costs, and what to type to change it. A
+command that begins with a slash stands there as it can be typed; what no command changes is said in brackets. Pure;
+used by `/context` and by `rewindow show --projection`.
 """
 
 from __future__ import annotations
@@ -12,47 +12,51 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..cutting import cut_line
 from ..ports import HandleRow
-from ..text import printable
+from ..projection.account import INSTRUCTIONS, MESSAGES
+from .tables import table
 
-_BAR: Final = 12
-"""Columns of a bar that stands for all that is sent. With these a row fits a terminal of 80 columns."""
-_NAME_COLUMNS: Final = 13
-_TITLE_COLUMNS: Final = 30
-_BEFORE: Final = "/compact"
-_TOLD: Final = "nothing: told once"
+_BAR: Final = 8
+"""Columns of a bar that stands for all that is sent."""
+_COMPACT: Final = "/compact"
+_FIXED: Final = "(fixed)"
+_PASSING: Final = "(soon gone)"
+_LEAST: Final = 20
+"""Tokens below which a handle cannot take noticeably less."""
 
-PARTS: Final[Mapping[str, tuple[str, str]]] = {
-    "instructions": ("how to work here", "nothing"),
-    "prompts": ("what you wrote", _BEFORE),
-    "replies": ("what the model wrote", _BEFORE),
-    "statements": ("the Python that ran", _BEFORE),
-    "results": ("what that printed", _BEFORE),
-    "summary": ("for older messages", _BEFORE),
-    "timeline": ("older statements", "nothing: bounded"),
-    "feed": ("what changed", _TOLD),
-    "handles": ("the table of handles", "del NAME"),
-    "groups": ("changed groups", "NAME.SetTokens(n)"),
-    "expansions": ("what you showed", _TOLD),
-    "pins": ("what is pinned", "unpin(NAME)"),
+PARTS: Final[Mapping[str, str]] = {
+    "instructions": "how to work here",
+    "prompts": "what you wrote",
+    "replies": "what the model said",
+    "statements": "the Python it ran",
+    "results": "what came of that",
+    "summary": "of older messages",
+    "timeline": "older statements",
+    "feed": "what has changed",
+    "handles": "table of handles",
+    "groups": "groups as they are",
+    "expansions": "shown by your /run",
+    "pins": "what is pinned",
 }
-"""What each section is, and what changes it."""
+"""What each section is."""
 
 
 class NodeCost(Struct, frozen=True):
-    """What the renders of a handle take. `name` is empty for one that has none now."""
+    """What the texts of a handle take. `budget` and `change`, a command, are empty where they are not known."""
 
     name: str
     title: str
     tokens: int
     budget: str = ""
+    change: str = ""
 
 
 class Breakdown(Struct, frozen=True, kw_only=True):
     """The tokens of one prompt. `shared` of them, from the first on, were in the call before; None: there was none.
 
-    `counted` are the provider's: sent, of which cached, and received; None where they are not known.
+    `counted` are the provider's: sent, of which cached, and received; None where they are not known. `changes` has the
+    commands that change a section; None for a prompt that was sent, and is as it is. `answered` says of such a one
+    whether a model has read it, None where that is not known.
     """
 
     sections: Mapping[str, int]
@@ -60,69 +64,81 @@ class Breakdown(Struct, frozen=True, kw_only=True):
     shared: int | None = None
     nodes: Sequence[NodeCost] = ()
     counted: tuple[int | None, int | None, int | None] = (None, None, None)
+    changes: Mapping[str, str] | None = None
+    answered: bool | None = True
 
     @property
     def used(self) -> int:
         return sum(self.sections.values())
 
 
-def breakdown_text(parts: Breakdown) -> str:
-    """The bars as Markdown: a sentence on the whole, then a code block."""
-    blocks = [_whole(parts), _fenced(_section_lines(parts))]
+def breakdown_text(heading: str, parts: Breakdown) -> str:
+    """The bars as Markdown: a paragraph on the whole, which `heading` begins, then blocks of columns."""
+    blocks = [f"{heading} {_whole(parts)}", _sections(parts)]
     if parts.nodes:
-        blocks += ["Of these, by handle:", _fenced(_node_lines(parts)), _NODES_CHANGE]
-    return "\n\n".join(blocks)
-
-
-_NODES_CHANGE: Final = (
-    "What a handle takes from now on: `NAME.SetTokens(500)` gives it fewer tokens, `NAME.SetLod(2)` another level of "
-    "detail (lod 0 is the text, 1 an outline, 2 a summary, 3 what changed). What it has shown stays in results until "
-    "`/compact` sums them up, and counts here too, so that a handle may take more than its budget. Commands with a "
-    "slash are yours; the others are Python, which the model runs, or you in a session without a model."
-)
+        blocks += ["Of these tokens, by handle (a view of a file, or a group of such):", _nodes(parts)]
+    legend = [] if parts.changes is None else _legend(parts)
+    return "\n\n".join([*blocks, "\n".join(legend)] if legend else blocks)
 
 
 def _whole(parts: Breakdown) -> str:
-    said = [f"{parts.used:,} of {parts.size:,} tokens ({_percent(parts.used, parts.size)})."]
+    is_past = parts.changes is None
+    beside = "." if is_past else ", and your next prompt."
+    said = [f"{parts.used:,} tokens, of at most {parts.size:,} ({_percent(parts.used, parts.size)}){beside}"]
     if parts.shared is not None:
         said.append(
-            f"The first {parts.shared:,} of them ({_percent(parts.shared, parts.used)}) are the same as in the call "
-            "before, so a provider can take them from its cache."
+            f"The first {parts.shared:,} of them ({_percent(parts.shared, parts.used)}) are the same as in the "
+            f"{'call before' if is_past else 'last call'}, so a provider can take them from its cache."
         )
     sent, cached, received = parts.counted
     if sent is not None:
         from_cache = "" if cached is None else f", {cached:,} of them from its cache"
         said.append(f"The provider counted {sent:,} tokens{from_cache}, and {received or 0:,} of the reply.")
+    if parts.answered is None:
+        said.append("Whether it was answered is not known: the agent was ended, or the call is still under way.")
+    elif not parts.answered:
+        said.append("It was not answered.")
     return " ".join(said)
 
 
-def _section_lines(parts: Breakdown) -> list[str]:
-    rows = [(name, tokens, *PARTS.get(name, ("", ""))) for name, tokens in parts.sections.items()]
-    width = max((len(about) for _, _, about, _ in rows), default=0)
-    head = _row("part", "tokens", "", f"{'what it is':<{width}}  what makes it less")
-    return [
-        head,
-        *(
-            _row(name, f"{tokens:,}", _bar(tokens, parts.used), f"{about:<{width}}  {change}")
-            for name, tokens, about, change in rows
-        ),
+def _sections(parts: Breakdown) -> str:
+    head = ["part", "tokens", "", "what it is", "" if parts.changes is None else "what changes it"]
+    rows = [
+        [name, f"{tokens:,}", _bar(tokens, parts.used), PARTS.get(name, ""), _change(parts, name)]
+        for name, tokens in parts.sections.items()
     ]
+    return table([head, *rows], right=(1,), yielding=(3,))
 
 
-def _node_lines(parts: Breakdown) -> list[str]:
-    return [
-        _row(cut_line(node.name, _NAME_COLUMNS), f"{node.tokens:,}", _bar(node.tokens, parts.used), _about(node))
+def _change(parts: Breakdown, section: str) -> str:
+    return "" if parts.changes is None else parts.changes.get(section, _FIXED)
+
+
+def _nodes(parts: Breakdown) -> str:
+    head = [
+        "handle",
+        "tokens",
+        "",
+        "budget" if any(node.budget for node in parts.nodes) else "",
+        "shows",
+        "" if parts.changes is None else "what changes it",
+    ]
+    rows = [
+        [node.name, f"{node.tokens:,}", _bar(node.tokens, parts.used), node.budget, node.title, node.change]
         for node in parts.nodes
     ]
+    return table([head, *rows], right=(1, 3), yielding=(4, 0))
 
 
-def _about(node: NodeCost) -> str:
-    title = cut_line(printable(node.title), _TITLE_COLUMNS)
-    return f"{title}, budget {node.budget}" if node.budget else title
-
-
-def _row(name: str, tokens: str, bar: str, rest: str) -> str:
-    return f"{name:<{_NAME_COLUMNS}}{tokens:>8}  {bar:<{_BAR}}  {rest}".rstrip()
+def _legend(parts: Breakdown) -> list[str]:
+    lines = ["- `/compact` replaces the messages so far by a summary."] if set(MESSAGES) & set(parts.sections) else []
+    if parts.nodes:
+        lines += [
+            "- `/run` runs a Python statement of yours; no model is called. `.SetTokens(500)` sets a handle's budget, "
+            "`.SetLod(1)` its level of detail: 0 the text, 1 an outline, 2 a summary, 3 what changed.",
+            "- What a handle has shown stays in results until `/compact`, so it may take more than its budget.",
+        ]
+    return lines
 
 
 def _bar(tokens: int, used: int) -> str:
@@ -130,47 +146,43 @@ def _bar(tokens: int, used: int) -> str:
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+    return f"{100 * part / whole:.0f}%" if whole else "0%"
 
 
-def _fenced(lines: Sequence[str]) -> str:
-    return "```text\n" + "\n".join(lines) + "\n```"
+# --- what changes it --------------------------------------------------------------------------------------------------
 
 
-# --- handles --------------------------------------------------------------------------------------------------------
+def section_changes(sections: Mapping[str, int], rows: Sequence[HandleRow]) -> Mapping[str, str]:
+    """What changes each section that is sent now, of a session with these handles: a command, or a word in brackets."""
+    named = [row for row in rows if _has_name(row)]
+    inner = {child for row in rows for child in row.children}
+    loose = [f"/run del {row.name}" for row in named if not row.pinned and row.obj_id not in inner]
+    groups = [smaller for row in _largest(named) if row.obj_type == "group" and (smaller := smaller_change(row))]
+    pinned = [f"/run unpin({row.name})" for row in _largest(named) if row.pinned and row.obj_type != "group"]
+    messages = [name for name in MESSAGES if sections.get(name)]
+    return {
+        INSTRUCTIONS: _FIXED,
+        **dict.fromkeys(MESSAGES, _FIXED if messages == ["summary"] else _COMPACT),
+        "timeline": _FIXED,
+        "feed": _PASSING,
+        "handles": loose[-1] if loose else _FIXED,
+        "groups": groups[0] if groups else _FIXED,
+        "expansions": _PASSING,
+        "pins": pinned[0] if pinned else _FIXED,
+    }
 
 
-def views_text(rows: Sequence[HandleRow]) -> str:
-    """The handles as a Markdown table, those in a group below it; one that is in several stands below the first."""
-    if not rows:
-        return 'No handles yet. Open one: `readme = view("README.md")`'
-    by_id = {row.obj_id: row for row in rows}
-    inside = {child for row in rows for child in row.children}
-    lines: list[str] = []
-    shown: set[str] = set()
-
-    def add(row: HandleRow, depth: int) -> None:
-        if row.obj_id in shown:
-            return
-        shown.add(row.obj_id)
-        lines.append(_view_line(row, depth))
-        for child in row.children:
-            if child in by_id:
-                add(by_id[child], depth + 1)
-
-    for row in (*(row for row in rows if row.obj_id not in inside), *rows):
-        add(row, 0)
-    head = ["| handle | shows | mode | lod | tokens |", "| --- | --- | --- | --- | --- |"]
-    return "\n".join([*head, *lines])
+def smaller_change(row: HandleRow) -> str:
+    """The command that gives a handle about half of the tokens that it takes; empty where there is none."""
+    half = row.used_tokens // 2
+    digits = 10 ** max(len(str(half)) - 2, 0)
+    return f"/run {row.name}.SetTokens({half // digits * digits})" if _has_name(row) and half >= _LEAST else ""
 
 
-def _view_line(row: HandleRow, depth: int) -> str:
-    name = f"{'&nbsp;&nbsp;' * (depth - 1)}└ `{row.name}`" if depth else f"`{row.name}`"
-    mode = f"{row.mode} {row.freq}".strip() + (", pinned" if row.pinned else "")
-    title = row.title.replace("|", "\\|")
-    return f"| {name} | {title} | {mode} | {row.lod} | {row.used_tokens:,} of {budget_of(row)} |"
+def _largest(rows: Sequence[HandleRow]) -> Sequence[HandleRow]:
+    return sorted(rows, key=lambda row: -row.used_tokens)
 
 
-def budget_of(row: HandleRow) -> str:
-    """How many tokens a handle may take: a number, or All."""
-    return f"{row.tokens:,}" if row.tokens else "All"
+def _has_name(row: HandleRow) -> bool:
+    """Whether the namespace has a name for it; else it is listed by its id."""
+    return row.name != row.obj_id

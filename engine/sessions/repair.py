@@ -10,9 +10,9 @@ import logging
 from collections.abc import Sequence
 
 from ..events import Event
-from ..events.conversation import Condensation, RunStop, ToolResult, UserMessage
+from ..events.conversation import AgentReasoning, AgentText, Condensation, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from ..events.session import PromptQueued, PromptWithdrawn, ViewEnforced
+from ..events.session import ModelCallEnded, ProjectionSent, PromptQueued, PromptWithdrawn, ViewEnforced
 from ..execution import INTERRUPTED, ExceptionInfo
 from ..ids import ExecutionId, MessageId
 from ..log import EventLog
@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
     """Appends the end of everything that was under way when the process died; returns what it appended."""
     start = len(log)
+    call = _open_call(log.events)
+    if call is not None:
+        log.append(call)
     for cell in timeline.cells:
         if cell.started is None and not log.has_call(cell.statement.tool_call_id):
             # No model's call would say that this statement ended.
@@ -65,6 +68,24 @@ def enforce_view(log: EventLog, warning: EnforcementWarning | None) -> Sequence[
             for event in fresh:
                 log.append(event)
     return log.since(start)
+
+
+def _open_call(events: Sequence[Event]) -> ModelCallEnded | None:
+    """The end of the model call that was under way; whether the model has read is known only where it has answered."""
+    is_answered = False
+    for event in reversed(events):
+        match event:
+            case ProjectionSent(answered=None):
+                return ModelCallEnded(
+                    round_id=event.round_id, used=event.used, size=event.size, answered=is_answered or None
+                )
+            case ProjectionSent() | ModelCallEnded():
+                return None
+            case AgentText(aside=False) | AgentReasoning() | ToolCall(parent_id=None):
+                is_answered = True
+            case _:
+                pass
+    return None
 
 
 def _queued(events: Sequence[Event]) -> list[MessageId]:

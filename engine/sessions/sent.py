@@ -1,8 +1,9 @@
-"""Writes down each model call: which texts it was made of, what they cost, and what the provider counted.
+"""Writes down each model call: before it what it is made of and costs, after it what the provider counted.
 
-The event is made when the call has ended, so that nothing of this stands between a prompt and the first word of its
-answer. It names the messages of the call before by their number alone, and texts that the log has nowhere else become
-contents, once each. Called by the agent loop. Must not know what comes of a call.
+What is sent is on the log before the request leaves, so that it can be told of a call that nothing came back from. The
+event names the messages of the call before by their number alone, and texts that the log has nowhere else become
+contents, once each; its commit goes on beside the request. Called by the agent loop. Must not know what comes of a
+call.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from itertools import takewhile
 
 from ..errors import StoreError
 from ..events import Event
-from ..events.session import ProjectionSent
+from ..events.session import ModelCallEnded, ProjectionSent
 from ..ids import BlobDigest, EventId, ObjId
 from ..ports import Store, TokensUsed
 from ..projection.account import Account
 from ..projection.sent import SentProjections
 from ..redaction import Redactor
 from ..store.blobs import digest_of
-from .context_text import Breakdown, NodeCost, budget_of
+from .context_text import Breakdown, NodeCost, section_changes, smaller_change
+from .handles_text import budget_of
 from .projector import Projection
 
 
@@ -34,16 +36,13 @@ class SentCalls:
         self._contents: dict[str, BlobDigest] = {}
         """The contents of the call before, by their texts."""
 
-    def event(
-        self, projection: Projection, round_id: int, *, answered: bool, used: TokensUsed | None = None
-    ) -> ProjectionSent:
-        """What the log is to say of a call that was made with `projection`."""
+    def begun(self, projection: Projection, round_id: int) -> ProjectionSent:
+        """What the log is to say of a call that is about to be made with `projection`."""
         prompt, messages = projection.prompt, projection.prompt.messages
         kept = _shared_length(self._sent.latest_messages, messages)
         contents: dict[str, BlobDigest] = {}
         event = ProjectionSent(
             round_id=round_id,
-            answered=answered,
             position=projection.position,
             size=projection.size,
             instructions=self._content(prompt.instructions, contents),
@@ -59,27 +58,39 @@ class SentCalls:
             sections=self._sections(projection),
             nodes=self._nodes(projection),
             shared=self._shared(projection, kept) or 0,
-            input_tokens=None if used is None else used.input_tokens,
-            cached_tokens=None if used is None else used.cached_tokens,
-            output_tokens=None if used is None else used.output_tokens,
         )
         self._contents = contents
         return event
 
+    @staticmethod
+    def ended(call: ProjectionSent, *, answered: bool, used: TokensUsed | None) -> ModelCallEnded:
+        """What the log is to say of the end of that call; `used` is what the provider counted."""
+        return ModelCallEnded(
+            round_id=call.round_id,
+            used=call.used,
+            size=call.size,
+            answered=answered,
+            input_tokens=None if used is None else used.input_tokens,
+            cached_tokens=None if used is None else used.cached_tokens,
+            output_tokens=None if used is None else used.output_tokens,
+        )
+
     def breakdown(self, projection: Projection) -> Breakdown:
         """Where the tokens go of a prompt that is not sent."""
         rows = {row.obj_id: row for row in projection.handles}
+        sections = self._sections(projection)
         kept = _shared_length(self._sent.latest_messages, projection.prompt.messages)
         return Breakdown(
-            sections=self._sections(projection),
+            sections=sections,
             size=projection.size,
             shared=self._shared(projection, kept),
             nodes=[
-                NodeCost(row.name, row.title, tokens, budget_of(row))
+                NodeCost(row.name, row.title, tokens, budget_of(row), smaller_change(row))
                 if (row := rows.get(obj_id)) is not None
-                else NodeCost(self._account.name(obj_id), self._account.title(obj_id), tokens)
+                else NodeCost(self._account.name(obj_id), self._account.title(obj_id), tokens, "", "/compact")
                 for obj_id, tokens in self._nodes(projection).items()
             ],
+            changes=section_changes(sections, projection.handles),
         )
 
     def breakdown_of(self, call: ProjectionSent) -> Breakdown:
@@ -144,6 +155,7 @@ def breakdown_of(call: ProjectionSent, account: Account, *, is_first: bool) -> B
         shared=None if is_first else call.shared,
         nodes=[NodeCost(account.name(obj_id), account.title(obj_id), tokens) for obj_id, tokens in call.nodes.items()],
         counted=(call.input_tokens, call.cached_tokens, call.output_tokens),
+        answered=call.answered,
     )
 
 

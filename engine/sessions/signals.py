@@ -14,10 +14,14 @@ from ..ids import MessageId, ToolCallId
 
 
 class TextStreamed(Struct, frozen=True):
-    """A piece of assistant text, as it arrived; the whole follows as `AgentText`."""
+    """A piece of assistant text, as it arrived; the whole follows as `AgentText`.
+
+    `aside`: the session's own answer, in Markdown, which comes in one piece and is no model's.
+    """
 
     message_id: MessageId
     text: str
+    aside: bool = False
 
 
 class ReasoningStreamed(Struct, frozen=True):

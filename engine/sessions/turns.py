@@ -32,7 +32,8 @@ from ..turn import Stop
 from .acts import Desk
 from .agent_loop import AgentLoop
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
-from .commands import CommandContext, command_in
+from .command import CommandContext
+from .commands import command_in
 from .condenser import Condenser
 from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
@@ -51,6 +52,7 @@ from .tickets import Ticket, TurnEnd, end_at
 from .touches import records_of
 
 T = TypeVar("T")
+CommandRun = Callable[[CommandContext, str], Awaitable[str]]
 
 
 class Turns:
@@ -164,6 +166,7 @@ class Turns:
             breakdown=calls.breakdown,
             breakdown_of=calls.breakdown_of,
             content=calls.text,
+            name=account.name,
             latest=lambda: self._projector.latest,
             project=self.project,
             tick=self.tick,
@@ -182,28 +185,34 @@ class Turns:
 
     async def carry_out(self, ticket: Ticket) -> TurnEnd:
         """Serves one request from its UserMessage to its RunStop; returns when both are durable."""
-        end = await (self._run_cell(ticket) if ticket.cell else self._serve_prompt(ticket))
+        command, argument = (None, ticket.text) if ticket.cell else command_in(ticket.text)
+        if ticket.cell or (command is not None and command.run is None):
+            end = await self._run_cell(ticket, argument)
+        else:
+            end = await self._serve_prompt(ticket, None if command is None else command.run, argument)
         await self._parts.journal.durable(end.seq)
         return end
 
-    async def _serve_prompt(self, ticket: Ticket) -> TurnEnd:
-        is_command = command_in(ticket.text)[0] is not None
-        self._parts.log.append(ticket.message(ticket.prompt_kind, aside=is_command))
-        if is_command:
-            return end_at(self._parts.log, await self._answer(ticket.text))
+    async def _serve_prompt(self, ticket: Ticket, command: CommandRun | None, argument: str) -> TurnEnd:
+        self._parts.log.append(ticket.message(ticket.prompt_kind, aside=command is not None))
+        if command is not None:
+            return end_at(self._parts.log, await self._answer(command, argument))
         stop = await self._run(ticket)
         return end_at(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
 
     def steer(self, message: UserMessage) -> bool:
-        """Has the running turn's next model call read `message`; False where no turn is running or it is ending."""
-        return self._loop.steer(message)
+        """Has the running turn's next model call read `message`; False where no turn is running or it is ending.
+
+        A command is for no model, and waits.
+        """
+        return command_in(message.text)[0] is None and self._loop.steer(message)
 
     def answer_at_once(self, text: str, message_id: MessageId) -> bool:
         """Answers a command that can be answered while a turn is running; False for any other text."""
         command, argument = command_in(text)
         if command is None or command.glance is None:
             return False
-        shown = TextStreamed(message_id, command.glance(self._context, argument))
+        shown = TextStreamed(message_id, command.glance(self._context, argument), aside=True)
         self._parts.journal.signal(shown, is_whole=True)
         return True
 
@@ -233,13 +242,11 @@ class Turns:
         if sentences:
             self._say("\n".join(sentences) + "\n\n")
 
-    async def _answer(self, text: str) -> StopCause:
+    async def _answer(self, run: CommandRun, argument: str) -> StopCause:
         """Carries out the command whose message is on the log, to its RunStop."""
-        command, argument = command_in(text)
-        assert command is not None
         self._cancellation = Cancellation()
         try:
-            answer = await self._cancellation.guard(lambda: command.run(self._context, argument))
+            answer = await self._cancellation.guard(lambda: run(self._context, argument))
         except EnvironmentUnavailableError as error:
             answer = str(error)
         except WorkCancelledError:
@@ -249,7 +256,7 @@ class Turns:
         self._parts.log.append(RunStop(reason="completed", cause="end_turn"))
         return "end_turn"
 
-    async def _run_cell(self, ticket: Ticket) -> TurnEnd:
+    async def _run_cell(self, ticket: Ticket, source: str) -> TurnEnd:
         """Runs one statement, to its RunStop.
 
         Raises:
@@ -261,7 +268,7 @@ class Turns:
         try:
             opened = self._ticker.next_round("cell")
             finished = await self._statements.run(
-                ticket.text,
+                source,
                 opened.round_id,
                 None,
                 self._cancellation,
@@ -287,7 +294,7 @@ class Turns:
     def _say(self, text: str) -> None:
         """Tells the user something that no model reads."""
         message_id = self._parts.minter.message()
-        self._parts.journal.signal(TextStreamed(message_id, text), is_whole=True)
+        self._parts.journal.signal(TextStreamed(message_id, text, aside=True), is_whole=True)
         self._parts.log.append(AgentText(message_id=message_id, text=text, aside=True))
 
     # --- looking, and the end -----------------------------------------------------------------------------------------

@@ -199,7 +199,9 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_reading.py::test_a_change_that_a_failed_call_carried_is_told_again",
         "tests/e2e/test_reading.py::test_a_change_that_nobody_has_read_is_told_after_a_reload",
     ),
-    "What a model read in any Round can be shown again exactly": (
+    "What each model call was sent can be shown again exactly": (
+        "tests/engine/sessions/test_sent.py::test_a_prompt_is_on_disk_while_the_model_has_not_answered_yet",
+        "tests/e2e/test_projections.py::test_a_call_during_which_the_agent_is_killed_can_be_shown",
         "tests/e2e/test_projections.py::test_what_a_server_received_is_made_again_from_the_log",
         "tests/engine/sessions/test_sent.py::test_every_prompt_is_made_again_from_the_log_also_after_condensations",
     ),

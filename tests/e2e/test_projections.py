@@ -1,4 +1,4 @@
-"""What a model read at a Round is made again exactly, from the log, also after condensations.
+"""What a model call was sent is made again exactly, from the log, also after condensations.
 
 The agent as an editor starts it, against a server that keeps what it received byte for byte. Each prompt that the log
 names is then made again and sent by the same provider's model to another such server: both received the same.
@@ -30,7 +30,7 @@ from tests.support.llm_server import Answer, llm_server
 
 pytestmark = pytest.mark.slow
 SUMMING_UP = "You are handing your work over to yourself"
-"""What a request for a summary says, which is no call of a Round."""
+"""What a request for a summary says, which is no call of the session's."""
 STATEMENTS = [
     "a = view('a.txt', freq='Sync', tokens=500)",
     "print('huge ' * 6_000)",
@@ -68,16 +68,17 @@ def test_what_a_server_received_is_made_again_from_the_log(tmp_path: Path, kind:
             session = agent.open(project)
             assert agent.prompt(session, "count the words", seconds=60) == "end_turn"
             assert agent.prompt(session, "/context") == "end_turn"
-            assert "What a model would be sent now: " in agent.text()
+            assert "A model would now be sent " in agent.text()
         received = [asked.body for asked in served.asked if SUMMING_UP not in json.dumps(asked.body)]
     assert len(received) < len(served.asked)
     again, calls = anyio.run(sent_again, state, session, kind)
     assert again == received
     assert any(call.shortened for call in calls)
     for call in (calls[0], calls[-1]):
-        shown = json.loads(show(state, session, "--projection", str(call.round_id), "--json"))
+        number = str(calls.index(call) + 1)
+        shown = json.loads(show(state, session, "--projection", number, "--json"))
         assert (shown["tokens"]["used"], shown["answered"]) == (call.used, True)
-        text = show(state, session, "--projection", str(call.round_id))
+        text = show(state, session, "--projection", number)
         body = json.dumps(received[calls.index(call)], ensure_ascii=False)
         for part in (shown["instructions"], shown["tail"], *(message["text"] for message in shown["messages"])):
             assert json.dumps(part.strip(), ensure_ascii=False)[1:-1] in body
@@ -101,6 +102,29 @@ async def sent_again(state: Path, session: str, kind: str) -> tuple[list[dict[st
         await model.aclose()
     store.close()
     return [asked.body for asked in served.asked], list(sent.calls)
+
+
+def test_a_call_during_which_the_agent_is_killed_can_be_shown(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with llm_server(Answer(hang=True)) as served:
+        with Agent(state, "--model", SPECS["chat"], env=served.environment()) as agent:
+            session = agent.open(tmp_path)
+            agent.begin_prompt(session, "what is seven times six?")
+            assert served.hanging.wait(SECONDS)
+            agent.kill()
+        (asked,) = served.asked
+        text = show(state, session, "--projection", "1")
+        assert "Whether it was answered is not known: the agent was ended" in text
+        shown = json.loads(show(state, session, "--projection", "1", "--json"))
+        with Agent(state, "--model", SPECS["chat"], env=served.environment()) as agent:
+            agent.initialize()
+            agent.call("session/load", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []})
+    body = json.dumps(asked.body, ensure_ascii=False)
+    assert shown["answered"] is None
+    assert [message["text"] for message in shown["messages"]] == ["what is seven times six?"]
+    for part in (shown["instructions"], *(message["text"] for message in shown["messages"])):
+        assert json.dumps(part.strip(), ensure_ascii=False)[1:-1] in body
+    assert json.loads(show(state, session, "--projection", "1", "--json")) == shown
 
 
 def test_a_trivial_turn_sends_less_than_six_kilobytes(tmp_path: Path) -> None:

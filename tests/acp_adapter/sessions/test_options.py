@@ -114,7 +114,11 @@ async def test_commands_are_answered_while_a_statement_runs(agent: Client, tmp_p
     await agent.prompt(session, "x = 1")
     prompt = await agent.begin_prompt(session, gate.source)
     await gate.reached()
-    for command, expected in (("/timeline", "(running)"), ("/context", "As of statement 1."), ("/help", "/timeline")):
+    for command, expected in (
+        ("/timeline", "(running)"),
+        ("/context", "As of statement 1; a turn is running."),
+        ("/help", "/timeline"),
+    ):
         before = len(agent.text())
         assert await agent.prompt(session, command) == "end_turn"
         assert expected in agent.text()[before:], command
@@ -148,8 +152,8 @@ async def test_slash_commands_work_without_a_model(agent: Client, tmp_path: Path
         ("/timeline", '1. `a = view("a.txt")` (ok'),
         ("/timeline 1", "one"),
         ("/timeline 9", "There is no statement 9"),
-        ("/context", "what makes it less"),
-        ("/tick", "Nothing changed."),
+        ("/context", "what changes it"),
+        ("/tick", "No handle follows its file; `/run NAME.Run()` has one follow it."),
     ):
         before = len(agent.text())
         assert await agent.prompt(session, command) == "end_turn"

@@ -74,7 +74,7 @@ async def test_a_model_that_there_is_not_fails_prompts_and_nothing_else(
             assert error["code"] == -32000
             assert said in error["message"]
         assert await agent.prompt(session, "/help") == "end_turn"
-        assert "`/timeline`" in agent.text()
+        assert "`/timeline [N]`" in agent.text()
     kept = [event.get("text") or event.get("detail") for event in logged(store, session)]
     assert kept.count("hello") == 2
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

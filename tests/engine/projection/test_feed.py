@@ -11,7 +11,7 @@ from engine.events import Event
 from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, UserMessage
 from engine.events.execution import ExecutionFinished, StatementRecorded
 from engine.events.nodes import GroupRecomputed, NodeChanged
-from engine.events.session import EnvironmentRestored, ProjectionSent, UsageReported, WorkStopped
+from engine.events.session import EnvironmentRestored, ModelCallEnded, ProjectionSent, UsageReported, WorkStopped
 from engine.execution import Display, ExceptionInfo
 from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.ports import FeedItem
@@ -40,9 +40,15 @@ class Log:
 
     def call(self, *reply: Event, meanwhile: tuple[Event, ...] = ()) -> Log:
         """A model call that is answered with `reply`, or not at all; and what happens while it goes on."""
+        self.begin_call().add(*meanwhile, *reply)
+        return self.add(ModelCallEnded(round_id=0, used=1, size=1, answered=bool(reply)))
+
+    def begin_call(self) -> Log:
+        return self.add(ProjectionSent(round_id=0, position=self.feed.position, size=1))
+
+    def call_of_version_1(self, *reply: Event) -> Log:
         position = self.feed.position
-        self.add(*meanwhile, *reply)
-        return self.add(ProjectionSent(round_id=0, answered=bool(reply), position=position, size=1))
+        return self.add(*reply, ProjectionSent(round_id=0, answered=bool(reply), position=position, size=1))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -90,10 +96,18 @@ def test_what_came_while_a_model_was_answering_is_news_still(reply: Event) -> No
     assert Log(changed("one")).call(reply, meanwhile=(changed("two"),)).texts == ("two",)
 
 
-def test_an_answer_whose_call_never_ended_was_an_answer() -> None:
+def test_in_a_log_of_version_1_the_end_of_a_call_says_all_and_a_stop_ends_what_was_answered() -> None:
+    assert Log(changed("one")).call_of_version_1(ANSWER).texts == ()
+    assert Log(changed("one")).call_of_version_1().texts == ("one",)
     log = Log(changed("one"), ANSWER)
     assert log.texts == ("one",)
     assert log.add(STOP).texts == ()
+
+
+@pytest.mark.parametrize("answered", [False, None])
+def test_a_call_of_which_nothing_came_back_has_read_nothing(answered: bool | None) -> None:
+    log = Log(changed("one")).begin_call()
+    assert log.add(ModelCallEnded(round_id=0, used=1, size=1, answered=answered), STOP).texts == ("one",)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +176,9 @@ def test_a_change_that_a_later_render_shows_is_news_once_and_no_history() -> Non
 
 
 _STEPS = st.lists(
-    st.sampled_from(["change", "rebuild", "answered", "failed", "refused", "cancelled", "lost", "look", "aside"]),
+    st.sampled_from(
+        ["change", "rebuild", "answered", "failed", "refused", "cancelled", "lost", "killed", "look", "aside"]
+    ),
     max_size=40,
 )
 
@@ -186,13 +202,16 @@ def test_each_item_reaches_exactly_one_answered_call(steps: list[str], meanwhile
                 log.call(meanwhile=between)
             case "lost":
                 # The host was lost after the first event of an answer, and the log was repaired.
-                log.add(ANSWER, STOP)
+                log.begin_call().add(*between, ANSWER)
+                log.add(ModelCallEnded(round_id=0, used=1, size=1, answered=True), STOP)
                 told += carried
+            case "killed":
+                log.begin_call().add(*between, ModelCallEnded(round_id=0, used=1, size=1, answered=None), STOP)
             case "look":
                 assert log.texts == carried
             case _:
                 log.add(AgentText(message_id=MessageId("m"), text="/context", aside=True))
-        is_call = step in ("answered", "failed", "refused", "cancelled")
+        is_call = step in ("answered", "failed", "refused", "cancelled", "lost", "killed")
         if step in ("change", "rebuild") or (is_call and is_interrupted):
             happened.append(number)
     told += log.texts

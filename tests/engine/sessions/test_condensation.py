@@ -24,7 +24,7 @@ from engine.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from engine.events.session import ProjectionSent, SessionOpened, ViewEnforced
+from engine.events.session import ModelCallEnded, ProjectionSent, SessionOpened, ViewEnforced
 from engine.ids import EventId, MessageId, Seq, SessionId, ToolCallId
 from engine.ports import (
     ContextTooLongError,
@@ -218,7 +218,7 @@ async def test_a_provider_that_takes_less_than_the_budget_gets_less(tmp_path: Pa
         assert {request.reason for request in found(session, CondensationRequest)} <= {"refused", "budget"}
         assert found(session, CondensationRequest)[0].reason == "refused"
         assert found(session, Condensation)
-        answered = [sent.answered for sent in found(session, ProjectionSent)]
+        answered = [ended.answered for ended in found(session, ModelCallEnded)]
         assert (answered.count(True), False in answered) == (9, True)
         assert found(session, ProjectionSent)[-1].size < 10_000
         assert_whole(session)

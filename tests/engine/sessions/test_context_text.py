@@ -1,7 +1,8 @@
-"""What `/context` and `/views` say: where the tokens go, what each part is, what makes it less."""
+"""What `/context` and `/views` say: where the tokens go, what each part is, and what to type to change it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,82 +12,158 @@ from engine.events.conversation import AgentText
 from engine.ports import HandleRow, ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
 from engine.projection.account import MESSAGES
 from engine.projection.sections import SECTIONS
-from engine.sessions.context_text import PARTS, Breakdown, NodeCost, breakdown_text, views_text
+from engine.sessions.context_text import (
+    PARTS,
+    Breakdown,
+    NodeCost,
+    breakdown_text,
+    section_changes,
+    smaller_change,
+)
+from engine.sessions.handles_text import views_text
 from engine.sessions.session import Session
-from tests.support.models import AnsweringModel
+from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
 
-TEXT = """\
-1,000 of 8,000 tokens (12 %). The first 900 of them (90 %) are the same as in the call before, so a provider can take \
-them from its cache. The provider counted 1,100 tokens, 950 of them from its cache, and 30 of the reply.
+NOW = """\
+A model would now be sent 1,000 tokens, of at most 8,000 (12%), and your next prompt. The first 900 of them (90%) are \
+the same as in the last call, so a provider can take them from its cache.
 
 ```text
-part           tokens                what it is         what makes it less
-instructions      800  ██████████    how to work here   nothing
-results           190  ██            what that printed  /compact
-feed               10  ▏             what changed       nothing: told once
+part          tokens          what it is         what changes it
+instructions     800  ██████  how to work here   (fixed)
+results          190  ██      what came of that  /compact
+feed              10  ▏       what has changed   (soon gone)
 ```
 
-Of these, by handle:
+Of these tokens, by handle (a view of a file, or a group of such):
 
 ```text
-readme            150  ██            README.md, budget All
+handle  tokens     budget  shows      what changes it
+readme     150  █     All  README.md  /run readme.SetTokens(75)
 ```
-"""
+
+- `/compact` """
+THEN = """\
+Model call 4 was sent 1,000 tokens, of at most 8,000 (12%). The first 900 of them (90%) are the same as in the call \
+before, so a provider can take them from its cache. The provider counted 1,100 tokens, 950 of them from its cache, and \
+30 of the reply.
+
+```text
+part          tokens          what it is
+instructions     800  ██████  how to work here
+results          190  ██      what came of that
+feed              10  ▏       what has changed
+```
+
+Of these tokens, by handle (a view of a file, or a group of such):
+
+```text
+handle  tokens     shows
+readme     150  █  README.md
+```"""
+SECTIONS_SENT = {"instructions": 800, "results": 190, "feed": 10}
 
 
-def test_a_breakdown_shows_a_bar_for_each_part_and_what_makes_it_less() -> None:
+def test_a_breakdown_shows_a_bar_for_each_part_and_what_changes_it() -> None:
+    row = handle("readme", 0, used_tokens=150)
     parts = Breakdown(
-        sections={"instructions": 800, "results": 190, "feed": 10},
+        sections=SECTIONS_SENT,
         size=8_000,
         shared=900,
-        nodes=[NodeCost("readme", "README.md", 150, "All")],
+        nodes=[NodeCost("readme", "README.md", 150, "All", smaller_change(row))],
+        changes=section_changes(SECTIONS_SENT, [row]),
+    )
+    assert breakdown_text("A model would now be sent", parts).startswith(NOW)
+
+
+def test_of_a_prompt_that_was_sent_nothing_is_said_to_change_it() -> None:
+    parts = Breakdown(
+        sections=SECTIONS_SENT,
+        size=8_000,
+        shared=900,
+        nodes=[NodeCost("readme", "README.md", 150)],
         counted=(1_100, 950, 30),
     )
-    assert breakdown_text(parts).startswith(TEXT)
-    assert "/compact" in breakdown_text(parts).splitlines()[-1]
+    assert breakdown_text("Model call 4 was sent", parts) == THEN
 
 
-def test_the_table_of_parts_fits_a_terminal_of_80_columns() -> None:
-    text = breakdown_text(Breakdown(sections=dict.fromkeys(PARTS, 1_234_567), size=10**8))
-    assert max(len(line) for line in text.splitlines()[1:]) <= 80
+@pytest.mark.parametrize(
+    ("answered", "said"),
+    [
+        (True, "8 tokens, of at most 100 (8%).\n"),
+        (False, "(8%). It was not answered.\n"),
+        (None, "(8%). Whether it was answered is not known: the agent was ended, or the call is still under way.\n"),
+    ],
+)
+def test_whether_a_call_was_answered_is_said_where_it_was_not(answered: bool | None, said: str) -> None:
+    text = breakdown_text("It was sent", Breakdown(sections={"instructions": 8}, size=100, answered=answered))
+    assert said in text
+    assert "provider" not in text
+    assert "handle" not in text
 
 
-def test_nothing_is_said_that_is_not_known() -> None:
-    said = breakdown_text(Breakdown(sections={"instructions": 8}, size=100))
-    assert said.startswith("8 of 100 tokens (8 %).\n")
-    assert "provider" not in said
-    assert "handle" not in said
+def test_the_columns_fit_a_terminal_of_80_cells_whatever_a_title_is() -> None:
+    rows = [
+        handle("configuration", used_tokens=99_999, title="設定" * 60),
+        handle("documents", 0, obj_type="group", used_tokens=99_999, title="src/" * 40),
+        handle("readme", pinned=True),
+    ]
+    sections = dict.fromkeys(PARTS, 1_234_567)
+    costs = [NodeCost(row.name, row.title, 12_345, "12,345", smaller_change(row)) for row in rows]
+    parts = Breakdown(sections=sections, size=10**8, nodes=costs, changes=section_changes(sections, rows))
+    for text in (breakdown_text("", parts), views_text(rows)):
+        for block in re.findall(r"```text\n(.*?)```", text, re.DOTALL):
+            assert max(len(line) + sum(char in "設定" for char in line) for line in block.splitlines()) <= 80
+    assert "/run configuration.SetTokens(49000)\n" in breakdown_text("", parts)
 
 
 def test_every_section_is_explained() -> None:
     sections = ("instructions", *MESSAGES, *(section.name for section in SECTIONS))
     assert set(sections) == set(PARTS)
+    assert set(section_changes({}, [])) == set(PARTS)
 
 
 def handle(name: str, tokens: int = 90, **fields: object) -> HandleRow:
     values: dict[str, object] = {
-        "name": name, "obj_id": name, "obj_type": "view", "mode": "paused", "freq": "", "lod": 0, "tokens": tokens,
-        "used_tokens": 90, "changed": False, "title": f"{name}.py", **fields,
+        "name": name, "obj_id": f"view-{name}", "obj_type": "view", "mode": "paused", "freq": "", "lod": 0,
+        "tokens": tokens, "used_tokens": 90, "changed": False, "title": f"{name}.py", **fields,
     }  # fmt: skip
     return HandleRow(**values)  # pyright: ignore[reportArgumentType] - by name
 
 
+def test_what_no_command_changes_is_said_in_brackets() -> None:
+    held = handle("a", pinned=True, used_tokens=30)
+    nameless = handle("b", obj_type="group", obj_id="b", children=("view-c",))
+    changes = section_changes({"summary": 9}, [held, nameless, handle("c")])
+    assert changes["summary"] == changes["handles"] == changes["groups"] == "(fixed)"
+    assert changes["pins"] == "/run unpin(a)"
+    assert section_changes({"summary": 9, "prompts": 1}, [])["summary"] == "/compact"
+    assert [smaller_change(row) for row in (held, nameless, handle("c", used_tokens=641))] == [
+        "",
+        "",
+        "/run c.SetTokens(320)",
+    ]
+
+
 def test_a_group_has_what_is_in_it_below_it_and_a_budget_of_all_is_no_zero() -> None:
     rows = [
-        handle("a", 0),
+        handle("a", 0, lod=1),
         handle("b", mode="running", freq="Sync"),
-        handle("inner", children=("b",), title="b"),
-        handle("outer", children=("inner", "a"), title="inner | a", pinned=True),
-        handle("alone"),
+        handle("inner", children=("view-b",), title="b", lod=3),
+        handle("outer", children=("view-inner", "view-a"), title="inner | a", pinned=True, freq="Periodic 5s"),
+        handle("alone", freq="Async", lod=2),
     ]
-    assert views_text(rows).splitlines()[2:] == [
-        "| `outer` | inner \\| a | paused, pinned | 0 | 90 of 90 |",
-        "| └ `inner` | b | paused | 0 | 90 of 90 |",
-        "| &nbsp;&nbsp;└ `b` | b.py | running Sync | 0 | 90 of 90 |",
-        "| └ `a` | a.py | paused | 0 | 90 of All |",
-        "| `alone` | alone.py | paused | 0 | 90 of 90 |",
+    assert views_text(rows).split("```")[1].splitlines() == [
+        "text",
+        "handle   shows      follows        lod        tokens",
+        "outer    inner | a  every 5s       0 text     90 of 90   pinned",
+        "└ inner  b          no             3 changes  90 of 90",
+        "  └ b    b.py       each call      0 text     90 of 90",
+        "└ a      a.py       no             1 outline  90 of All",
+        "alone    alone.py   when prepared  2 summary  90 of 90",
     ]
+    assert views_text([]) == 'There are no handles. `/run readme = view("README.md")` opens a view of a file.'
 
 
 async def said(session: Session, command: str) -> str:
@@ -95,7 +172,7 @@ async def said(session: Session, command: str) -> str:
 
 
 @pytest.mark.anyio
-async def test_the_context_of_now_and_of_a_round_are_told_by_the_session(tmp_path: Path) -> None:
+async def test_the_context_of_now_and_of_a_call_are_told_by_the_session(tmp_path: Path) -> None:
     sources = ["readme = view(text='hello there', title='greeting', tokens=All)"]
 
     def answer(_: Prompt) -> Sequence[ModelSignal]:
@@ -104,19 +181,61 @@ async def test_the_context_of_now_and_of_a_round_are_told_by_the_session(tmp_pat
 
     async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
         session = await sessions.create(str(tmp_path))
-        assert "No model has been called yet." in await said(session, "/context")
+        assert (await said(session, "/context")).endswith("\n\nNo model has been called in this session.")
+        assert (await said(session, "/context 1")).startswith("No model has been called in this session. ")
+        await said(session, "/tick")
         await session.accept("look").end()
         now = await said(session, "/context")
-        last = max(event.round_id for event in session.events if event.kind == "projection_sent")
-        past = await said(session, f"/context {last}")
-        nowhere = await said(session, "/context 77")
+        past = [await said(session, f"/context {number}") for number in (1, 2)]
+        nowhere = [await said(session, f"/context {number}") for number in ("0", "3", "-1", "1e3", "abc", "9" * 40)]
         views = await said(session, "/views")
-    assert now.startswith("What a model would be sent now: ")
-    assert "greeting, budget All" in now
+    assert now.startswith("A model would now be sent ")
+    assert re.search(r"\nreadme +\d+ .* All  greeting", now)
     assert "readme: view greeting, paused" in now
-    assert f"`/context {last}` shows the last call" in now
-    assert past.startswith(f"What a model was sent in Round {last}: ")
-    assert "The provider counted 2,000 tokens, 1,500 of them from its cache, and 10 of the reply." in past
-    assert f"`rewindow show {session.session_id} --projection {last}`" in past
-    assert nowhere == f"No model was called in Round 77; the calls are of Rounds {last - 1} to {last}."
-    assert "of All |" in views
+    assert now.endswith("`/context 2` shows what model call 2, the last one, was sent.")
+    assert past[0].startswith("Model call 1, before the first statement, was sent ")
+    assert past[1].startswith("Model call 2, after statement 1, was sent ")
+    assert "The provider counted 2,000 tokens, 1,500 of them from its cache, and 10 of the reply." in past[1]
+    assert f"`rewindow show {session.session_id} --projection 2`" in past[1]
+    assert nowhere[1].startswith("There is no model call 3; they are numbered from 1 to 2. `/context` alone shows ")
+    assert all(text.startswith("There is no model call ") and len(text) < 140 for text in nowhere)
+    assert " of All" in views
+
+
+COMMAND = re.compile(r"  (/\S.*)$", re.MULTILINE)
+
+
+@pytest.mark.anyio
+async def test_every_command_that_the_context_names_works_as_it_stands_there(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.py").write_text("".join(f"def {name}{n}():\n    pass\n" for n in range(60)))
+    sources = (
+        "a = view('a.py', tokens=300)\nb = view('b.py', tokens=400).Run()",
+        "code = group(a, 'c.py', tokens=500)\npin(b)\nlast = view('c.py', tokens=200)",
+        "print('done')",
+    )
+    async with sessions_of(tmp_path, model=AnsweringModel(runs(*sources))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("look").end()
+        await said(session, "/run show(a)")
+        (tmp_path / "b.py").write_text("def changed():\n    pass\n" * 90)
+        (tmp_path / "c.py").write_text("def other():\n    pass\n" * 70)
+        await said(session, "/tick")
+        text = await said(session, "/context")
+        commands = list(dict.fromkeys(COMMAND.findall(text)))
+        assert {command.partition("(")[0] for command in commands} >= {
+            "/compact",
+            "/run del last",
+            "/run code.SetTokens",
+            "/run a.SetTokens",
+            "/run b.SetTokens",
+            "/run unpin",
+        }
+        for command in sorted(commands, key=lambda each: "del" in each):
+            before = await session.projection()
+            count = len(session.cells)
+            await session.accept(command).end()
+            if command.startswith("/run"):
+                assert [cell.finished and cell.finished.status for cell in session.cells[count:]] == ["ok"], command
+            after = await session.projection()
+            assert after.handles != before.handles or after.message_tokens < before.message_tokens, command

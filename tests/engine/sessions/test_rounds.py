@@ -18,7 +18,7 @@ from engine.environment.in_process import InProcessEnvironment
 from engine.events import Event
 from engine.events.conversation import AgentText, Attachment
 from engine.events.execution import ExecutionStarted
-from engine.events.nodes import NodesTicked, TickApplied
+from engine.events.nodes import NodeChanged, NodesTicked, TickApplied
 from engine.events.session import RoundOpened
 from engine.ids import EventId, Seq, SessionId
 from engine.ports import ModelError, ModelSignal, Prompt, SessionRow
@@ -71,8 +71,14 @@ async def test_two_ticks_between_two_prompts_see_a_change_each(tmp_path: Path) -
         await session.cell("a = view('a.txt', freq='Sync')")
         for text in ("two", "three"):
             write(file, f"{text}\n")
+            before = len(session.events)
             await session.accept("/tick").end()
-            assert f"+{text}" in last_words(session)
+            (changed,) = (event for event in session.events[before:] if isinstance(event, NodeChanged))
+            assert f"+{text}" in changed.delta
+            # The difference is shown with the event.
+            assert last_words(session).endswith("\n- `a`: 1 line changed in a.txt (+1 -1), first at line 1")
+        await session.accept("/tick").end()
+        assert last_words(session) == "Nothing has changed in what 1 handle follows."
 
 
 async def test_the_round_after_a_tick_ticks_too(tmp_path: Path) -> None:

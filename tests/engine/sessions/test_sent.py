@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
 from engine.config.system import SystemClock
-from engine.events.conversation import Condensation
-from engine.events.session import ProjectionSent
+from engine.events import Event
+from engine.events.conversation import AgentText, Condensation, RunStop, UserMessage
+from engine.events.session import ModelCallEnded, ProjectionSent
+from engine.ids import MessageId, Seq, SessionId
 from engine.ports import ContextTooLongError, ModelError, ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
 from engine.projection.sent import SentProjections, prompt_of
 from engine.sessions.session import Session
+from engine.store import open_store
 from engine.store.memory import MemoryStore
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
@@ -123,17 +127,81 @@ async def test_the_events_of_a_long_conversation_stay_small(tmp_path: Path) -> N
         assert all(len(call.messages) <= 2 for call in calls_of(session).calls)
 
 
-async def test_a_round_is_found_by_its_number_and_the_call_that_was_answered(tmp_path: Path) -> None:
+async def test_calls_are_numbered_from_one_and_a_number_that_there_is_not_is_none(tmp_path: Path) -> None:
     async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
         session = await sessions.create(str(tmp_path))
-        await session.accept("go").end()
+        for text in ("go", "/tick", "on"):
+            await session.accept(text).end()
         sent = calls_of(session)
-        (event,) = sent.calls
-    assert sent.of_round(event.round_id) is event
-    assert sent.of_round(event.round_id + 1) is None
-    failed = replace(event, answered=False)
-    sent = SentProjections()
-    for each in (failed, event, failed):
-        sent.apply(each)
-    assert sent.of_round(event.round_id) is event
-    assert isinstance(sent.latest, ProjectionSent)
+    assert [sent.number_of(call) for call in sent.calls] == [1, 2]
+    assert [sent.numbered(text) for text in ("1", "2", "02")] == [*sent.calls, sent.calls[1]]
+    for text in ("0", "3", "-1", "1.0", "٢", "9" * 30, "x", ""):
+        assert sent.numbered(text) is None
+
+
+class SilentModel:
+    """Says that it was asked, and never answers."""
+
+    name = "silent"
+    summarizes = False
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+
+    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        del prompt
+        self.asked.set()
+        await anyio.sleep_forever()
+        yield TextDelta("")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+async def test_a_prompt_is_on_disk_while_the_model_has_not_answered_yet(tmp_path: Path) -> None:
+    store = open_store(tmp_path, SystemClock())
+    model = SilentModel()
+    async with sessions_of(tmp_path, store, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        ticket = session.accept("what is this?")
+        await model.asked.wait()
+        (seq,) = (event.seq for event in session.events if isinstance(event, ProjectionSent))
+        await session.durable(seq)
+        other = open_store(tmp_path, SystemClock())
+        log = other.load(session.session_id)
+        sent = SentProjections()
+        for event in log:
+            sent.apply(event)
+        (call,) = sent.calls
+        prompt = prompt_of(call, sent.messages_of(call), log, other.blob_get)
+        other.close()
+        assert call.answered is None
+        assert [message.text for message in prompt.messages if isinstance(message, UserMessage)] == ["what is this?"]
+        assert prompt.instructions.startswith("You work in")
+        session.cancel()
+        await ticket.end()
+        assert calls_of(session).calls[-1].answered is False
+    store.close()
+
+
+@pytest.mark.parametrize("reply", [(), (AgentText(message_id=MessageId("m"), text="so"),)], ids=["nothing", "text"])
+async def test_a_call_that_this_program_did_not_see_end_is_unknown_unless_it_was_answered(
+    tmp_path: Path, reply: tuple[Event, ...]
+) -> None:
+    store = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path, store, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("go").end()
+        ended = next(place for place, event in enumerate(session.events) if isinstance(event, ModelCallEnded))
+        log = [event for event in session.events[:ended] if not isinstance(event, AgentText)]
+        killed = SessionId("ses_killed")
+        row = replace(store.row(session.session_id), session_id=killed)
+        events = [replace(event, seq=Seq(seq)) for seq, event in enumerate((*log, *reply))]
+        store.add(row, events)
+        session = await sessions.load(killed)
+        (call,) = calls_of(session).calls
+        assert call.answered is (True if reply else None)
+        await sessions.close(killed)
+        again = await sessions.load(killed)
+        assert sum(isinstance(event, ModelCallEnded) for event in again.events) == 1
+        assert isinstance(again.events[-1], RunStop)

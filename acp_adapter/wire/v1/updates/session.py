@@ -29,6 +29,7 @@ from engine.events.session import (
     ConfigChanged,
     EnvironmentRestored,
     ModeChanged,
+    ModelCallEnded,
     PermissionAnswered,
     PermissionAsked,
     ProjectionSent,
@@ -55,10 +56,10 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
         case UsageReported():
             return shown, [UsageUpdate(used=count(event.used), size=count(event.size))]
+        case ModelCallEnded():
+            return shown, [_usage(event)]
         case ProjectionSent():
-            # What the provider has counted, where it says so; our own count is exact for one family of models alone.
-            used = event.used if event.input_tokens is None else event.input_tokens
-            return shown, [UsageUpdate(used=count(used), size=count(event.size))]
+            return shown, [_usage(event)] if event.answered is not None else []
         case EnvironmentRestored():
             return shown, [_restored(event)]
         case PermissionAnswered():
@@ -80,6 +81,12 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
 
 def _options(seq: Seq, facts: Facts) -> ConfigOptionUpdate:
     return ConfigOptionUpdate(config_options=config_options(options_of(facts.options_at(seq))))
+
+
+def _usage(event: ModelCallEnded | ProjectionSent) -> UsageUpdate:
+    # What the provider has counted, where it says so; our own count is exact for one family of models alone.
+    used = event.used if event.input_tokens is None else event.input_tokens
+    return UsageUpdate(used=count(used), size=count(event.size))
 
 
 def _restored(event: EnvironmentRestored) -> ToolCall:

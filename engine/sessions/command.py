@@ -1,0 +1,72 @@
+"""What a slash command is, and what it works on. The commands themselves are rows of `commands`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from ..events import Event
+from ..events.session import ProjectionSent
+from ..ids import BlobDigest, ObjId, SessionId, StatementId
+from ..projection.sent import SentProjections
+from ..timeline.index import Timeline
+from ..view.cuts import Cut
+from .context_text import Breakdown
+from .projector import Projection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandContext:
+    """What commands work on: the timeline, what was projected last, and what may be done to find out more.
+
+    `project`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be started.
+    `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence what is missing.
+    `name` is what a statement called a handle, its id where that had no name.
+    """
+
+    session_id: SessionId
+    timeline: Timeline
+    sent: SentProjections
+    breakdown: Callable[[Projection], Breakdown]
+    breakdown_of: Callable[[ProjectionSent], Breakdown]
+    content: Callable[[BlobDigest], str]
+    name: Callable[[ObjId], str]
+    latest: Callable[[], Projection | None]
+    project: Callable[[], Awaitable[Projection]]
+    tick: Callable[[], Awaitable[Sequence[Event]]]
+    compact: Callable[[], Awaitable[Cut | None]]
+    omit: Callable[[StatementId, bool], Awaitable[None]]
+
+    @property
+    def as_of(self) -> str:
+        """The heading of what is answered while a turn runs, from what is known already."""
+        done = [cell.statement.index for cell in self.timeline.cells if cell.finished is not None]
+        return f"As of statement {done[-1]}; a turn is running." if done else "As of the beginning; a turn is running."
+
+
+class Command(Struct, frozen=True):
+    """One slash command. `usage` is its argument as `/help` spells it and `hint` in words, empty where it takes none.
+
+    `glance` answers while a turn is running, from what is known already; None where it has to wait for its turn. Where
+    `run` is None the argument is a statement, which the session runs as the user's own.
+    """
+
+    name: str
+    usage: str
+    hint: str
+    description: str
+    run: Callable[[CommandContext, str], Awaitable[str]] | None
+    glance: Callable[[CommandContext, str], str] | None = None
+
+
+def glancing(
+    glance: Callable[[CommandContext, str], str],
+) -> Callable[[CommandContext, str], Awaitable[str]]:
+    """A command's `run` that is its glance, because all is known at any time."""
+
+    async def run(context: CommandContext, argument: str) -> str:
+        return glance(context, argument)
+
+    return run

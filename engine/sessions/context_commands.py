@@ -1,0 +1,121 @@
+"""`/context`, `/views`, `/tick` and `/compact`: what a model would read, what it read, and what is done about that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..cutting import more, plural
+from ..events.nodes import NodesTicked, TickApplied
+from ..events.session import ProjectionSent
+from ..text import code_span, fenced, printable
+from .command import CommandContext
+from .context_text import breakdown_text
+from .handles_text import views_text
+from .projector import Projection
+
+TAIL: Final = "tail"
+"""The argument of `/context` that shows the whole of the last part."""
+_TAIL_LINES: Final = 16
+_NOT_YET: Final = "Nothing is known yet of what a model would be sent; ask again when the turn has ended."
+
+
+async def context(context: CommandContext, argument: str) -> str:
+    if argument and argument != TAIL:
+        return _past(context, argument)
+    return _present(context, await context.project(), argument)
+
+
+def context_glance(context: CommandContext, argument: str) -> str:
+    if argument and argument != TAIL:
+        return _past(context, argument)
+    latest = context.latest()
+    return f"{context.as_of}\n\n{_present(context, latest, argument)}" if latest else _NOT_YET
+
+
+def _present(context: CommandContext, projection: Projection, argument: str) -> str:
+    """What a model would read now, and how earlier calls can be asked for."""
+    tail = projection.prompt.tail
+    if argument == TAIL:
+        return "\n\n".join(_last_part("The last part of what a model would now be sent:", tail))
+    number = len(context.sent.calls)
+    return "\n\n".join(
+        (
+            breakdown_text("A model would now be sent", context.breakdown(projection)),
+            *_last_part(
+                "The last part is made anew for each call, and stands at the end of the newest message. It is now:",
+                tail,
+                f"; `/context {TAIL}` shows them",
+            ),
+            f"`/context {number}` shows what model call {number}, the last one, was sent."
+            if number
+            else "No model has been called in this session.",
+        )
+    )
+
+
+def _past(context: CommandContext, argument: str) -> str:
+    call = context.sent.numbered(argument)
+    if call is None:
+        return f"{context.sent.without(argument)} `/context` alone shows what a model would now be sent."
+    number = context.sent.number_of(call)
+    tail = context.content(call.tail) if call.tail is not None else ""
+    return "\n\n".join(
+        (
+            breakdown_text(f"Model call {number}, {_when(context, call)}, was sent", context.breakdown_of(call)),
+            *_last_part(
+                "Its last part, at the end of the newest message, was:", tail, "; they are printed by the next"
+            ),
+            f"In a shell, `rewindow show {context.session_id} --projection {number}` prints every text of it.",
+        )
+    )
+
+
+def _when(context: CommandContext, call: ProjectionSent) -> str:
+    done = [cell for cell in context.timeline.cells if cell.finished and cell.finished.seq < call.position]
+    return f"after statement {done[-1].statement.index}" if done else "before the first statement"
+
+
+def _last_part(heading: str, tail: str, where: str | None = None) -> Sequence[str]:
+    """The tail below its heading; where it is cut, a line counts the lines that are missing and says `where`."""
+    if not tail:
+        return ()
+    lines = tail.splitlines()
+    if where is None or len(lines) <= _TAIL_LINES + 1:
+        return heading, fenced(tail)
+    return heading, fenced("\n".join(lines[:_TAIL_LINES])), f"{more(len(lines) - _TAIL_LINES, 'line')}{where}."
+
+
+async def views(context: CommandContext, _: str) -> str:
+    return views_text((await context.project()).handles)
+
+
+def views_glance(context: CommandContext, _: str) -> str:
+    latest = context.latest()
+    return f"{context.as_of}\n\n{views_text(latest.handles)}" if latest else _NOT_YET
+
+
+async def tick(context: CommandContext, _: str) -> str:
+    """What changed, a line for each handle: the differences are shown with the files that have changed."""
+    events = await context.tick()
+    lines = [
+        f"- {code_span(context.name(event.obj_id))}: {printable(event.delta)}"
+        for event in events
+        if isinstance(event, TickApplied)
+    ]
+    if lines:
+        return "\n".join(["These handles show what is there now; the model is told with its next call:", *lines])
+    running = sum(event.nodes for event in events if isinstance(event, NodesTicked))
+    if not running:
+        return "No handle follows its file; `/run NAME.Run()` has one follow it."
+    return (
+        f"Nothing has changed in what {running} {plural(running, 'handle')} {'follows' if running == 1 else 'follow'}."
+    )
+
+
+async def compact(context: CommandContext, _: str) -> str:
+    cut = await context.compact()
+    if cut is None:
+        return "Nothing can be left out."
+    number = len(cut.positions)
+    return f"{number:,} {plural(number, 'message')} ({cut.tokens:,} tokens) were replaced by a summary."

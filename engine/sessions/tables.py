@@ -1,0 +1,50 @@
+"""Rows as a block of aligned columns, which every surface shows alike: an editor as code, a terminal as it is.
+
+At most 80 cells wide where its texts can be cut. Pure. Used by the answers of slash commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+from unicodedata import east_asian_width
+
+from ..cutting import ELLIPSIS
+from ..text import fenced, printable
+
+WIDTH: Final = 80
+_GAP: Final = "  "
+_NARROWEST: Final = 6
+"""Cells that a column keeps where there is no room."""
+
+
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), yielding: Sequence[int] = ()) -> str:
+    """The rows, which have one text for each column, as a fenced block; columns without any text are left out.
+
+    Args:
+        right: the columns that are aligned at their right.
+        yielding: the columns whose texts are cut where there is no room, in this order.
+    """
+    texts = [[printable(text) for text in row] for row in rows]
+    widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]
+    filled = [column for column, width in enumerate(widths) if width]
+    room = WIDTH - len(_GAP) * (len(filled) - 1)
+    for column in yielding:
+        excess = sum(widths) - room
+        widths[column] = min(widths[column], max(widths[column] - excess, _NARROWEST))
+    lines = (
+        _GAP.join(_padded(row[column], widths[column], column in right) for column in filled).rstrip() for row in texts
+    )
+    return fenced("\n".join(lines), "text")
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal the text takes."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _padded(text: str, width: int, is_right: bool) -> str:
+    while cells(text) > width:
+        text = text[: min(len(text) - 2, width - 1)] + ELLIPSIS
+    space = " " * (width - cells(text))
+    return space + text if is_right else text + space
