@@ -48,28 +48,39 @@ class Decoded(NamedTuple):
 
 def decode(data: bytes) -> Decoded | None:
     """The text that these bytes are; None where they are binary."""
-    found = next((each for each in _MARKED if data.startswith(each.mark)), UTF_8)
-    if not found.codec.startswith("utf-16") and b"\0" in data[:_SNIFFED]:
-        return None
-    try:
-        return Decoded(data[len(found.mark) :].decode(found.codec), found)
-    except UnicodeDecodeError:
-        return None if found.codec.startswith("utf-16") else _as_latin_1(data)
+    found = expected(data)
+    while found is not None:
+        try:
+            return Decoded(data[len(found.mark) :].decode(found.codec), found)
+        except UnicodeDecodeError:
+            found = instead_of(found, data)
+    return None
 
 
-def _as_latin_1(data: bytes) -> Decoded | None:
-    sample = data[:_SNIFFED]
-    if len(sample) - len(sample.translate(None, _CONTROL)) > _MOST_CONTROL * len(sample):
+def expected(beginning: bytes) -> Encoding | None:
+    """The encoding that a file which begins so should be in; None where it is binary. A few KiB are enough."""
+    found = next((each for each in _MARKED if beginning.startswith(each.mark)), UTF_8)
+    return found if found.codec.startswith("utf-16") or b"\0" not in beginning[:_SNIFFED] else None
+
+
+def instead_of(encoding: Encoding, beginning: bytes) -> Encoding | None:
+    """The encoding of a file that begins so and is not in the one expected; None where it is binary."""
+    if encoding.codec.startswith("utf-16"):
         return None
-    return Decoded(data.decode(_LATIN_1.codec), _LATIN_1)
+    sample = beginning[:_SNIFFED]
+    control = len(sample) - len(sample.translate(None, _CONTROL))
+    return None if control > _MOST_CONTROL * len(sample) else _LATIN_1
 
 
 def line_ends(text: str) -> LineEnds:
     """How the lines of the text end. A carriage return alone ends none."""
-    newlines = text.count("\n")
+    return line_ends_of(text.count("\n"), text.count("\r\n") if "\r" in text else 0)
+
+
+def line_ends_of(newlines: int, pairs: int) -> LineEnds:
+    """The same of a text with so many newlines, of which `pairs` follow a carriage return."""
     if not newlines:
         return ""
-    pairs = text.count("\r\n") if "\r" in text else 0
     return "LF" if not pairs else "CRLF" if pairs == newlines else "mixed LF and CRLF"
 
 

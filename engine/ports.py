@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct, field
@@ -52,6 +53,18 @@ class FileStamp(Struct, frozen=True):
     inode: int
 
 
+class OpenFile(Protocol):
+    """A regular file that is open for reading, whatever is put in its place meanwhile. Errors are OSError."""
+
+    def stamp(self) -> FileStamp:
+        """As the file is now."""
+        ...
+
+    def read(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset` on; fewer only at the end of the file."""
+        ...
+
+
 class Files(Protocol):
     """Reading for nodes. Errors are OSError, as from the operating system."""
 
@@ -59,6 +72,10 @@ class Files(Protocol):
 
     def read(self, path: str, limit: int) -> bytes:
         """The first `limit` bytes of a regular file. Raises OSError for anything else, IsADirectoryError for those."""
+        ...
+
+    def opened(self, path: str) -> AbstractContextManager[OpenFile]:
+        """The file, to be read in parts. Raises as `read`."""
         ...
 
     def entries(self, path: str, limit: int) -> list[str]:

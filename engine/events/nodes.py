@@ -13,8 +13,8 @@ from .base import Event
 
 TickKind = Literal["sync", "periodic", "async", "group"]
 FileChangeKind = Literal["modified", "created", "deleted", "unreadable"]
-RevisionState = Literal["text", "binary", "missing", "unreadable", "directory", "too large"]
-"""What a document is found to be; the last four have no content."""
+RevisionState = Literal["text", "paged", "binary", "missing", "unreadable", "directory", "too large"]
+"""What a document is found to be; the last four have no content. A "paged" text is too large to be held."""
 OutlineTier = Literal["tree-sitter", "ctags", "indentation"]
 """What made an outline, the best first; the last one never fails."""
 
@@ -128,6 +128,9 @@ class RevisionAdopted(Event, frozen=True, kw_only=True):
     `look` counts the looks at `path` within that, from 0. `digest` is the xxh3 hex of the content, empty where there is
     none; `content` is the content as a blob, None where it is not kept, of one that held a secret with its digest as
     `withheld`. `notice` is the sentence that stands for content, or above it.
+
+    Of a paged text the content is the index of its pages. Each page that was read is a look of its own, at the path
+    followed by `/../`, the place of the page and its digest. A path with `/./` in it stands for a glob.
     """
 
     kind: ClassVar[str] = "revision_adopted"

@@ -10,8 +10,9 @@ from typing import Final
 
 from ..cutting import plural
 from ..events.nodes import FileChangeKind
-from ..ticks.delta import describe
+from ..ticks.delta import describe, with_added
 from ..ticks.result import SourceChange, TickResult
+from .paged_change import change_between, size_of
 from .revision import Revision
 
 _DELTA_TOKENS: Final = 300
@@ -29,6 +30,10 @@ def told(
         summary, delta = describe(title, before.lines, after.lines, count, _DELTA_TOKENS, form)
     elif before.is_listing and after.is_listing:
         summary = delta = f"entries of {title}: {_of_listings(before, after)}"
+    elif {before.state, after.state} <= {"text", "paged"}:
+        change = change_between(before, after)
+        summary = f"{title} changed: {change.said}"
+        delta = with_added(summary, change.added, count, _DELTA_TOKENS)
     else:
         summary = delta = _sentence(title, before, after)
     source = SourceChange(
@@ -68,6 +73,8 @@ def content_of(revision: Revision) -> str:
     """How much there is, to follow a title; empty where there is nothing, which a line of its own explains."""
     if revision.state == "text":
         return f": {_amount(revision)}"
+    if revision.state == "paged":
+        return f": {size_of(revision)}"
     return f": {_inner(revision.notice)}" if revision.has_content else ""
 
 

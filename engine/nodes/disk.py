@@ -1,63 +1,87 @@
 """What files hold now: stamps decide what is read again, and each failure of reading becomes a revision that says so.
 
-Knows the Files port. Must not know documents, nor what is recorded. Used by the sources of looks, `live` and
-`recorded`.
+Owns the bounds: up to which size a file is held, up to which it is streamed once and then read by pages, and above
+which it is not read. Knows the Files port. Must not know documents, nor what is recorded. Used by the sources of looks,
+`live` and `recorded`, and by what prepares for ticks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..ports import Files, FileStamp, Trees
 from ..text import printable
 from .found import Found
 from .manifest import ManifestRevision, is_glob, place_of
-from .revision import LARGEST, MOST_ENTRIES, Revision, decoded, digest_of, listing, without_content
+from .page import is_page, page_place, page_revision
+from .page_index import PAGE, Read, Scanned, scan
+from .paged_lines import PagedLines, ReadPage, paged_revision
+from .revision import LARGEST, MOST_ENTRIES, Revision, binary, decoded, digest_of, listing, without_content
 
 _RACY_SECONDS: Final = 0.05
 """A file this young may change again without a new time stamp, because kernels stamp in ticks of up to 10 ms."""
 
 
+class Sizes(NamedTuple):
+    """In bytes: of the largest file that is held, of the largest that is read by pages, and of a page."""
+
+    held: int = LARGEST
+    paged: int = 1 << 30
+    page: int = PAGE
+
+
+class _Asked(NamedTuple):
+    """The arguments of a look."""
+
+    path: str
+    title: str
+    last: Found | None
+    pages: ReadPage | None
+    until: float | None
+
+
 class Disk:
     """Files, as `files` reads them; `now` is in seconds since the epoch."""
 
-    __slots__ = ("_files", "_now", "_trees")
+    __slots__ = ("_files", "_now", "_sizes", "_trees")
 
-    def __init__(self, files: Files, trees: Trees, now: Callable[[], float]) -> None:
+    def __init__(self, files: Files, trees: Trees, now: Callable[[], float], sizes: Sizes = Sizes()) -> None:  # noqa: B008 - it is immutable
         self._files = files
         self._trees = trees
         self._now = now
+        self._sizes = sizes
 
-    def look(self, path: str, title: str, last: Found | None) -> Found:
-        """What the file holds now; `last` itself where nothing has changed. Never raises OSError."""
+    def look(
+        self, path: str, title: str, last: Found | None, pages: ReadPage | None = None, until: float | None = None
+    ) -> Found:
+        """What the file holds now; `last` itself where nothing has changed. Never raises OSError.
+
+        Args:
+            path: absolute, or what stands for a glob or a page.
+            title: how sentences name it.
+            last: what was found before; None for nothing.
+            pages: reads pages of a text that is too large to be held; without it such a text is not read.
+            until: in seconds since the epoch, when indexing such a text is given up; None for never.
+        """
         try:
+            if is_page(path):
+                return self._page(path, title)
             if is_glob(path):
                 return self._listed(path, last)
             stamp = self._files.stamp(path)
-            if last is not None and _same(stamp, last.stamp):
+            if last is not None and _same(stamp, last.stamp) and (until or last.revision.state != "unreadable"):
                 return last
-            return self._read(path, title, stamp, last)
+            return self._read(_Asked(path, title, last, pages, until), stamp)
         except IsADirectoryError:
             return self._listing(path, title, last)
         except OSError as error:
             return _unless_same(_failure(error, title), None, last)
 
     def content(self, path: str, digest: str) -> bytes | None:
-        """The content of that digest, if the file holds it now."""
-        try:
-            data = self._bytes(path)
-        except (OSError, ValueError):
-            return None
-        return data if digest_of(data) == digest else None
-
-    def _bytes(self, path: str) -> bytes:
-        if is_glob(path):
-            return self._trees.listing(*place_of(path)).encode()
-        try:
-            return self._files.read(path, LARGEST + 1)
-        except IsADirectoryError:
-            return self._names(path)
+        """The content of that digest, as it is recorded, if the file holds it now."""
+        found = self.look(path, "", None, _no_page)
+        return found.data if found.revision.digest == digest else None
 
     def _listing(self, path: str, title: str, last: Found | None) -> Found:
         """A directory, whose names are its content."""
@@ -66,7 +90,7 @@ class Disk:
             data = self._names(path)
         except OSError as error:
             return _unless_same(_failure(error, title), None, last)
-        kept = None if self._is_racy(stamp) else stamp
+        kept = self._kept(stamp)
         if last is not None and last.revision.digest and digest_of(data) == last.revision.digest:
             return Found(last.revision, kept, last.recorded, data)
         return Found(listing(data), kept, data=data)
@@ -75,9 +99,6 @@ class Disk:
         """The names in a directory, one on each line, in order."""
         names = sorted(map(printable, self._files.entries(path, MOST_ENTRIES)))
         return "".join(f"{name}\n" for name in names).encode()
-
-    def _is_racy(self, stamp: FileStamp) -> bool:
-        return abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS
 
     def _listed(self, path: str, last: Found | None) -> Found:
         text = self._trees.listing(*place_of(path))
@@ -90,17 +111,78 @@ class Disk:
             return Found(last.revision, None, last.recorded, data)
         return Found(revision, data=data)
 
-    def _read(self, path: str, title: str, stamp: FileStamp, last: Found | None) -> Found:
-        # A racy stamp is not kept, so that the next look reads again and the digest decides.
-        kept = None if self._is_racy(stamp) else stamp
-        if stamp.size > LARGEST:
-            return _unless_same(_too_large(title, f"{stamp.size:,}", stamp.size), kept, last)
-        data = self._files.read(path, LARGEST + 1)
+    def _kept(self, stamp: FileStamp) -> FileStamp | None:
+        """The stamp; None where it is racy, so that the next look reads again and the digest decides."""
+        return None if abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS else stamp
+
+    def _read(self, asked: _Asked, stamp: FileStamp) -> Found:
+        if stamp.size > self._sizes.held:
+            return self._large(asked, stamp)
+        kept, last = self._kept(stamp), asked.last
+        data = self._files.read(asked.path, self._sizes.held + 1)
+        if len(data) > self._sizes.held:
+            return self._large(asked, self._files.stamp(asked.path))  # because it has grown meanwhile
         if last is not None and last.revision.digest and digest_of(data) == last.revision.digest:
             return Found(last.revision, kept, last.recorded, data)
-        if len(data) > LARGEST:
-            return _unless_same(_too_large(title, f"more than {LARGEST:,}", len(data)), kept, last)
         return Found(decoded(data), kept, data=data)
+
+    # --- what is too large to be held --------------------------------------------------------------------------------
+
+    def _large(self, asked: _Asked, stamp: FileStamp) -> Found:
+        if asked.pages is None or stamp.size > self._sizes.paged:
+            return _unless_same(self._too_large(asked.title, stamp.size), self._kept(stamp), asked.last)
+        with self._files.opened(asked.path) as file:
+            # Of the file that is open, and from before it is read: a change meanwhile leaves it out of date.
+            stamp = file.stamp()
+            kept = self._kept(stamp)
+            try:
+                found = scan(self._timed(file.read, asked.until), stamp.size, self._sizes.page)
+            except TimeoutError:
+                return _unless_same(_too_slow(asked.title), kept, asked.last)
+        return _found_in(found, asked, asked.pages, kept)
+
+    def _timed(self, read: Read, until: float | None) -> Read:
+        def reading(offset: int, size: int) -> bytes:
+            if until is not None and self._now() > until:
+                raise TimeoutError
+            return read(offset, size)
+
+        return read if until is None else reading
+
+    def _page(self, path: str, title: str) -> Found:
+        """The page as it was indexed, or why it cannot be had."""
+        try:
+            place = page_place(path)
+            with self._files.opened(place.path) as file:
+                data = file.read(place.start, place.size)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            return Found(_lost(title, reason))
+        revision = page_revision(path, data)
+        return Found(_lost(title, "the file has changed since")) if revision is None else Found(revision, data=data)
+
+    def _too_large(self, title: str, size: int) -> Revision:
+        if size <= self._sizes.paged:
+            return without_content("too large", f"({title} has {size:,} bytes; view() shows a window on it)", size)
+        notice = (
+            f"({title} has {size:,} bytes; views read files up to {self._sizes.paged:,}. "
+            "Read a part of it with open() and show that with view(text=...))"
+        )
+        return without_content("too large", notice, size)
+
+
+def _found_in(scanned: Scanned, asked: _Asked, read: ReadPage, stamp: FileStamp | None) -> Found:
+    """What streaming the file came to."""
+    pages, digest, size, beginning = scanned
+    last = asked.last
+    if last is not None and digest == last.revision.digest:
+        return Found(last.revision, stamp, last.recorded)
+    if pages is None:
+        return Found(binary(digest, size, beginning), stamp)
+    if not pages.number:
+        return Found(decoded(beginning), stamp, data=beginning)  # because it has been emptied meanwhile
+    lines = PagedLines(pages, asked.path, asked.title, read)
+    return Found(paged_revision(digest, size, lines), stamp, data=pages.packed())
 
 
 def _unless_same(revision: Revision, stamp: FileStamp | None, last: Found | None) -> Found:
@@ -121,12 +203,18 @@ def _same(stamp: FileStamp, known: FileStamp | None) -> bool:
     )
 
 
-def _too_large(title: str, amount: str, size: int) -> Revision:
-    notice = (
-        f"({title} has {amount} bytes; views read files up to {LARGEST:,}. "
-        "Read a part of it with open() and show that with view(text=...))"
+def _no_page(path: str, title: str) -> bytes:
+    raise NotImplementedError(path, title)  # because whoever looks for a content reads no line of it
+
+
+def _lost(title: str, reason: str) -> Revision:
+    return without_content(
+        "unreadable", f"({title} cannot be read any more: {reason}; Refresh() shows what is there now)"
     )
-    return without_content("too large", notice, size)
+
+
+def _too_slow(title: str) -> Revision:
+    return without_content("unreadable", f"({title} takes longer to read than a tick may; Refresh() waits for it)")
 
 
 def _failure(error: OSError, title: str) -> Revision:

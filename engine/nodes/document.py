@@ -68,7 +68,9 @@ class Document:
         if self._checked == tick:
             return self.current
         self._checked = tick
-        return self.refresh()
+        if self.path is None:
+            return self.current
+        return self._hold(self._looks.look(self.path, self.title, self._found, at_tick=True))
 
 
 _UNSEEN = without_content("missing", "")

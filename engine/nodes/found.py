@@ -30,7 +30,16 @@ class Found:
 class LookSource(Protocol):
     """What answers looks."""
 
-    def look(self, path: str, title: str, last: Found | None, number: int, *, of_glob: bool = False) -> Found:
+    def look(
+        self,
+        path: str,
+        title: str,
+        last: Found | None,
+        number: int,
+        *,
+        of_glob: bool = False,
+        until: float | None = None,
+    ) -> Found:
         """What the file at an absolute path holds; `last` itself where nothing has changed. Never raises OSError.
 
         Args:
@@ -39,6 +48,7 @@ class LookSource(Protocol):
             last: what the document's look before this one found; None before the first.
             number: of this look at the path within its step, from 0.
             of_glob: whether a glob looks, whose looks are recorded together.
+            until: in seconds since the epoch, when reading a large file is given up; None for never.
         """
         ...
 

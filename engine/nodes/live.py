@@ -18,25 +18,36 @@ from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
 from ..ports import STEP_CONTENT_BYTES
 from .disk import Disk
 from .found import Found, recorded_path
+from .paged_lines import ReadPage
 from .revision import Revision, decoded
 
 
 class LiveLooks:
-    """Looks at `disk`, and records each revision that is another than the document had."""
+    """Looks at `disk`, and records each revision that is another than the document had. `pages` reads large texts."""
 
-    __slots__ = ("_adopted", "_contents", "_disk", "_of_globs", "_sent", "_size")
+    __slots__ = ("_adopted", "_contents", "_disk", "_of_globs", "_pages", "_sent", "_size")
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, pages: ReadPage) -> None:
         self._disk = disk
+        self._pages = pages
         self._adopted: list[RevisionAdopted] = []
         self._of_globs: list[AdoptedContent] = []
         self._contents: dict[str, bytes] = {}
         self._size = 0
         self._sent: set[str] = set()
 
-    def look(self, path: str, title: str, last: Found | None, number: int, *, of_glob: bool = False) -> Found:
-        """As `LookSource.look`."""
-        found = self._disk.look(path, title, last)
+    def look(
+        self,
+        path: str,
+        title: str,
+        last: Found | None,
+        number: int,
+        *,
+        of_glob: bool = False,
+        until: float | None = None,
+    ) -> Found:
+        """As `LookSource.look`. A glob reads no large text: its files are shown in a few lines each."""
+        found = self._disk.look(path, title, last, None if of_glob else self._pages, until)
         if found is last and found.recorded:
             return found
         if last is None or not last.recorded or found.revision is not last.revision:

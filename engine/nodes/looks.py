@@ -8,26 +8,37 @@ know nodes. Made by the Board; asked by documents; `interpreter` says which step
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from ..events.nodes import ContentsAdopted, RevisionAdopted
 from .disk import Disk
 from .found import Found, LookSource
 from .live import LiveLooks
+from .page import PageRevision
+from .paged_lines import PageLostError
 from .recorded import RecordedLook, RecordedLooks, SeenRevision
 from .revision import Revision
 
+_TICK_SECONDS: Final = 10.0
+"""In one tick large files are read for so long. Who waits for it takes the worker for lost after three times that."""
+_HELD_PAGES: Final = 64
+"""Pages of large texts that are in memory, 4 MiB."""
+
 
 class Looks:
-    """The looks of one board's documents, one step after the other."""
+    """The looks of one board's documents, one step after the other. `now` is in seconds since the epoch."""
 
-    __slots__ = ("_disk", "_live", "_numbers", "_recorded", "_source", "tick")
+    __slots__ = ("_disk", "_live", "_now", "_numbers", "_pages", "_recorded", "_source", "_until", "tick")
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, now: Callable[[], float]) -> None:
         self._disk = disk
-        self._live = LiveLooks(disk)
-        self._recorded = RecordedLooks(disk)
+        self._now = now
+        self._live = LiveLooks(disk, self.page)
+        self._recorded = RecordedLooks(disk, self.page)
         self._source: LookSource = self._live
+        self._pages: dict[str, bytes] = {}
+        self._until = 0.0
         self._numbers: dict[str, int] = {}
         self.tick = 0
         """Counts the ticks."""
@@ -40,12 +51,34 @@ class Looks:
     def begin_tick(self) -> None:
         """A tick begins, as a step or within a statement: each document looks at its file once more."""
         self.tick += 1
+        self._until = self._now() + _TICK_SECONDS
 
-    def look(self, path: str, title: str, last: Found | None, *, of_glob: bool = False) -> Found:
-        """As `LookSource.look`, with the number that is due."""
+    def look(self, path: str, title: str, last: Found | None, *, of_glob: bool = False, at_tick: bool = False) -> Found:
+        """As `LookSource.look`, with the number that is due. What looks `at_tick` has the time of a tick."""
         number = self._numbers.get(path, 0)
         self._numbers[path] = number + 1
-        return self._source.look(path, title, last, number, of_glob=of_glob)
+        until = self._until if at_tick else None
+        return self._source.look(path, title, last, number, of_glob=of_glob, until=until)
+
+    def page(self, path: str, title: str) -> bytes:
+        """The page that `path` stands for, which sentences call `title`.
+
+        Raises:
+            PageLostError: it cannot be had.
+        """
+        data = self._pages.pop(path, None)
+        if data is None:
+            revision = self.look(path, title, None).revision
+            if not isinstance(revision, PageRevision):
+                raise PageLostError(revision.notice)
+            data = revision.page
+        self._hold(path, data)
+        return data
+
+    def _hold(self, path: str, data: bytes) -> None:
+        while len(self._pages) >= _HELD_PAGES:
+            del self._pages[next(iter(self._pages))]
+        self._pages[path] = data
 
     def differs(self, path: str, title: str, last: Found | None, current: Revision) -> bool:
         """Whether there is another revision than `current` now, for whoever only wants to know. Not in a replay."""
@@ -96,5 +129,9 @@ class Looks:
     def settle(self) -> None:
         """The history has run again: looks are live from now on, and the record is let go."""
         self._live.host_has(self._recorded.digests)
-        self._recorded = RecordedLooks(self._disk)
+        # What was seen is shown again, also where the file has changed since.
+        for path, data in self._recorded.pages():
+            self._pages.pop(path, None)
+            self._hold(path, data)
+        self._recorded = RecordedLooks(self._disk, self.page)
         self._source = self._live

@@ -17,6 +17,7 @@ from ..cutting import cut_line
 from ..text import printable
 from .outline.finding import find_symbol
 from .outline.model import Outline
+from .paged_lines import PagedLines, PageLostError
 from .revision import Revision
 
 Pos = str | int
@@ -75,11 +76,22 @@ class Standing:
         return resolve(self.pos, revision.lines, revision.first_line)
 
     def followed(self, revision: Revision, outline: Callable[[Revision], Outline]) -> Standing:
-        """The same position in other content; where that is no text, it is not looked for."""
+        """The same position in other content; where that is no text, it is not looked for.
+
+        In a text that is read by pages only lines are found, so there a symbol is given up for the line it was at.
+        """
+        if isinstance(revision.lines, PagedLines):
+            return self._in_pages(revision.lines)
         if not is_symbol(self.pos) or revision.state != "text":
             return self
         symbol = find_symbol(outline(revision), str(self.pos)).symbol
         return Standing(self.pos, self.line, True) if symbol is None else Standing(self.pos, symbol.first_line - 1)
+
+    def _in_pages(self, lines: PagedLines) -> Standing:
+        try:
+            return Standing(_by_line(self.pos, lines, self.line))
+        except PageLostError:
+            return Standing("1:0")  # because the file is being changed, and the next look brings another content
 
     @property
     def note(self) -> str:
@@ -95,9 +107,16 @@ def standing(pos: object, revision: Revision, outline: Callable[[Revision], Outl
 
     Raises:
         ValueError: it has none of the forms, or names a symbol that the text does not declare; the message has those
-            that come nearest.
+            that come nearest. Or the text is read by pages, where no symbol is found, nor an offset in a lost page.
     """
     checked = checked_pos(pos)
+    if isinstance(revision.lines, PagedLines):
+        if is_symbol(checked):
+            raise ValueError(
+                f"pos={cut_line(repr(checked), _SHOWN)}: {title} has {revision.size:,} bytes, too many to look for "
+                f'symbols; give "line:col", "line" or a character offset'
+            )
+        return Standing(_by_line(checked, revision.lines))
     if not is_symbol(checked) or revision.state != "text":
         return Standing(checked)
     found = find_symbol(outline(revision), str(checked))
@@ -118,8 +137,20 @@ def resolve(pos: Pos, lines: Sequence[str], first_line: int = 1) -> Place:
     match = _LINE_COLUMN.fullmatch(pos)
     if match is None or not lines:
         return Place(0, 0)
-    line = min(max(int(match[1]) - first_line, 0), len(lines) - 1)
-    return Place(line, min(int(match[2] or 0), len(lines[line])))
+    line, column = min(max(int(match[1]) - first_line, 0), len(lines) - 1), int(match[2] or 0)
+    # What is read by pages is not read for this: whoever shows a part of the line bounds the column.
+    return Place(line, column if isinstance(lines, PagedLines) else min(column, len(lines[line])))
+
+
+def _by_line(pos: Pos, lines: PagedLines, line: int = 0) -> Pos:
+    """The position without need of a page: a symbol is at that line, and of an offset the place is looked up.
+
+    Raises PageLostError.
+    """
+    if isinstance(pos, int):
+        at, column = lines.point(pos)
+        return f"{at + 1}:{column}"
+    return f"{line + 1}:0" if is_symbol(pos) else pos
 
 
 def _at_offset(offset: int, lines: Sequence[str]) -> Place:

@@ -11,7 +11,7 @@ the file still holds exactly that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -19,7 +19,10 @@ from ..cutting import plural
 from ..events.nodes import RevisionState
 from .disk import Disk
 from .found import Found, recorded_path
-from .revision import Revision, decoded, listing, without_content
+from .page import is_page, page_revision
+from .page_index import unpacked
+from .paged_lines import PagedLines, ReadPage, paged_revision
+from .revision import Revision, binary_as_seen, decoded, listing, without_content
 
 _KEPT_PHRASES: Final = 5
 """Of the looks of one step so many are told in words, and the rest as a number."""
@@ -54,12 +57,13 @@ class RecordedLook(SeenRevision, Protocol):
 
 
 class RecordedLooks:
-    """Answers looks from a record. `digests` are of the contents that the host has sent."""
+    """Answers looks from a record. `digests` are of the contents that the host has sent. `pages` reads large texts."""
 
-    __slots__ = ("_contents", "_disk", "_lost", "_newest", "_phrases", "_size", "_step", "_told", "digests")
+    __slots__ = ("_contents", "_disk", "_lost", "_newest", "_pages", "_phrases", "_size", "_step", "_told", "digests")
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, pages: ReadPage) -> None:
         self._disk = disk
+        self._pages = pages
         self._contents: dict[str, bytes] = {}
         self._lost: dict[str, str] = {}
         self._size = 0
@@ -115,12 +119,23 @@ class RecordedLooks:
         rest = [f"looked at {left:,} more {plural(left, 'file')} of which that is to be said"] if left > 0 else []
         return (*phrases[:_KEPT_PHRASES], *rest)
 
-    def look(self, path: str, title: str, last: Found | None, number: int, *, of_glob: bool = False) -> Found:
+    def look(
+        self,
+        path: str,
+        title: str,
+        last: Found | None,
+        number: int,
+        *,
+        of_glob: bool = False,
+        until: float | None = None,
+    ) -> Found:
         """As `LookSource.look`."""
         if self._step is None:
             return self._unrecorded(path, title, last)
         key = recorded_path(path)
         seen = self._step.get((key, number)) or self._newest.get(key)
+        if is_page(path):
+            return self._page(path, title, seen)
         if seen is None:
             self._say(f"looked at {title}, of which nothing is recorded")
             return Found(_unknown(title, _NOTHING))
@@ -129,6 +144,14 @@ class RecordedLooks:
             return last
         revision = self.revision(path, title, seen)
         return Found(revision, recorded=_is(revision, seen))
+
+    def _page(self, path: str, title: str, seen: RecordedLook | None) -> Found:
+        """A page is known by its name, so that the disk may answer where the record does not."""
+        if seen is not None and not seen.digest:
+            return Found(without_content(seen.state, seen.notice, seen.size), recorded=True)
+        data = None if seen is None else self._contents.get(seen.digest)
+        revision = None if data is None else page_revision(path, data)
+        return self._disk.look(path, title, None) if revision is None else Found(revision, recorded=True)
 
     def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
         """As `LookSource.bring`: the record has it, as what a look of that step brought."""
@@ -139,14 +162,35 @@ class RecordedLooks:
         """The revision that was seen; where its content cannot be had, one that says so."""
         if not seen.digest:
             return without_content(seen.state, seen.notice, seen.size)
+        if seen.state == "binary":
+            return binary_as_seen(seen.digest, seen.size, seen.notice)
         data = self._contents.get(seen.digest)
         if data is None:
             data = self._disk.content(path, seen.digest)
-        if data is not None:
-            return listing(data) if seen.state == "directory" else decoded(data)
+        revision = None if data is None else self._made(path, title, seen, data)
+        if revision is not None:
+            return revision
         lost = seen.lost or self._why(seen.digest)
         self._say(f"looked at {title}, whose content of then {lost}")
         return _unknown(title, lost)
+
+    def _made(self, path: str, title: str, seen: SeenRevision, data: bytes) -> Revision | None:
+        """The revision with that content; None where it cannot be made of it."""
+        if seen.state == "directory":
+            return listing(data)
+        if seen.state != "paged":
+            return decoded(data)
+        try:
+            return paged_revision(seen.digest, seen.size, PagedLines(unpacked(data), path, title, self._pages))
+        except ValueError:
+            return None
+
+    def pages(self) -> Iterator[tuple[str, bytes]]:
+        """The pages whose contents are at hand, by their paths, those that were seen last at the end."""
+        for path, seen in self._newest.items():
+            data = self._contents.get(seen.digest) if is_page(path) else None
+            if data is not None:
+                yield path, data
 
     def _why(self, digest: str) -> str:
         return _FORGOTTEN if digest in self.digests else self._lost.get(digest, "is not kept")

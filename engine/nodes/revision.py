@@ -16,11 +16,14 @@ from ..encodings import decode, line_ends
 from ..events.nodes import RevisionState
 from ..text import valid_text
 from ..tokens import Ruler
+from ..tokens.ruler import BLOCK
 
 LARGEST: Final = 16 << 20
-"""Bytes of the largest file that is read."""
+"""Bytes of the largest file that is held; a larger one is read by pages, if at all."""
 MOST_ENTRIES: Final = 100_000
 """Names of a directory that are listed."""
+_BYTES_MEASURED: Final = 64 << 10
+"""About so many are measured together, because lines that are long may have to be read for it."""
 _BYTES_SHOWN: Final = 4
 """Of binary content: what tells its format, and too little for a secret."""
 
@@ -48,7 +51,7 @@ class Revision:
     @property
     def has_content(self) -> bool:
         """Whether there are lines to show, or would be if the document were not empty."""
-        return self.state in {"text", "binary"} or self.is_listing
+        return self.state in {"text", "paged", "binary"} or self.is_listing
 
     @property
     def is_listing(self) -> bool:
@@ -70,7 +73,9 @@ class Revision:
         Neither may refer to this revision.
         """
         if not self._rulers:
-            self._rulers.append(Ruler(len(self.lines), piece, count))
+            number = len(self.lines)
+            block = max(min(BLOCK, _BYTES_MEASURED * number // max(self.size, 1)), 1)
+            self._rulers.append(Ruler(number, piece, count, block))
         return self._rulers[0]
 
 
@@ -87,7 +92,7 @@ def digest_of(data: bytes) -> str:
 def decoded(data: bytes) -> Revision:
     """The revision that a file with these bytes is at."""
     found = decode(data)
-    return _binary(data) if found is None else _text(found.text, found.encoding.name, data)
+    return binary(digest_of(data), len(data), data) if found is None else _text(found.text, found.encoding.name, data)
 
 
 def from_text(text: str, first_line: int = 1) -> Revision:
@@ -129,11 +134,12 @@ def _text(text: str, encoding: str, data: bytes) -> Revision:
     )
 
 
-def _binary(data: bytes) -> Revision:
-    return Revision(
-        state="binary",
-        digest=digest_of(data),
-        size=len(data),
-        encoding="binary",
-        notice=f"(binary, {len(data):,} bytes, beginning with {data[:_BYTES_SHOWN].hex(' ')})",
-    )
+def binary(digest: str, size: int, beginning: bytes) -> Revision:
+    """The revision of a file that is no text and begins so."""
+    notice = f"(binary, {size:,} bytes, beginning with {beginning[:_BYTES_SHOWN].hex(' ')})"
+    return binary_as_seen(digest, size, notice)
+
+
+def binary_as_seen(digest: str, size: int, notice: str) -> Revision:
+    """The same, of which that is known."""
+    return Revision(state="binary", digest=digest, size=size, encoding="binary", notice=notice)

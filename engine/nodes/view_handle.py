@@ -21,6 +21,7 @@ from .document import Document
 from .group_parts import Part
 from .lod import DIFFERENCES, checked_lod, rendered_at
 from .lod.line import measured
+from .lod.paged import LARGEST_WINDOW
 from .lod.scene import Scene
 from .outline.model import Outline
 from .position import Place, Pos, Standing, checked_pos, standing
@@ -280,7 +281,7 @@ class ViewHandle(NodeBase):
         """What an Async view could use: its file's content where that differs, a summary at the level that shows it."""
         if self._running and self._freq == "Async" and self.path is not None:
             yield content_wish(self._obj_id, self.path, self._document.title, self._basis("render"))
-            if self._lod == SUMMED_UP and self._revision.lines and not self._summary:
+            if self._lod == SUMMED_UP and self._revision.state == "text" and self._revision.lines and not self._summary:
                 yield summary_wish(self._obj_id, self._document.title, self._revision, self._basis("other"))
 
     def _basis(self, kind: PayloadKind) -> PayloadBasis:
@@ -388,6 +389,10 @@ class ViewHandle(NodeBase):
             self._touch("pos")
 
     def _line_after(self, line: int, tokens: int) -> int:
+        if self._revision.state == "paged" and abs(tokens) > LARGEST_WINDOW:
+            raise ValueError(
+                f"Scroll(tokens=n) goes up to {LARGEST_WINDOW:,} in a file of that size; Scroll(n) by n lines"
+            )
         _, ruler = measured(self._revision, self._context.count)
         if tokens > 0:
             return max(ruler.down(line, tokens), line + 1)

@@ -73,6 +73,11 @@ class Redactor:
             return False
         return any(map(text.__contains__, self._needles))
 
+    def is_piece_at_an_end(self, text: str) -> bool:
+        """Whether the text begins or ends with a piece of a form, as what was cut out of a longer one may."""
+        pieces = *self._piece_after(text, 0), *self._piece_before(text, len(text))
+        return bool(pieces)
+
     def holds_in_json(self, data: bytes) -> bool:
         """Whether a whole form is in a string of the JSON in `data`."""
         if len(data) < _SHORT and not any(map(data.__contains__, self._heads_in_json)):

@@ -1,7 +1,8 @@
 """Keeps what nodes saw: the content of each revision that a worker reports, as a blob, once.
 
 A worker sends a content once, whatever number of revisions have it; which are kept already is told by the log. One that
-holds a secret is not kept. Called by whoever records what a statement or a tick came to.
+holds a secret is not kept, nor a page of a large text that begins or ends within one. Called by whoever records what a
+statement or a tick came to.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..errors import StoreError
 from ..events import Event
 from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted, seen_in
 from ..ids import BlobDigest
+from ..nodes.page import is_page
 from ..ports import Store
 from ..redaction import Redactor, withheld
 
@@ -30,6 +32,8 @@ class Revisions:
         self._redactor = redactor
         self._kept: dict[str, BlobDigest] = {}
         self._withheld: dict[str, str] = {}
+        self._doubtful: dict[str, bytes] = {}
+        """Contents that may end within a secret, until an event says whether they were cut."""
 
     def apply(self, event: Event) -> None:
         """For the log alone."""
@@ -43,9 +47,11 @@ class Revisions:
         """Keeps contents, by xxh3 hex, for the events that will name them."""
         for digest, data in contents.items():
             # On a thread, because a large content is looked through for every form of every secret.
-            lost = await anyio.to_thread.run_sync(self._lost, data)
-            if lost:
-                self._withheld[digest] = lost
+            holds, may_cut = await anyio.to_thread.run_sync(self._secrets_in, data)
+            if holds:
+                self._withheld[digest] = withheld(data)
+            elif may_cut:
+                self._doubtful[digest] = data
             else:
                 self._kept[digest] = self._store.blob_put(data)
 
@@ -71,10 +77,17 @@ class Revisions:
                 return event
 
     def _named(self, seen: _Seen) -> _Seen:
+        doubtful = self._doubtful.pop(seen.digest, None)
+        if doubtful is not None and is_page(seen.path):
+            self._withheld[seen.digest] = withheld(doubtful)
+        elif doubtful is not None:
+            self._kept[seen.digest] = self._store.blob_put(doubtful)
         # Which content it is, is not the worker's to say.
         return replace(seen, content=self._kept.get(seen.digest), withheld=self._withheld.get(seen.digest, ""))
 
-    def _lost(self, data: bytes) -> str:
-        if not data or not self._redactor or not self._redactor.holds(data.decode("utf-8", "replace")):
-            return ""
-        return withheld(data)
+    def _secrets_in(self, data: bytes) -> tuple[bool, bool]:
+        """Whether a secret is in it, and whether one may have been cut by its beginning or its end."""
+        if not data or not self._redactor:
+            return False, False
+        text = data.decode("utf-8", "replace")
+        return self._redactor.holds(text), self._redactor.is_piece_at_an_end(text)

@@ -5,10 +5,10 @@ Text in, text out; knows no node and no file. Called by handles when a tick brin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from ..cutting import DOTS
+from ..cutting import DOTS, cut_line
 from ..timeline.diff import Opcode, hunks, opcodes
 from ..timeline.unified import hunk_lines
 
@@ -39,6 +39,11 @@ def describe(
     summary = f"{lines} {noun} changed in {title} (+{added} -{removed}), first at line {changed[0].j1 + 1}"
     summary += f"; {form}" if form else ""
     return summary, _within(summary, _unified(codes, before, after), count, budget)
+
+
+def with_added(summary: str, added: Iterable[str], count: Callable[[str], int], budget: int) -> str:
+    """The summary, and as many of the lines that were added as `budget` tokens hold."""
+    return _within(summary, (cut_line("+" + line.rstrip("\r"), _LONGEST_LINE) for line in added), count, budget)
 
 
 def _within(summary: str, diff: Iterator[str], count: Callable[[str], int], budget: int) -> str:

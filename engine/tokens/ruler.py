@@ -11,7 +11,10 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Final
 
-_BLOCK: Final = 64
+BLOCK: Final = 64
+"""Pieces that are counted together."""
+_HELD: Final = 4096
+"""Blocks whose sums are kept, about 10 MB; those counted first are counted again when they are asked about."""
 
 
 class Ruler:
@@ -21,22 +24,28 @@ class Ruler:
         length: how many pieces there are.
         piece: the text of piece i; must always give the same.
         count: exact tokens of one piece; additive over pieces.
+        block: pieces that are counted together; fewer where each of them is dear.
     """
 
-    __slots__ = ("_blocks", "_count", "_length", "_piece")
+    __slots__ = ("_block", "_blocks", "_count", "_length", "_piece")
 
-    def __init__(self, length: int, piece: Callable[[int], str], count: Callable[[str], int]) -> None:
+    def __init__(
+        self, length: int, piece: Callable[[int], str], count: Callable[[str], int], block: int = BLOCK
+    ) -> None:
         self._length = length
         self._piece = piece
         self._count = count
-        self._blocks: list[list[int] | None] = [None] * -(-length // _BLOCK)
+        self._block = block
+        self._blocks: dict[int, list[int]] = {}
 
     def _sums(self, block: int) -> list[int]:
         """Sums of the block's first 0, 1, 2 ... pieces."""
-        sums = self._blocks[block]
+        sums = self._blocks.get(block)
         if sums is None:
-            first = block * _BLOCK
-            pieces = map(self._piece, range(first, min(first + _BLOCK, self._length)))
+            first = block * self._block
+            pieces = map(self._piece, range(first, min(first + self._block, self._length)))
+            while len(self._blocks) >= _HELD:
+                del self._blocks[next(iter(self._blocks))]
             sums = self._blocks[block] = list(accumulate(map(self._count, pieces), initial=0))
         return sums
 
@@ -44,30 +53,30 @@ class Ruler:
         """Tokens of pieces start..end-1; 0 where there are none."""
         total = 0
         while start < end:
-            block, offset = divmod(start, _BLOCK)
+            block, offset = divmod(start, self._block)
             sums = self._sums(block)
-            stop = min(end - block * _BLOCK, len(sums) - 1)
+            stop = min(end - block * self._block, len(sums) - 1)
             total += sums[stop] - sums[offset]
-            start = block * _BLOCK + stop
+            start = block * self._block + stop
         return total
 
     def down(self, start: int, budget: int) -> int:
         """The greatest `end` such that pieces start..end-1 fit `budget`; `start` where not even one does."""
         while start < self._length:
-            block, offset = divmod(start, _BLOCK)
+            block, offset = divmod(start, self._block)
             sums = self._sums(block)
             need = sums[-1] - sums[offset]
             if need > budget:
-                return block * _BLOCK + max(offset, bisect_right(sums, sums[offset] + budget) - 1)
+                return block * self._block + max(offset, bisect_right(sums, sums[offset] + budget) - 1)
             budget -= need
-            start = block * _BLOCK + len(sums) - 1
+            start = block * self._block + len(sums) - 1
         return self._length
 
     def up(self, end: int, budget: int) -> int:
         """The smallest `start` such that pieces start..end-1 fit `budget`; `end` where not even one does."""
         while end > 0:
-            first = (end - 1) // _BLOCK * _BLOCK
-            sums = self._sums(first // _BLOCK)
+            first = (end - 1) // self._block * self._block
+            sums = self._sums(first // self._block)
             need = sums[end - first]
             if need > budget:
                 return first + min(end - first, bisect_left(sums, need - budget))

@@ -13,7 +13,7 @@ from ..execution import Display
 from ..ids import ExecutionId, ObjId
 from ..nodes import source
 from ..nodes.base import NodeBase
-from ..nodes.disk import Disk
+from ..nodes.disk import Disk, Sizes
 from ..nodes.document import Documents
 from ..nodes.glob_member import Globbing
 from ..nodes.looks import Looks
@@ -45,6 +45,7 @@ class Board:
         directories: absolute roots of the workspace; files outside of them are titled by their absolute path.
         now: seconds since the epoch.
         outliner: what outlines contents.
+        sizes: which files are held, and which are read by pages.
     """
 
     def __init__(
@@ -55,10 +56,11 @@ class Board:
         directories: tuple[str, ...],
         now: Callable[[], float],
         outliner: Outliner,
+        sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
     ) -> None:
         self.cwd = cwd
         self._count = count
-        self.looks = Looks(Disk(files, DirectTrees(now), now))
+        self.looks = Looks(Disk(files, DirectTrees(now), now, sizes), now)
         self._documents = Documents(self.looks)
         self._ticks = Ticks(self.looks, now)
         self.outlines = Outlines(outliner)

@@ -34,7 +34,8 @@ class LastShown:
             except OSError as error:
                 if shown is None or STALE not in str(error) or "\n" in str(error):
                     raise
-                raise type(error)(f"{error}. {self._difference(shown, arguments)}") from None
+                difference = self._difference(shown, arguments)
+                raise type(error)(f"{error}. {difference}" if difference else str(error)) from None
 
         return asking
 
@@ -62,4 +63,6 @@ class LastShown:
         place = self._place(arguments["path"])
         assert place is not None
         now = self._board.content(place)
+        if "paged" in (shown.state, now.state):
+            return ""
         return describe(str(arguments["path"]), shown.lines, now.lines, len, _MOST_CHARS)[1]

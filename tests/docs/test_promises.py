@@ -175,6 +175,15 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget",
         "tests/acceptance/test_views.py::test_the_model_makes_a_view_adjusts_it_and_sees_the_updates",
     ),
+    "A file of up to 1 GB is viewed a window at a time": (
+        "tests/engine/nodes/test_paged_views.py::test_a_window_is_the_same_as_if_the_text_were_held",
+        "tests/engine/nodes/test_paged_views.py::test_a_page_that_was_shown_stays_and_another_is_said_to_be_lost",
+        "tests/engine/nodes/test_paged_views.py::test_what_is_appended_is_told_with_its_lines",
+        "tests/engine/nodes/test_paged_views.py::test_what_needs_all_of_the_text_is_one_line_that_says_what_works",
+        "tests/engine/nodes/test_paged_views.py::test_binary_empty_and_larger_files_are_one_line",
+        "tests/engine/sessions/test_large_files.py::"
+        "test_a_load_shows_the_pages_that_were_shown_and_little_of_the_file_is_kept",
+    ),
     "A view can stand at a symbol": (
         "tests/engine/nodes/test_symbol_positions.py::test_a_view_at_a_symbol_follows_it",
         "tests/engine/nodes/test_symbol_positions.py::test_a_view_whose_symbol_is_gone_says_so_and_stays_near",

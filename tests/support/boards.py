@@ -20,6 +20,7 @@ from engine.events.nodes import (
 )
 from engine.ids import PayloadId
 from engine.nodes.base import NodeBase
+from engine.nodes.disk import Sizes
 from engine.nodes.outline.indentation import IndentationOutliner
 from engine.nodes.outline.model import Outliner
 from engine.nodes.revision import digest_of
@@ -77,14 +78,21 @@ class Desk:
     `steps` and `contents` are what the log and the store would have of it.
     """
 
-    def __init__(self, root: Path, directories: tuple[str, ...] = (), outliner: Outliner | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        directories: tuple[str, ...] = (),
+        outliner: Outliner | None = None,
+        sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
+    ) -> None:
         self.root = root
+        self.sizes = sizes
         self.files = DiskFiles()
         self.outliner = outliner or IndentationOutliner()
         self.seconds = 1_000_000.0
         self.round = 0
         self.index = 0
-        self.board = Board(self.files, count, str(root), directories, lambda: self.seconds, self.outliner)
+        self.board = Board(self.files, count, str(root), directories, lambda: self.seconds, self.outliner, sizes)
         self.namespace: dict[str, object] = self.board.names()
         self.steps: list[Step] = []
         self.contents: dict[str, bytes] = {}
@@ -164,7 +172,7 @@ class Desk:
 
     def rebuilt_as(self, sources: dict[int, str]) -> Desk:
         """As `rebuilt`, with other sources in the place of some, by their numbers."""
-        other = Desk(self.root)
+        other = Desk(self.root, sizes=self.sizes)
         for digest, data in self.contents.items():
             other.board.looks.take_content(digest, data)
         for step in self.steps:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from engine.ports import FileStamp
+from contextlib import AbstractContextManager
+
+from engine.ports import FileStamp, OpenFile
 from engine.worker.files import DirectFiles
 
 
 class DiskFiles:
-    """Reads what is on disk. `stamps` and `reads` count calls."""
+    """Reads what is on disk. `stamps`, `reads` and `opens` count calls."""
 
     def __init__(self) -> None:
         self._files = DirectFiles()
         self.stamps = 0
         self.reads = 0
+        self.opens = 0
 
     def stamp(self, path: str) -> FileStamp:
         self.stamps += 1
@@ -21,6 +24,10 @@ class DiskFiles:
     def read(self, path: str, limit: int) -> bytes:
         self.reads += 1
         return self._files.read(path, limit)
+
+    def opened(self, path: str) -> AbstractContextManager[OpenFile]:
+        self.opens += 1
+        return self._files.opened(path)
 
     def entries(self, path: str, limit: int) -> list[str]:
         self.reads += 1

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from ..outline.model import Outline
+from ..paged_lines import PageLostError
 from ..rendered import RenderedView
 from ..revision import Revision
-from . import diff, raw, summary, symbols
+from . import diff, paged, raw, summary, symbols
 from .scene import Scene
 
 Renderer = Callable[[Scene], RenderedView]
@@ -40,6 +41,13 @@ def checked_lod(lod: object) -> int:
 
 def rendered_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> RenderedView:
     """The scene at a level that there is, with an outline of its revision if that needs one."""
-    if lod in OUTLINED and scene.revision.state == "text":
-        scene = replace(scene, outline=outline(scene.revision))
-    return LEVELS[lod](scene)
+    try:
+        differs = lod == DIFFERENCES
+        instead = paged.instead_of_differences(scene) if differs else paged.instead_of_lines_or_outline(scene, lod)
+        if instead is not None:
+            return instead
+        if lod in OUTLINED and scene.revision.state == "text":
+            scene = replace(scene, outline=outline(scene.revision))
+        return LEVELS[lod](scene)
+    except PageLostError as error:
+        return paged.lost_line(scene, error)

@@ -12,6 +12,7 @@ from typing import Final
 
 from ...cutting import left_out
 from ...tokens import Ruler
+from ..paged_lines import PagedLines
 from ..position import Place
 from ..revision import Revision
 
@@ -32,20 +33,20 @@ class Lines:
 
     def head(self, index: int) -> str:
         """Line `index`; of a long one its first `_PART` characters."""
-        if len(self.lines[index]) <= LONGEST_WHOLE:
+        if self._length(index) <= LONGEST_WHOLE:
             return f"{self._gutter(index)}{self.lines[index]}\n"
         return self._part(index, 0, _PART)
 
     def at(self, place: Place) -> str:
         """The line at `place`; of a long one what is around the column."""
-        if len(self.lines[place.line]) <= LONGEST_WHOLE:
+        if self._length(place.line) <= LONGEST_WHOLE:
             return self.head(place.line)
         return self._around(place, _PART)
 
     def fitting(self, place: Place, budget: int, count: Callable[[str], int]) -> str | None:
         """As much of the line at `place` as `budget` tokens hold; None where not even one character fits."""
         best = None
-        low, high = 1, min(len(self.lines[place.line]), _PART)
+        low, high = 1, min(self._length(place.line), _PART)
         while low <= high:
             size = (low + high) // 2
             candidate = self._around(place, size)
@@ -58,16 +59,20 @@ class Lines:
     def _gutter(self, index: int) -> str:
         return f"{index + self.first}\t"
 
+    def _length(self, index: int) -> int:
+        return self.lines.length(index) if isinstance(self.lines, PagedLines) else len(self.lines[index])
+
     def _around(self, place: Place, size: int) -> str:
-        length = len(self.lines[place.line])
+        length = self._length(place.line)
         return self._part(place.line, max(0, min(place.column - size // _LEAD, length - size)), size)
 
     def _part(self, index: int, start: int, size: int) -> str:
-        line = self.lines[index]
-        after = len(line) - start - size
+        lines = self.lines
+        part = lines.part(index, start, size) if isinstance(lines, PagedLines) else lines[index][start : start + size]
+        after = self._length(index) - start - size
         lead = f"[{left_out(start)}] " if start else ""
         trail = f" [{left_out(after)}]" if after else ""
-        return f"{self._gutter(index)}{lead}{line[start : start + size]}{trail}\n"
+        return f"{self._gutter(index)}{lead}{part}{trail}\n"
 
 
 def measured(revision: Revision, count: Callable[[str], int]) -> tuple[Lines, Ruler]:

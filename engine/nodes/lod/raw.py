@@ -81,7 +81,8 @@ def _excerpt(sheet: _Sheet, budget: int, *, marked: bool) -> RenderedView | None
     """The window around the place; None where the line there does not fit. Without markers it is that line alone."""
     at, n, ruler = sheet.place.line, sheet.length, sheet.ruler
     line = sheet.lines.at(sheet.place)
-    if line == sheet.lines.head(at) and ruler.down(0, budget) == n:
+    # A line takes a token at least, so the beginning of a long text is not read where it is not shown.
+    if n <= budget and line == sheet.lines.head(at) and ruler.down(0, budget) == n:
         return _composed(sheet, 0, n, line)
     above = _reserved(sheet, at, "above") if marked else 0
     below = _reserved(sheet, n - 1 - at, "below") if marked else 0

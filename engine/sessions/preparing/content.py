@@ -21,6 +21,8 @@ from .sources import Made, Sources
 
 _FILES: Final = ("text", "binary")
 """States of which a payload can hold the content."""
+_NOT_READ: Final = ("unreadable", "too large")
+"""States that say nothing of the content: the tick looks itself, which may show a part of a large file."""
 
 
 async def content(want: Want, sources: Sources) -> Made | None:
@@ -35,7 +37,7 @@ async def content(want: Want, sources: Sources) -> Made | None:
 
 def _made(want: Want, sources: Sources) -> tuple[Made | None, bytes | None]:
     found = sources.disk.look(want.path, want.title, sources.seen.get(want.path))
-    if found.revision.state == "unreadable":
+    if found.revision.state in _NOT_READ:
         return Made(payload_kind="diff", mark=_stamp(want.path)), None
     if found.revision.mark == want.basis.obj_digest_hash:
         sources.seen[want.path] = _without_lines(found)

@@ -300,7 +300,7 @@ def test_missing_unreadable_and_large_files_and_directories_are_seen_again(desk:
     desk.tick()
     assert _looks(desk) == []
     states = [look.state for look in desk.steps[0].looks]
-    assert states == ["missing", "directory", "too large", "unreadable", "missing"]
+    assert states == ["missing", "directory", "binary", "unreadable", "missing"]
     (desk.root / "folder").rmdir()
     (desk.root / "huge").unlink()
     desk.write("none", "there\n")

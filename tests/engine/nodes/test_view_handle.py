@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.events.nodes import MethodCalled
-from engine.nodes.revision import LARGEST
+from engine.nodes.disk import Sizes
 from engine.nodes.view_handle import ViewHandle
 from tests.support.boards import Desk
 
@@ -176,23 +176,24 @@ def test_missing_directory_and_unreadable_sources_are_states_that_say_how_to_go_
 
 def test_a_file_over_the_bound_is_not_read_and_says_so(desk: Desk, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
-        file.truncate(LARGEST + 1)
+        file.truncate((1 << 30) + 1)
     text = desk.run("h = view('huge')").displays[0].text
-    assert desk.files.reads == 0
-    assert text.startswith("(huge has 16,777,217 bytes; views read files up to 16,777,216.")
+    assert (desk.files.reads, desk.files.opens) == (0, 0)
+    assert text.startswith("(huge has 1,073,741,825 bytes; views read files up to 1,073,741,824.")
 
 
-def test_a_file_that_grows_over_the_bound_while_it_is_read_is_not_shown_in_part(desk: Desk) -> None:
-    desk.write("log", "x")
-    asked: list[int] = []
+def test_a_file_that_grows_over_the_bound_while_it_is_read_is_read_by_pages(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, sizes=Sizes(held=100))
+    path = desk.write("log", "x")
 
-    def grown(path: str, limit: int) -> bytes:
-        asked.append(limit)
+    def grown(_: str, limit: int) -> bytes:
+        path.write_bytes(b"line\n" * 100)
         return b"x" * limit
 
     desk.files.read = grown
-    assert desk.run("h = view('log')").displays[0].text.startswith("(log has more than 16,777,216 bytes")
-    assert asked == [LARGEST + 1]
+    text = desk.run("h = view('log', tokens=20)").displays[0].text
+    assert (desk.files.opens, text.splitlines()[0]) == (2, "1\tline")
+    assert text.endswith(" lines below\n")
 
 
 def test_an_open_file_and_a_uri_are_the_same_document(desk: Desk) -> None:
