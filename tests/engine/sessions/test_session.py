@@ -337,7 +337,10 @@ async def test_what_can_be_answered_while_a_statement_runs_is(tmp_path: Path) ->
         async for batch in subscription.batches(pace=0):
             if any(isinstance(item, ExecutionStarted) for item in batch):
                 break
-        for command, expected in (("/context", "As of statement 1."), ("/timeline", "2. `while True: pass` (running)")):
+        for command, expected in (
+            ("/context", "As of statement 1; a turn is running."),
+            ("/timeline", "2. `while True: pass` (running)"),
+        ):
             assert (await session.accept(command).end()).cause == "end_turn"
             async for batch in subscription.batches(pace=0):
                 assert expected in batch[0].text
