@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks import bench_levels, bench_ticks
+from benchmarks import bench_large, bench_levels, bench_ticks
 from benchmarks.environments import OURS
 from benchmarks.long_session import PROMPTS, play
 from benchmarks.measuring import Setting, duration, in_turns, programs, row, script
@@ -26,12 +26,13 @@ GLOB_TICK: Final = 0.5
 
 
 def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
-    """Rows of the long session, of the projection, of groups, ticks and levels of detail."""
+    """Rows of the long session, of the projection, of groups, ticks, large files and levels of detail."""
     return [
         *_session(setting),
         _projection(setting),
         *_globs(setting),
         *bench_ticks.rows(setting),
+        *bench_large.rows(setting),
         *bench_levels.run(setting),
     ]
 

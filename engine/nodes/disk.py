@@ -31,6 +31,10 @@ class Sizes(NamedTuple):
     page: int = PAGE
 
 
+class _TooSlowError(Exception):
+    """There is no more time to read a file."""
+
+
 class _Asked(NamedTuple):
     """The arguments of a look."""
 
@@ -70,7 +74,9 @@ class Disk:
             if is_glob(path):
                 return self._listed(path, last)
             stamp = self._files.stamp(path)
-            if last is not None and _same(stamp, last.stamp) and (until or last.revision.state != "unreadable"):
+            # What a tick has given up is read where there is time for it.
+            is_settled = until is not None or last is None or last.revision.state != "unreadable"
+            if last is not None and is_settled and _same(stamp, last.stamp):
                 return last
             return self._read(_Asked(path, title, last, pages, until), stamp)
         except IsADirectoryError:
@@ -135,16 +141,18 @@ class Disk:
             # Of the file that is open, and from before it is read: a change meanwhile leaves it out of date.
             stamp = file.stamp()
             kept = self._kept(stamp)
+            if stamp.size > self._sizes.paged:
+                return _unless_same(self._too_large(asked.title, stamp.size), kept, asked.last)
             try:
                 found = scan(self._timed(file.read, asked.until), stamp.size, self._sizes.page)
-            except TimeoutError:
+            except _TooSlowError:
                 return _unless_same(_too_slow(asked.title), kept, asked.last)
         return _found_in(found, asked, asked.pages, kept)
 
     def _timed(self, read: Read, until: float | None) -> Read:
         def reading(offset: int, size: int) -> bytes:
             if until is not None and self._now() > until:
-                raise TimeoutError
+                raise _TooSlowError
             return read(offset, size)
 
         return read if until is None else reading

@@ -76,8 +76,9 @@ class Looks:
         return data
 
     def _hold(self, path: str, data: bytes) -> None:
-        while len(self._pages) >= _HELD_PAGES:
-            del self._pages[next(iter(self._pages))]
+        # In one step each, because threads may look at a view, too.
+        for old in list(self._pages)[: 1 - _HELD_PAGES]:
+            self._pages.pop(old, None)
         self._pages[path] = data
 
     def differs(self, path: str, title: str, last: Found | None, current: Revision) -> bool:

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from .revision import Revision, digest_of
 
 _BETWEEN: Final = "/../"
-_PLACE: Final = re.compile(r"([0-9]{1,15})\+([0-9]{1,9}):([0-9a-f]{16})")
+_PLACE: Final = re.compile(r"([0-9]{1,15})\+([0-9]{1,6}):([0-9a-f]{16})")
+"""No page has a million bytes."""
 
 
 class PagePlace(NamedTuple):

@@ -104,8 +104,9 @@ class PagedLines(Sequence[str]):
         lines = self._held.pop(page, None)
         if lines is None:
             lines = self._decoded(page)
-            while len(self._held) >= _HELD:
-                del self._held[next(iter(self._held))]
+            # In one step each, because threads may look at a view, too.
+            for old in list(self._held)[: 1 - _HELD]:
+                self._held.pop(old, None)
         self._held[page] = lines
         return lines
 

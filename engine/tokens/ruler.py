@@ -14,7 +14,7 @@ from typing import Final
 BLOCK: Final = 64
 """Pieces that are counted together."""
 _HELD: Final = 4096
-"""Blocks whose sums are kept, about 10 MB; those counted first are counted again when they are asked about."""
+"""Blocks whose sums are kept, about 10 MB; with one more, all are counted again as they are asked about."""
 
 
 class Ruler:
@@ -44,8 +44,8 @@ class Ruler:
         if sums is None:
             first = block * self._block
             pieces = map(self._piece, range(first, min(first + self._block, self._length)))
-            while len(self._blocks) >= _HELD:
-                del self._blocks[next(iter(self._blocks))]
+            if len(self._blocks) >= _HELD:
+                self._blocks = {}  # and not one by one, because threads may ask, too
             sums = self._blocks[block] = list(accumulate(map(self._count, pieces), initial=0))
         return sums
 

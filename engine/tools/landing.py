@@ -22,7 +22,7 @@ from typing import Final
 
 from ..confinement import Place, place_to_write, sync_directory
 from ..temporary_files import recorded
-from .change import Change
+from .change import LARGEST, Change
 from .stale import stale
 from .workspace import Workspace
 
@@ -56,7 +56,7 @@ def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result
         found = None if file is None else os.fstat(file.fileno())
         present = None if file is None else file.read(len(change.before or b"") + 1)
         if present != change.before:
-            rest = b"" if file is None else file.read()
+            rest = b"" if file is None else file.read(LARGEST)
             raise stale(shown, _SINCE, change.before, None if present is None else present + rest)
     return found
 

@@ -62,7 +62,9 @@ class LastShown:
     def _difference(self, shown: Revision, arguments: dict[str, object]) -> str:
         place = self._place(arguments["path"])
         assert place is not None
+        if shown.state == "paged":
+            return ""
         now = self._board.content(place)
-        if "paged" in (shown.state, now.state):
+        if now.state == "paged":
             return ""
         return describe(str(arguments["path"]), shown.lines, now.lines, len, _MOST_CHARS)[1]

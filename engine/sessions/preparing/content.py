@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from ...nodes.found import Found
 from ...nodes.manifest import is_glob
+from ...nodes.page import is_page
 from ...ports import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
 
@@ -27,7 +28,7 @@ _NOT_READ: Final = ("unreadable", "too large")
 
 async def content(want: Want, sources: Sources) -> Made | None:
     """The content of the file at `want.path` as a `render`, or that there is another as a `diff`."""
-    if is_glob(want.path):
+    if is_glob(want.path) or is_page(want.path):
         return None  # because no view is of one, and to list a tree for whoever asks is dear
     made, data = await anyio.to_thread.run_sync(_made, want, sources, abandon_on_cancel=True)
     if data is not None:

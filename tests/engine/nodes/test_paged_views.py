@@ -13,6 +13,7 @@ from engine.events.nodes import ContentsAdopted
 from engine.nodes.disk import Sizes
 from engine.nodes.view_handle import ViewHandle
 from engine.ports import OpenFile
+from engine.worker.last_shown import LastShown
 from tests.support.boards import Desk, deltas
 
 SIZES = Sizes(held=20_000, paged=1_000_000, page=4_096)
@@ -302,6 +303,24 @@ def test_pages_of_a_file_to_which_was_only_appended_are_read_as_they_were(desk: 
     assert _shown(desk, "show(v.SetPos('2000'))").endswith("2000\t2000 this is a line of a log 2000\n")
     (desk.root / "big.log").unlink()
     assert "No such file or directory; Refresh()" in _shown(desk, "show(v.SetPos('1000'))")
+
+
+def test_a_change_that_is_refused_says_nothing_of_what_differs_in_a_large_file(desk: Desk) -> None:
+    desk.run("v = view('big.log', tokens=60)")
+    desk.write("big.log", LOG + "more\n")
+    opened = desk.files.opens
+    asked: list[str | None] = []
+
+    def ask(_: str, __: dict[str, object], shown: str | None) -> object:
+        asked.append(shown)
+        raise OSError(116, "big.log has changed since it was shown", "big.log")
+
+    change = LastShown(desk.board).ask_to_change(ask)
+    with pytest.raises(OSError, match="has changed since it was shown") as caught:
+        change("edit", {"path": "big.log"})
+    assert asked == [_handle(desk).source_fingerprint]
+    assert "@@" not in str(caught.value)
+    assert desk.files.opens == opened
 
 
 # --- the past --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,6 +22,8 @@ from engine.log import EventLog
 from engine.minter import Minter
 from engine.nodes.disk import Disk
 from engine.nodes.manifest import glob_path
+from engine.nodes.page import page_path
+from engine.nodes.revision import LARGEST
 from engine.ports import PAYLOAD_BYTES, FileStamp, ModelError, ModelSignal, Prompt, TextDelta, TokensUsed, Want
 from engine.redaction import Redactor
 from engine.sessions.preparer import Preparer
@@ -89,10 +92,27 @@ def of(log: EventLog, kind: type[E]) -> list[E]:
     return [event for event in log.events if isinstance(event, kind)]
 
 
-async def test_no_tree_is_listed_for_a_wish(tmp_path: Path) -> None:
+async def test_no_tree_is_listed_for_a_wish_and_no_page_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
-    want = replace(WANT, work="content", path=glob_path(str(tmp_path), "*.py"))
-    assert await content(want, sources(tmp_path)) is None
+    for path in (glob_path(str(tmp_path), "*.py"), page_path(str(tmp_path / "a.py"), 0, 6, 1)):
+        assert await content(replace(WANT, work="content", path=path), sources(tmp_path)) is None
+
+
+async def test_of_a_large_file_it_is_told_that_it_differs_and_nothing_of_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.write(b"a line\n")
+        file.truncate(LARGEST + 1)
+    want = replace(WANT, work="content", path=str(tmp_path / "large"))
+    made = await content(want, sources(tmp_path))
+    assert made is not None
+    assert (made.payload_kind, made.data) == ("diff", b"")
+    again = await content(want, sources(tmp_path))
+    assert again is not None
+    assert again.mark == made.mark
+    os.truncate(tmp_path / "large", LARGEST + 2)
+    changed = await content(want, sources(tmp_path))
+    assert changed is not None
+    assert changed.mark != made.mark
 
 
 async def test_a_model_sums_up_what_the_log_has_and_is_shown_no_secret(tmp_path: Path) -> None:
