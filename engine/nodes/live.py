@@ -55,8 +55,14 @@ class LiveLooks:
         return Found(found.revision, found.stamp, recorded=True)
 
     def differs(self, path: str, title: str, last: Found | None, current: Revision) -> bool:
-        """Whether a look would bring another revision than `current`; nothing is adopted, and nothing recorded."""
-        return not self._disk.look(path, title, last).revision.same_as(current)
+        """Whether a look would bring another revision than `current`; nothing is adopted, and nothing recorded.
+
+        A large text is not read for this. Where its stamp may not last, only another size counts.
+        """
+        found = self._disk.look(path, title, last).revision
+        if found.state == "too large" and current.state == "paged" and (last is None or last.stamp is None):
+            return found.size != current.size
+        return not found.same_as(current)
 
     def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
         """As `LookSource.bring`. No stamp goes with it, so the next look of its own reads the file."""

@@ -242,6 +242,20 @@ def test_an_unchanged_file_costs_a_tick_one_stat_and_a_changed_one_is_streamed_o
     assert _handle(desk).revision is _handle(desk, "w").revision
 
 
+def test_whether_a_large_file_differs_is_found_out_without_reading_it(desk: Desk) -> None:
+    desk.run("v = view('big.log', tokens=50).Run()")
+    opened = desk.files.opens
+    assert not _handle(desk).is_stale()
+    desk.write("big.log", LOG.replace("this", "That"))
+    assert _handle(desk).is_stale()
+    assert desk.files.opens == opened
+    desk.write("young.log", LOG, age_ns=int(desk.seconds * 1e9) + 10**9)
+    desk.run("v = view('young.log', tokens=50).Run()")
+    assert not _handle(desk).is_stale()
+    desk.write("young.log", LOG + "more\n")
+    assert _handle(desk).is_stale()
+
+
 def test_what_is_appended_is_told_with_its_lines(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=50).Run()")
     desk.write("big.log", LOG + "one more\nand half a")
