@@ -29,9 +29,8 @@ from .budget import Budget, checked_budget
 from .glob_member import Glob
 from .group_parts import Part, Salience
 from .lod import checked_lod
-from .outline.model import Outline
+from .outlines import OutlineOf
 from .rendered import RenderedView
-from .revision import Revision
 
 Mode = Literal["paused", "running"]
 Aspect = Literal["pos", "policy", "source"]
@@ -56,7 +55,7 @@ class NodeContext:
     mint: Callable[[str], ObjId]
     emit: Callable[[Event], None]
     count: Callable[[str], int]
-    outline: Callable[[Revision, str], Outline]
+    outline: OutlineOf
     tells: Callable[[], bool]
     statement: Callable[[], int]
     name: Callable[[NodeBase], str]

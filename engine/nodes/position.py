@@ -84,7 +84,10 @@ class Standing:
             return self._in_pages(revision.lines)
         if not is_symbol(self.pos) or revision.state != "text":
             return self
-        symbol = find_symbol(outline(revision), str(self.pos)).symbol
+        found = outline(revision)
+        symbol = find_symbol(found, str(self.pos)).symbol
+        if symbol is None and found.is_provisional:
+            return self  # because nobody knows yet whether it is gone
         return Standing(self.pos, self.line, True) if symbol is None else Standing(self.pos, symbol.first_line - 1)
 
     def _in_pages(self, lines: PagedLines) -> Standing:

@@ -7,7 +7,7 @@ object, and what they need of its state is nobody else's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -19,16 +19,18 @@ from .budget import All, Budget, checked_budget, limit_of
 from .changes import content_of, told
 from .document import Document
 from .group_parts import Part
-from .lod import DIFFERENCES, checked_lod, rendered_at
+from .lod import DIFFERENCES, OUTLINED, checked_lod, rendered_at
 from .lod.line import measured
 from .lod.paged import LARGEST_WINDOW
 from .lod.scene import Scene
 from .outline.model import Outline
-from .position import Place, Pos, Standing, checked_pos, standing
+from .outline.packing import unpacked
+from .outlines import AT_ONCE
+from .position import Place, Pos, Standing, checked_pos, is_symbol, standing
 from .rendered import RenderedView
 from .revision import Revision
 from .shown_revisions import ShownRevision, ShownRevisions
-from .view_preparing import KINDS, SUMMED_UP, basis_of, content_wish, summary_wish
+from .view_preparing import KINDS, SUMMED_UP, basis_of, content_wish, outline_wish, summary_wish
 from .view_state import ViewState, shown_state, text_of
 
 _LINE_TOKENS: Final = 4
@@ -41,7 +43,17 @@ class ViewHandle(NodeBase):
     `dirty_flags` says which of position, policy and source changed since the last render.
     """
 
-    __slots__ = ("_dirty", "_document", "_rendered", "_revision", "_shown", "_standing", "_summary")
+    __slots__ = (
+        "_awaits_outline",
+        "_dirty",
+        "_document",
+        "_outlined",
+        "_rendered",
+        "_revision",
+        "_shown",
+        "_standing",
+        "_summary",
+    )
 
     obj_type: ClassVar[str] = "view"
 
@@ -58,7 +70,10 @@ class ViewHandle(NodeBase):
         self._document = document
         self._revision = document.current
         self._context = context
-        self._standing = standing(pos, self._revision, self._outline, document.title)
+        self._outlined: Outline | None = None
+        """What was prepared beside of what the revision declares."""
+        self._awaits_outline = False
+        self._standing = standing(pos, self._revision, self._outline_now, document.title)
         self._rendered: RenderedView | None = None
         self._shown = ShownRevisions()
         self._summary = ""
@@ -135,7 +150,8 @@ class ViewHandle(NodeBase):
 
     def measure(self) -> RenderedView:
         """As `rendered`, for whoever only looks. Kept until something it depends on changes."""
-        if self._rendered is None:
+        # A paused view gets its outline at once, because nobody prepares one for it.
+        if self._rendered is None or (self._awaits_outline and not self._running):
             self._rendered = self.Render()
         return self._rendered
 
@@ -197,10 +213,23 @@ class ViewHandle(NodeBase):
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
         level = self._lod if lod is None else checked_lod(lod)
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
-        return rendered_at(self._scene(limit), level, self._outline)
+        return rendered_at(self._scene(limit), level, self._outlining())
 
-    def _outline(self, revision: Revision) -> Outline:
-        return self._context.outline(revision, self._document.path or self._document.title)
+    def _outlining(self) -> Callable[[Revision], Outline]:
+        """What gives the outline of a revision, as the handle is now: while it runs nobody waits for a large one."""
+        known, digest, at_once = self._outlined, self._revision.digest, not self._running or self.path is None
+
+        def outline(revision: Revision) -> Outline:
+            if known is not None and revision.digest == digest:
+                return known
+            made = self._outline_now(revision, at_once=at_once)
+            self._awaits_outline = made.is_provisional or (self._awaits_outline and not at_once)
+            return made
+
+        return outline
+
+    def _outline_now(self, revision: Revision, *, at_once: bool = True) -> Outline:
+        return self._context.outline(revision, self._document.path or self._document.title, at_once=at_once)
 
     def _scene(self, budget: int) -> Scene:
         return Scene(
@@ -221,7 +250,7 @@ class ViewHandle(NodeBase):
         Raises:
             ValueError: it is none of these, or no such symbol is declared; the message has the nearest names.
         """
-        self._move(standing(pos, self._revision, self._outline, self._document.title))
+        self._move(standing(pos, self._revision, self._outline_now, self._document.title))
 
     @mutating
     def Scroll(self, n: int | None = None, *, tokens: int | None = None) -> None:
@@ -262,27 +291,34 @@ class ViewHandle(NodeBase):
 
     def part(self) -> Part:
         revision, own = self._revision, limit_of(self._tokens)
-        scene, outline, name = self._scene(own), self._context.outline, self._document.path or self._document.title
+        scene, outline = self._scene(own), self._outlining()
         return Part(
             key=self._obj_id,
             name=self._context.name(self),
             title=f"{self.title}{content_of(revision)}",
             lod=self._lod,
             need=min(own, revision.size + _LINE_TOKENS * (len(revision.lines) + 2)),
-            render=lambda lod, budget: rendered_at(
-                replace(scene, budget=min(budget, own)), lod, lambda revision: outline(revision, name)
-            ),
+            render=lambda lod, budget: rendered_at(replace(scene, budget=min(budget, own)), lod, outline),
             salience=self.salience(),
         )
 
     # --- what is prepared beside -------------------------------------------------------------------------------------
 
     def wants(self) -> Iterator[Want]:
-        """What an Async view could use: its file's content where that differs, a summary at the level that shows it."""
+        """An outline that it shows only roughly so far; and what an Async view could use: its file's content where that
+        differs, a summary at the level that shows it.
+        """
+        if self._running and self.path is not None and self._lacks_outline():
+            yield outline_wish(self._obj_id, self.path, self._document.title, self._revision, self._basis("parse"))
         if self._running and self._freq == "Async" and self.path is not None:
             yield content_wish(self._obj_id, self.path, self._document.title, self._basis("render"))
             if self._lod == SUMMED_UP and self._revision.state == "text" and self._revision.lines and not self._summary:
                 yield summary_wish(self._obj_id, self._document.title, self._revision, self._basis("other"))
+
+    def _lacks_outline(self) -> bool:
+        needs_one = self._awaits_outline or self._lod in OUTLINED or is_symbol(self.pos)
+        is_large = self._revision.state == "text" and self._revision.size > AT_ONCE
+        return needs_one and is_large and self._outlined is None
 
     def _basis(self, kind: PayloadKind) -> PayloadBasis:
         level = (self._lod,) if kind == "other" else ()
@@ -298,12 +334,25 @@ class ViewHandle(NodeBase):
         is_older = kind == "render" and self._document.current.digest not in (before.digest, payload.payload_hash)
         if payload.basis != self._basis(kind) or is_older:
             return "stale"
+        if kind == "parse":
+            return self._take_outline(payload.data)
         self._last_tick_time, self._last_tick_turn = now, turn_id
         if kind == "other":
             return self._take_summary(payload.data.decode("utf-8", "replace"))
         return self._follow(
             self._document.bring(payload.data) if kind == "render" else self._document.refresh_at_tick()
         )
+
+    def _take_outline(self, data: bytes) -> TickResult | DropReason:
+        """No look at the file: that is still due where the view follows it."""
+        try:
+            self._outlined = unpacked(data)
+        except ValueError:
+            return "unusable"
+        self._standing = self._standing.followed(self._revision, self._outlining())
+        self._touch("source")
+        said = f"{self._document.title}: a parser has read it, so levels 1 and 2 show what it declares"
+        return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
 
     def _take_summary(self, text: str) -> TickResult:
         self._summary = text
@@ -353,6 +402,8 @@ class ViewHandle(NodeBase):
         """
         stood = Standing(checked_pos(state.pos), max(state.symbol_line, 0), state.symbol_gone)
         tokens, lod = checked_budget(state.tokens or All), checked_lod(state.lod)
+        if not revision.same_as(self._revision):
+            self._outlined, self._awaits_outline = None, False
         self._document, self._revision, self._rendered = document, revision, None
         self._standing, self._tokens, self._lod = stood, tokens, lod
         self._running, self._freq = state.running, state.freq
@@ -374,7 +425,8 @@ class ViewHandle(NodeBase):
     def _take(self, revision: Revision) -> None:
         before, self._revision = self._revision, revision
         if revision is not before and not revision.same_as(before):
-            self._standing = self._standing.followed(revision, self._outline)
+            self._outlined, self._awaits_outline = None, False
+            self._standing = self._standing.followed(revision, self._outlining())
             self._summary = ""
             self._touch("source")
 

@@ -21,8 +21,10 @@ SUMMARY: Final = "summary"
 """The work of a model that writes what is in a text."""
 SUMMED_UP: Final = 2
 """The level of detail that shows a model's summary."""
-KINDS: Final[frozenset[PayloadKind]] = frozenset({"render", "diff", "other"})
-"""The file's content; that the file differs; a summary."""
+OUTLINE: Final = "outline"
+"""The work of outlining a text that is too large to be outlined at a tick."""
+KINDS: Final[frozenset[PayloadKind]] = frozenset({"render", "diff", "parse", "other"})
+"""The file's content; that the file differs; an outline; a summary."""
 
 
 def basis_of(revision: Revision, *policy: object) -> PayloadBasis:
@@ -34,6 +36,12 @@ def basis_of(revision: Revision, *policy: object) -> PayloadBasis:
 def content_wish(obj_id: ObjId, path: str, title: str, basis: PayloadBasis) -> Want:
     """The wish for the content of the file at `path`, absolute, where it is another than the view shows."""
     return Want(obj_id=obj_id, work=CONTENT, payload_kind="render", basis=basis, path=path, title=title)
+
+
+def outline_wish(obj_id: ObjId, path: str, title: str, revision: Revision, basis: PayloadBasis) -> Want:
+    """The wish for the outline of a revision of the file at `path`, absolute."""
+    detail: dict[str, str | int] = {"digest": revision.digest}
+    return Want(obj_id=obj_id, work=OUTLINE, payload_kind="parse", basis=basis, path=path, title=title, detail=detail)
 
 
 def summary_wish(obj_id: ObjId, title: str, revision: Revision, basis: PayloadBasis) -> Want:

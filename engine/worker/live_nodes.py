@@ -25,8 +25,7 @@ from ..ids import ObjId
 from ..nodes.base import NodeBase, NodeContext
 from ..nodes.glob_member import Glob
 from ..nodes.group_handle import GroupHandle
-from ..nodes.outline.model import Outline
-from ..nodes.revision import Revision
+from ..nodes.outlines import OutlineOf
 from ..nodes.view_handle import ViewHandle
 from ..ports import UpdatePayload
 from ..ticks import TickContext
@@ -42,7 +41,7 @@ class LiveNodes:
     def __init__(
         self,
         count: Callable[[str], int],
-        outline: Callable[[Revision, str], Outline],
+        outline: OutlineOf,
         glob: Callable[[str], Glob],
         ticks: Ticks,
     ) -> None:

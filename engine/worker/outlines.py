@@ -32,11 +32,13 @@ _SENT: Final = 16 << 20
 """A longer text is outlined here."""
 _PATIENCE: Final = 10.0
 """Seconds for one answer: on a busy machine a process may need a while for what takes it a second."""
+_LONG_PATIENCE: Final = 60.0
+"""The same where nobody waits."""
 
 Connect = Callable[[], socket.socket | None]
 """Gives a socket on which outlines can be asked for, None where there is none (any more). May raise OSError."""
 
-_Key = tuple[str, str, Tier | None, bool]
+_Key = tuple[str, str, Tier | None, bool, bool]
 """The arguments of `outline` but the text, which goes by its digest."""
 
 
@@ -56,13 +58,20 @@ class Outlines:
         os.register_at_fork(after_in_child=self._forget_connection)
 
     def outline(
-        self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, references: bool = False
+        self,
+        text: Callable[[], bytes],
+        *,
+        digest: str,
+        path: str,
+        tier: Tier | None = None,
+        references: bool = False,
+        patient: bool = False,
     ) -> Outline:
         """See `Outliner.outline`."""
-        key = (digest, path, tier, references)
+        key = (digest, path, tier, references, patient)
         if found := self._look_up(key):
             return found
-        outline = self._made(text(), path, tier, references)
+        outline = self._made(text(), path, tier, references=references, patient=patient)
         self._keep(key, outline)
         return outline
 
@@ -89,12 +98,12 @@ class Outlines:
 
     # --- how it is made ----------------------------------------------------------------------------------------------
 
-    def _made(self, text: bytes, path: str, tier: Tier | None, references: bool) -> Outline:
+    def _made(self, text: bytes, path: str, tier: Tier | None, *, references: bool, patient: bool) -> Outline:
         tiers = TIERS[TIERS.index(tier) :] if tier else TIERS
         if tier is None and language_of(path, text) is None:
             tiers = tiers[1:]
         for one in tiers[:-1] if len(text) <= _SENT else ():
-            reply = self._asked(Request(one, path, text, references))
+            reply = self._asked(Request(one, path, text, references, patient))
             if reply is None:
                 break
             if reply.outline is not None:
@@ -142,7 +151,7 @@ def _size(outline: Outline) -> int:
 
 def _exchange(connection: socket.socket, number: int, request: Request) -> Reply:
     """Raises OSError where no answer comes: TimeoutError, or ConnectionError where the other side is gone."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + (_LONG_PATIENCE if request.patient else _PATIENCE)
     for record in records(number, request):
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
         connection.send(record)

@@ -31,6 +31,8 @@ SECONDS: Final = 1.0
 """Of one processor, for one text; then the kernel ends the process."""
 _SOFT_SECONDS: Final = 0.7
 """After which a grammar is asked to stop."""
+_PATIENT: Final = 10.0
+"""Times as many seconds where nobody waits for the outline."""
 _CTAGS_SECONDS: Final = 0.5
 _IDLE_SECONDS: Final = 10.0
 _DATA_BYTES: Final = 768 << 20
@@ -89,10 +91,13 @@ def _reply(request: Request) -> Reply:
 class _Bound:
     """The time of this process for one text: the kernel ends the process when it is up."""
 
+    def __init__(self, *, patient: bool) -> None:
+        self._times = _PATIENT if patient else 1.0
+
     def __enter__(self) -> _Bound:
-        self._until = time.process_time() + _SOFT_SECONDS
+        self._until = time.process_time() + _SOFT_SECONDS * self._times
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS * self._times)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,10 +114,11 @@ def _by_grammar(request: Request) -> Reply:
     if language is None:
         return Reply(None, "there is no grammar for its language")
     grammars.loaded(language.name)  # ours to take its time, which is not the text's
-    with _Bound() as bound:
+    with _Bound(patient=request.patient) as bound:
+        most = grammars.PATIENT_BYTES if request.patient else grammars.BYTES
         return Reply(
             grammars.outline_by_grammar(
-                request.text, language, request.path, bound.is_near, references=request.references
+                request.text, language, request.path, bound.is_near, references=request.references, most=most
             )
         )
 

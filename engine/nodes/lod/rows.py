@@ -126,6 +126,8 @@ def heading(outline: Outline | None, lines: int) -> str:
         return said
     if outline.language:
         said += f" of {outline.language}"
+    if outline.is_provisional:
+        return said + ", outlined roughly until a parser has read it"
     if outline.has_errors:
         said += ", parsed in part"
     return said if outline.complete else said + ", of which a part is outlined"

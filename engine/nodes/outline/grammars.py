@@ -30,6 +30,8 @@ from .signatures import without_attributes
 
 BYTES: Final = 3 << 20
 """A longer text is outlined up to here; data and generated code are what is longer."""
+PATIENT_BYTES: Final = 8 << 20
+"""The same where nobody waits. The tree of so much Python takes 300 MB."""
 _CHUNK: Final = 1 << 16
 _MATCHES: Final = 40_000
 _WORDS: Final = 200_000
@@ -66,11 +68,13 @@ class _Grammar(NamedTuple):
     words: tree_sitter.Query | None
 
 
-def outline_by_grammar(text: bytes, language: Language, path: str, stop: Stop, *, references: bool = False) -> Outline:
-    """The outline of a text in UTF-8. Raises GrammarError."""
+def outline_by_grammar(
+    text: bytes, language: Language, path: str, stop: Stop, *, references: bool = False, most: int = BYTES
+) -> Outline:
+    """The outline of the first `most` bytes of a text in UTF-8. Raises GrammarError."""
     grammar = loaded(language.name)
     # A part of a character at the end would be an error in the text.
-    source = text[:BYTES] if len(text) <= BYTES else text[: text.rfind(b"\n", 0, BYTES) + 1]
+    source = text if len(text) <= most else text[: text.rfind(b"\n", 0, most) + 1]
     tree = _parsed(grammar, source, stop)
     matches = _Matches(source, language, grammar.declared, tree.root_node, stop)
     symbols = nested(with_sections(matches.declared, len(source), matches.rows))

@@ -62,7 +62,14 @@ class IndentationOutliner:
     """Makes outlines in this process: for tests, and where there is nobody to ask for a better one."""
 
     def outline(
-        self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, references: bool = False
+        self,
+        text: Callable[[], bytes],
+        *,
+        digest: str,
+        path: str,
+        tier: Tier | None = None,
+        references: bool = False,
+        patient: bool = False,
     ) -> Outline:
         """See `Outliner.outline`."""
         return outline_by_indentation(text())

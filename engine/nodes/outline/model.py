@@ -75,6 +75,7 @@ class Outline(Struct, frozen=True, kw_only=True):
     are none of its own package's or folder's. `references` counts the identifiers that it uses and does not declare,
     where that was asked for.
     `complete` is False where a bound cut it short, `has_errors` says that the text is not well-formed in its language.
+    `is_provisional`: a better one is being made, beside statements and ticks.
     """
 
     tier: Tier
@@ -87,6 +88,7 @@ class Outline(Struct, frozen=True, kw_only=True):
     references: dict[str, int] = field(default_factory=dict[str, int])
     complete: bool = True
     has_errors: bool = False
+    is_provisional: bool = False
 
     @property
     def headings(self) -> tuple[Symbol, ...]:
@@ -97,7 +99,14 @@ class Outliner(Protocol):
     """Whoever makes outlines, bounded in time, and keeps the latest."""
 
     def outline(
-        self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, references: bool = False
+        self,
+        text: Callable[[], bytes],
+        *,
+        digest: str,
+        path: str,
+        tier: Tier | None = None,
+        references: bool = False,
+        patient: bool = False,
     ) -> Outline:
         """The outline of a text. Never raises for whatever the text holds; takes a few seconds at the very most.
 
@@ -108,5 +117,6 @@ class Outliner(Protocol):
             tier: what made this outline before and is to make it again. It says itself (`Outline.tier`) where that
                 could not be, and a later tier made it.
             references: whether these are counted, which takes a third of the time, for an overview of many files.
+            patient: whether it may take ten times as long, because nobody waits for it.
         """
         ...

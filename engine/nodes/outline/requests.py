@@ -26,12 +26,13 @@ _LAST: Final = 2
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
-    """Make the outline of a text in UTF-8 by this tier."""
+    """Make the outline of a text in UTF-8 by this tier; `patient` says that nobody waits for it."""
 
     tier: Tier
     path: str
     text: bytes
     references: bool = False
+    patient: bool = False
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):

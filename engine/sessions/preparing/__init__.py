@@ -12,13 +12,19 @@ from typing import Final
 from ...ports import Want
 from .content import content
 from .index import index
+from .outline import outline
 from .sources import Made, Sources
 from .summary import summary
 
 Prepare = Callable[[Want, Sources], Awaitable[Made | None]]
 """What was prepared for a wish; None where there is nothing to say."""
 
-PREPARERS: Final[Mapping[str, Prepare]] = {"content": content, "summary": summary, "index": index}
+PREPARERS: Final[Mapping[str, Prepare]] = {
+    "content": content,
+    "outline": outline,
+    "summary": summary,
+    "index": index,
+}
 """By the name of the work, as wishes have it."""
 
 __all__ = ["PREPARERS", "Made", "Prepare", "Sources"]

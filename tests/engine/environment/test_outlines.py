@@ -149,6 +149,16 @@ def test_a_killed_zygote_is_replaced_for_the_next_text() -> None:
 
 
 @pytest.mark.slow
+def test_where_nobody_waits_a_large_text_is_read_to_its_end(outlines: Outlines) -> None:
+    text = b"def first():\n" + b"    value = compute(1, 'two', [3, 4])\n" * 120_000 + b"def last(): pass\n"
+    made = outlines.outline(lambda: text, digest="large", path="a.py", patient=True)
+    assert (made.tier, made.complete) == ("tree-sitter", True)
+    assert [symbol.name for symbol in made.symbols] == ["first", "last"]
+    at_once = outlines.outline(lambda: text, digest="large", path="a.py")
+    assert at_once.tier != "tree-sitter" or not at_once.complete
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("bracket", [b"(", b"[", b"{", b"<"])
 @pytest.mark.parametrize("path", ["a.py", "a.cpp", "a.go", "a.rb", "a.cs", "a.yaml"])
 def test_brackets_without_end_are_outlined_in_bounded_time(outlines: Outlines, path: str, bracket: bytes) -> None:

@@ -119,6 +119,25 @@ async def test_a_session_that_is_loaded_shows_what_was_applied_and_when(tmp_path
         assert not [line for event in session.events for line in getattr(event, "divergences", ())]
 
 
+async def test_a_large_text_is_outlined_between_ticks_also_for_a_session_that_is_loaded(
+    tmp_path: Path, store: Store
+) -> None:
+    write(tmp_path / "big.py", b"def f():\n    return 1\n" * 20_000)
+    async with begun(tmp_path, store, "a = view('big.py', lod=1, freq='Sync')") as session:
+        assert "outlined roughly" in await text(session)
+        waiting = await prepared(session)
+        assert (waiting.payload_kind, waiting.cost.tokens) == ("parse", 0)
+        await session.tick()
+        assert [each.payload_kind for each in of(session, AsyncPayloadApplied)] == ["parse"]
+        assert "outlined roughly" not in (shown := await text(session))
+        await session.tick()
+        await session.cell("None")
+        assert len(of(session, AsyncPayloadPrepared)) == 1
+        assert not of(session, AsyncPayloadDropped)
+    async with loaded(tmp_path, store, session.session_id) as again:
+        assert await text(again) == shown
+
+
 async def test_what_waited_when_a_session_was_closed_is_applied_when_it_is_loaded(tmp_path: Path, store: Store) -> None:
     file = tmp_path / "a.txt"
     write(file, b"one\n")

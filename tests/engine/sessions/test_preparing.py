@@ -22,13 +22,16 @@ from engine.log import EventLog
 from engine.minter import Minter
 from engine.nodes.disk import Disk
 from engine.nodes.manifest import glob_path
+from engine.nodes.outline.indentation import IndentationOutliner
+from engine.nodes.outline.packing import unpacked
 from engine.nodes.page import page_path
-from engine.nodes.revision import LARGEST
+from engine.nodes.revision import LARGEST, digest_of
 from engine.ports import PAYLOAD_BYTES, FileStamp, ModelError, ModelSignal, Prompt, TextDelta, TokensUsed, Want
 from engine.redaction import Redactor
 from engine.sessions.preparer import Preparer
 from engine.sessions.preparing import Made, Prepare, Sources
 from engine.sessions.preparing.content import content
+from engine.sessions.preparing.outline import outline
 from engine.sessions.preparing.summary import summary
 from engine.store.memory import MemoryStore
 from engine.timeline.payloads import Payloads
@@ -113,6 +116,42 @@ async def test_of_a_large_file_it_is_told_that_it_differs_and_nothing_of_it_is_r
     changed = await content(want, sources(tmp_path))
     assert changed is not None
     assert changed.mark != made.mark
+
+
+def _outlined(tmp_path: Path, data: bytes = b"x = 1\n") -> Sources:
+    return dataclasses.replace(sources(tmp_path, data=data), outliner=IndentationOutliner)
+
+
+async def test_a_large_text_is_outlined_from_what_the_log_has_or_the_file_while_it_still_holds_that(
+    tmp_path: Path,
+) -> None:
+    text = b"class A:\n    x = 1\n"
+    path = tmp_path / "a.py"
+    path.write_bytes(text)
+    want = replace(WANT, work="outline", payload_kind="parse", path=str(path))
+    of_file = replace(want, detail={"digest": digest_of(text)})
+    made = await outline(of_file, _outlined(tmp_path))
+    assert made is not None
+    assert (made.payload_kind, [symbol.name for symbol in unpacked(made.data).symbols]) == ("parse", ["A"])
+    path.write_bytes(b"other\n")
+    assert await outline(of_file, _outlined(tmp_path)) is None
+    of_log = replace(want, detail={"digest": digest_of(b"def f(): pass\n")})
+    kept = dataclasses.replace(_outlined(tmp_path), kept=lambda _: b"def f(): pass\n")
+    made = await outline(of_log, kept)
+    assert made is not None
+    assert [symbol.name for symbol in unpacked(made.data).symbols] == ["f"]
+    assert await outline(of_log, dataclasses.replace(kept, outliner=None)) == made
+    assert await outline(replace(of_log, path=glob_path(str(tmp_path), "*.py")), kept) is None
+    assert await outline(replace(want, detail={"digest": digest_of(b"\0\xff")}), _outlined(tmp_path)) is None
+
+
+async def test_an_outline_holds_no_secret(tmp_path: Path) -> None:
+    text = f"def f(key='{SECRET}'):\n    pass\n".encode()
+    want = replace(WANT, work="outline", path=str(tmp_path / "a.py"), detail={"digest": digest_of(text)})
+    made = await outline(want, dataclasses.replace(_outlined(tmp_path), kept=lambda _: text))
+    assert made is not None
+    assert SECRET not in made.data.decode()
+    assert unpacked(made.data).symbols[0].signature.startswith("def f(key='")
 
 
 async def test_a_model_sums_up_what_the_log_has_and_is_shown_no_secret(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_a_grammar_that_is_told_to_stop_makes_no_outline() -> None:
         outline_by_grammar(b"x = 1\n" * 20_000, LANGUAGES["python"], "a.py", lambda: True)
 
 
-def test_a_text_that_is_too_long_is_outlined_up_to_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.nodes.outline.grammars.BYTES", 30)
-    outline = outlined("def first(): pass\ndef ünicode(): pass\ndef third(): pass\n".encode(), "a.py")
+def test_a_text_that_is_too_long_is_outlined_up_to_a_line() -> None:
+    text = "def first(): pass\ndef ünicode(): pass\ndef third(): pass\n".encode()
+    outline = outline_by_grammar(text, LANGUAGES["python"], "a.py", lambda: False, most=30)
     assert [symbol.name for symbol in outline.symbols] == ["first"]
     assert (outline.complete, outline.lines, outline.has_errors) == (False, 3, False)
 
