@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-import psutil
-
-from benchmarks.environments import ROOT, measured, peer_python
+from benchmarks import bench_turns
+from benchmarks.clients import Client, held
+from benchmarks.environments import ROOT, peer_python
 from benchmarks.measuring import Figures, Setting, in_turns, row
 from benchmarks.report import Row
 
@@ -33,78 +32,20 @@ Commands = Mapping[str, Sequence[str]]
 """How each agent is started, by the name of its figures."""
 
 
-class Client:
-    """A raw client: one line out, lines in until what was waited for."""
-
-    def __init__(self, command: Sequence[str], state_dir: Path, cwd: str) -> None:
-        self.cwd = cwd
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**measured(), "REWINDOW_STATE_DIR": str(state_dir)},
-        )
-        self.ids = 0
-
-    def begin(self, method: str, params: dict[str, Any], notification: bool = False) -> int:
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
-        if not notification:
-            self.ids += 1
-            message["id"] = self.ids
-        self._send(message)
-        return self.ids
-
-    def answer(self, request_id: int, result: dict[str, Any]) -> None:
-        """Answers a request of the agent's."""
-        self._send({"jsonrpc": "2.0", "id": request_id, "result": result})
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            message = json.loads(line)
-            if wanted(message):
-                return message
-        raise RuntimeError("the agent has left")
-
-    def response(self, request_id: int) -> Any:
-        message = self.until(lambda message: message.get("id") == request_id and "method" not in message)
-        return message["result"]
-
-    def call(self, method: str, params: dict[str, Any]) -> Any:
-        return self.response(self.begin(method, params))
-
-    def open(self) -> str:
-        self.call("initialize", {"protocolVersion": 1})
-        return self.call("session/new", {"cwd": self.cwd, "mcpServers": []})["sessionId"]
-
-    def begin_prompt(self, session: str, text: str) -> int:
-        return self.begin("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
-
-    def prompt(self, session: str, text: str) -> float:
-        """Seconds from prompt to response."""
-        started = perf_counter()
-        self.response(self.begin_prompt(session, text))
-        return perf_counter() - started
-
-    def close(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait(30)
-
-
 def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
     """One row per bar."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         (place / "project").mkdir()
         bench = _Bench(place, setting)
-        return [*bench.starts(), *bench.turns(), bench.stream(), *bench.cancels(), *bench.memory()]
+        return [
+            *bench.starts(),
+            *bench.turns(),
+            *bench_turns.rows(setting, place),
+            bench.stream(),
+            *bench.cancels(),
+            *bench.memory(),
+        ]
 
 
 class _Bench:
@@ -247,21 +188,15 @@ class _Bench:
     def _memory(self, name: str, command: Sequence[str]) -> tuple[float, float, float]:
         client = self.client(name, command)
         session = client.open()
-        opened = _pss(client.process.pid)
+        opened = held(client.process.pid)
         client.prompt(session, 'view("a.py")')
-        turned = _pss(client.process.pid)
+        turned = held(client.process.pid)
         for _ in range(3):
             another = client.call("session/new", {"cwd": client.cwd, "mcpServers": []})["sessionId"]
             client.prompt(another, 'view("a.py")')
-        each = (_pss(client.process.pid) - turned) / 3
+        each = (held(client.process.pid) - turned) / 3
         client.close()
         return opened, turned, each
-
-
-def _pss(pid: int) -> int:
-    """Proportional set size of a process and all its descendants, in bytes."""
-    process = psutil.Process(pid)
-    return sum(member.memory_full_info().pss for member in [process, *process.children(recursive=True)])
 
 
 def _row(name: str, figures: Figures, bar: str, met: bool | None) -> Row:

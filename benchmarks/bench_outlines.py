@@ -6,20 +6,19 @@ where that cannot be installed, and for a quick look, it is this checkout's own 
 
 from __future__ import annotations
 
-import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks.bench_view import PEER, REQUIREMENT
-from benchmarks.environments import PEERS, ROOT, peer_python
+from benchmarks.environments import NODE, ROOT, peer_package, peer_python
 from benchmarks.measuring import Program, Setting, duration, in_turns, programs, row, script
 from benchmarks.report import Row
 
 ROUNDS: Final = 5
 REPOMIX: Final = "repomix@1.18.1"
-_INSTALL_SECONDS: Final = 300
 _SHARES: Final = {1: 0.12, 2: 0.05}
 _SECONDS: Final = 0.5
 
@@ -31,12 +30,12 @@ def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
         name: (checkout.python, script("outlines.py"), str(folder or ROOT / "engine"))
         for name, checkout in setting.checkouts.items()
     }
-    peer = None if folder is None else _repomix(folder)
+    peer = None if folder is None else _Repomix.installed(folder)
     with programs(commands) as subjects:
         return _rows(subjects, setting, peer, has_bars=folder is not None)
 
 
-def _rows(subjects: dict[str, Program], setting: Setting, peer: float | None, *, has_bars: bool) -> list[Row]:
+def _rows(subjects: dict[str, Program], setting: Setting, peer: _Repomix | None, *, has_bars: bool) -> list[Row]:
     rounds = setting.rounds(ROUNDS)
     files = subjects["ours"].seconds("files")
     one = in_turns(subjects, rounds, lambda subject: subject.seconds("outlines", 1, False))
@@ -46,9 +45,13 @@ def _rows(subjects: dict[str, Program], setting: Setting, peer: float | None, *,
         row(f"outlines of {files:,.0f} files, by one process", one, duration),
         row("the same with references", counted, duration),
     ]
+    packing: Mapping[str, Program | _Repomix] = {**subjects, REPOMIX: peer} if peer else subjects
     for level, most in _SHARES.items():
-        seconds = in_turns(subjects, rounds, lambda subject, level=level: subject.seconds("level", level))
+        seconds = in_turns(packing, rounds, lambda subject, level=level: subject.seconds("level", level))
         share = in_turns(subjects, 1, lambda subject, level=level: subject.seconds("share", level))
+        if peer:
+            share[REPOMIX] = subjects["ours"].seconds("share of file", str(peer.packed))
+        missing = "" if peer or not has_bars else f"missing: {REPOMIX} cannot be installed"
         rows += [
             row(
                 f"level {level} of all of them, outlines by two processes",
@@ -56,7 +59,7 @@ def _rows(subjects: dict[str, Program], setting: Setting, peer: float | None, *,
                 duration,
                 bar=f"<= {duration(_SECONDS)}",
                 met=seconds["ours"] <= _SECONDS if has_bars else None,
-                peer="" if peer is None else f"{REPOMIX} --compress {duration(peer)}",
+                peer=missing,
             ),
             row(
                 f"level {level}, share of their tokens",
@@ -64,6 +67,7 @@ def _rows(subjects: dict[str, Program], setting: Setting, peer: float | None, *,
                 lambda part: f"{part:.1%}",
                 bar=f"<= {most:.0%}",
                 met=share["ours"] <= most if has_bars else None,
+                peer=missing,
             ),
         ]
     return [*rows, row("memory that the first outline takes (PSS)", growth, lambda held: f"{held / 1e6:.1f} MB")]
@@ -75,18 +79,25 @@ def _package() -> Path | None:
     return found or None
 
 
-def _repomix(folder: Path) -> float | None:
-    """Seconds that it takes for the same files; None where it cannot be installed."""
-    home, npm = PEERS / "repomix", shutil.which("npm")
-    command = home / "node_modules" / ".bin" / "repomix"
-    if npm and not command.exists():
-        subprocess.run(
-            [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home), REPOMIX],
-            timeout=_INSTALL_SECONDS,
-        )
-    if not command.exists():
-        return None
-    what = ["--compress", "--quiet", "--style", "plain", "--include", "**/*.py", "-o", str(home / "packed.txt")]
-    started = perf_counter()
-    done = subprocess.run([str(command), *what, str(folder)], capture_output=True)
-    return perf_counter() - started if done.returncode == 0 else None
+class _Repomix(NamedTuple):
+    """`repomix --compress` over the same files, as a program that starts anew each time: it cannot be had otherwise."""
+
+    command: tuple[str, ...]
+    packed: Path
+
+    @classmethod
+    def installed(cls, folder: Path) -> _Repomix | None:
+        modules = peer_package("repomix", REPOMIX)
+        if modules is None:
+            return None
+        packed = modules.parent / "packed.txt"
+        # The files are in the environment of a peer, which git ignores.
+        files = ("--no-gitignore", "--include", "**/*.py", str(folder))
+        what = ("--compress", "--quiet", "--style", "plain", "-o", str(packed), *files)
+        return cls((str(NODE), str(modules / ".bin" / "repomix"), *what), packed)
+
+    def seconds(self, *_: object) -> float:
+        """What it takes, whatever is asked. Raises CalledProcessError."""
+        started = perf_counter()
+        subprocess.run(self.command, check=True, capture_output=True)
+        return perf_counter() - started

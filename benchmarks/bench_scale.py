@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from benchmarks.bench_acp import Client
+from benchmarks.clients import Client
 from benchmarks.environments import Checkout, measured
 from benchmarks.measuring import Setting, duration, in_turns, row, script
 from benchmarks.report import Row

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from benchmarks.bench_acp import Client
+from benchmarks.clients import Client
 from benchmarks.environments import Checkout
 from benchmarks.measuring import Figures, Setting, row
 from benchmarks.report import Row

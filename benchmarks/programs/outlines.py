@@ -1,15 +1,16 @@
 """Outlines and levels 1 and 2 of all Python files below a folder: `python outlines.py FOLDER`.
 
-Each file is read and decoded ahead. An outline is asked for as the host does, of as many processes below a zygote as
-threads; its cache never helps, because each round's digests are others. Rendering is as of one view for each file with
-no limit of its own, tokens counted; the count of the full texts is outside of the clock.
+Each file is read ahead. An outline is asked for as the host does, of as many processes below a zygote as threads, each
+of which takes the next file. Nothing is kept between rounds: neither outlines, nor processes, nor counts of tokens.
+Rendering is as of one view for each file with no limit of its own, tokens counted; the count of the full texts is
+outside of the clock.
 """
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter, sleep
@@ -24,6 +25,8 @@ from engine.nodes.outline.model import Outline
 from engine.nodes.position import Place
 from engine.nodes.revision import decoded
 from engine.tokens import count
+from engine.tokens.counter import Counter
+from engine.tokens.ranks import encoding
 from engine.worker.outlines import Outlines
 from engine.worker.proc import children_of
 
@@ -37,7 +40,6 @@ class Package:
     def __init__(self, folder: Path) -> None:
         paths = sorted(folder.rglob("*.py"))
         self.texts = [(str(path.relative_to(folder.parent)), path.read_bytes()) for path in paths]
-        self.revisions = [decoded(data) for _, data in self.texts]
         self.zygote = Zygote.spawn()
         anyio.run(self.zygote.ready)
         self._round = itertools.count()
@@ -45,30 +47,34 @@ class Package:
     def outlines(self, processes: int, *, references: bool = False) -> list[Outline]:
         askers = [Outlines(self.zygote.ask_outlines, kept=0) for _ in range(processes)]
         turn = next(self._round)
+        waiting = iter(range(len(self.texts)))
+        made: dict[int, Outline] = {}
 
-        def ask(index: int) -> list[Outline]:
-            asker = askers[index]
-            return [
-                asker.outline(lambda data=data: data, digest=f"{turn} {path}", path=path, references=references)
-                for path, data in self.texts[index::processes]
-            ]
+        def ask(asker: Outlines) -> None:
+            for index in waiting:
+                path, data = self.texts[index]
+                made[index] = asker.outline(
+                    lambda data=data: data, digest=f"{turn} {path}", path=path, references=references
+                )
 
         with ThreadPoolExecutor(processes) as pool:
-            parts = list(pool.map(ask, range(processes)))
+            list(pool.map(ask, askers))
         for asker in askers:
             asker.close()
-        made: list[Outline] = [parts[0][0]] * len(self.texts)
-        for index, part in enumerate(parts):
-            made[index::processes] = part
-        assert all(outline.tier == "tree-sitter" for outline in made)
-        return made
+        assert all(outline.tier == "tree-sitter" for outline in made.values())
+        return [made[index] for index in range(len(self.texts))]
 
     def rendered(self, level: int, outlines: list[Outline]) -> list[str]:
-        place = Place(0, 0)
+        place, counter = Place(0, 0), Counter(encoding().encode_ordinary)
         return [
-            LEVELS[level](Scene(revision=revision, place=place, budget=ALL, count=count, outline=outline)).text
-            for revision, outline in zip(self.revisions, outlines, strict=True)
+            LEVELS[level](Scene(revision=decoded(data), place=place, budget=ALL, count=counter, outline=outline)).text
+            for (_, data), outline in zip(self.texts, outlines, strict=True)
         ]
+
+    def share(self, texts: Iterable[str]) -> float:
+        """What these take of the tokens of all files."""
+        full = sum(count("\n".join(decoded(data).lines)) for _, data in self.texts)
+        return sum(map(count, texts)) / full
 
 
 def main(folder: Path) -> None:
@@ -79,10 +85,6 @@ def main(folder: Path) -> None:
         started = perf_counter()
         action()
         return perf_counter() - started
-
-    def share(level: int) -> float:
-        full = sum(count("\n".join(revision.lines)) for revision in package.revisions)
-        return sum(map(count, package.rendered(level, package.outlines(2)))) / full
 
     def growth() -> float:
         sleep(0.5)  # the processes of other rounds end
@@ -98,7 +100,8 @@ def main(folder: Path) -> None:
             "files": lambda: float(len(package.texts)),
             "outlines": lambda processes, references: timed(lambda: package.outlines(processes, references=references)),
             "level": lambda level: timed(lambda: package.rendered(level, package.outlines(2))),
-            "share": share,
+            "share": lambda level: package.share(package.rendered(level, package.outlines(2))),
+            "share of file": lambda path: package.share([Path(path).read_text()]),
             "growth": growth,
         }
     )

@@ -1,7 +1,9 @@
 """Answers lines of JSON with seconds: a tick of many running views, as a worker makes it, beside the bare stats.
 
 `["make", views]` makes as many files of a few screens and a view of each, with freq "Sync"; `["stats"]` asks the system
-for the state of each file once; `["tick"]` ticks them with nothing changed, `["changed"]` after one file has.
+for the state of each file once; `["tick"]` ticks them with nothing changed, `["changed"]` after one file has. Each is
+the median of several in a row; `["cold stats"]` and `["cold tick"]` are done once, after the processor's caches were
+filled with something else.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from engine.worker.files import DirectFiles
 LINES = "".join(f"def function_{number}(value):\n    return value + {number}\n\n" for number in range(100))
 
 IN_A_ROW = 7
+SWEPT = 64 << 20
+"""Bytes, more than a processor's caches hold."""
 
 
 class Ticks:
@@ -55,6 +59,12 @@ class Ticks:
     def tick(self) -> float:
         return _middle(self._tick)
 
+    def cold_stats(self) -> float:
+        return _once(self._stats)
+
+    def cold_tick(self) -> float:
+        return _once(self._tick)
+
     def changed(self) -> float:
         return _middle(self._tick, self._change)
 
@@ -80,10 +90,27 @@ def _middle(act: Callable[[], None], prepare: Callable[[], None] = lambda: None)
     return statistics.median(seconds)
 
 
+def _once(act: Callable[[], None]) -> float:
+    """What it takes where nothing of it is in the processor's caches, as after a Round's other work."""
+    bytearray(SWEPT).count(1)
+    started = time.perf_counter()
+    act()
+    return time.perf_counter() - started
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         ticks = Ticks(Path(directory))
-        serve({"make": ticks.make, "stats": ticks.stats, "tick": ticks.tick, "changed": ticks.changed})
+        serve(
+            {
+                "make": ticks.make,
+                "stats": ticks.stats,
+                "tick": ticks.tick,
+                "changed": ticks.changed,
+                "cold stats": ticks.cold_stats,
+                "cold tick": ticks.cold_tick,
+            }
+        )
 
 
 main()
