@@ -28,8 +28,7 @@ _VALUED: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property",
 _READ_BY_VALUE: Final[frozenset[Kind]] = frozenset({"key", "element"})
 _AS_WRITTEN: Final[frozenset[Kind]] = frozenset({*_VALUED, "heading", "rule", "block"})
 """Of these what stands in the text says what they are."""
-_AFTER_BRACKET: Final = re.compile(r"([(\[]) ")
-_BEFORE_BRACKET: Final = re.compile(r",? ([)\]])")
+_LEFT_BY_LINES: Final = re.compile(r"(?<=[(\[]) |,? (?=[)\]])")
 _COMMENT: Final = re.compile(r"\s(?:#|//).*$")
 _OPEN: Final = re.compile(r"\s*(?:=\s*\w*)?[(\[{:=]+$")
 _VALUE: Final = re.compile(r"(?<=[\w\]\"'?)])\s*(?:=(?![=>])|:=).*$")
@@ -73,12 +72,12 @@ def text_of(symbol: Symbol, form: int) -> str:
 
 def _full(symbol: Symbol) -> str:
     """The signature without the space that line breaks left in it."""
-    text = _BEFORE_BRACKET.sub(r"\1", _AFTER_BRACKET.sub(r"\1", symbol.signature.strip()))
-    if symbol.kind not in _VALUED and symbol.kind != "heading":
+    text = _LEFT_BY_LINES.sub("", symbol.signature.strip())
+    if symbol.kind in _VALUED:
+        if opened := _OPEN.search(text):
+            text = text[: opened.start()] + f" {opened[0].strip()}{ELLIPSIS}"
+    elif symbol.kind != "heading":
         text = _COMMENT.sub("", text)
-    opened = _OPEN.search(text)
-    if opened is not None and symbol.kind in _VALUED:
-        text = text[: opened.start()] + f" {opened[0].strip()}{ELLIPSIS}"
     return cut_line(text, _FULL_CHARS)
 
 
