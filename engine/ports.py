@@ -531,9 +531,10 @@ class HandleRow(Struct, frozen=True, kw_only=True):
 
 
 class Looked(Struct, frozen=True, kw_only=True):
-    """Handles as they are: a row of each, in the order of creation, and by its name what each that was asked for shows.
+    """Handles as they are: a row of each, in the order of creation, and what each that was asked for shows.
 
-    A name that no handle has is not in `shown`. `stale` are the ids of those that a tick would find changed.
+    That is by the name or the id that was asked for; one that no handle has is not in `shown`. `stale` are the ids of
+    those that a tick would find changed.
     """
 
     rows: tuple[HandleRow, ...] = ()
@@ -580,12 +581,26 @@ class PastStatement(Struct, frozen=True, kw_only=True):
     made: tuple[MadeHandle, ...] = ()
 
 
+class StandingRender(Struct, frozen=True, kw_only=True):
+    """The last render of a handle that a result in the View holds: in that of which statement, and its exact tokens.
+
+    `digest` is the xxh3 hex of its text. `is_old_policy`: the handle has another policy since, and the same content.
+    """
+
+    obj_id: str
+    statement: int
+    tokens: int
+    digest: str
+    is_old_policy: bool = False
+
+
 class News(Struct, frozen=True, kw_only=True):
     """What the log has for a tail: what is new to the model, oldest first, and how many older items are not among it.
 
     `earlier` are changes of nodes that it has read since it was last given the content of those. `expansions` are
     renders that statements from outside its turns asked for. `statements` are those that condensations took from the
-    View, oldest first, and `statements_left_out` is the number of older ones.
+    View, oldest first, and `statements_left_out` is the number of older ones. `standing` are the renders that the View
+    holds of handles.
     """
 
     items: tuple[FeedItem, ...] = ()
@@ -594,6 +609,7 @@ class News(Struct, frozen=True, kw_only=True):
     expansions: tuple[FeedItem, ...] = ()
     statements: tuple[PastStatement, ...] = ()
     statements_left_out: int = 0
+    standing: tuple[StandingRender, ...] = ()
 
 
 class ProjectionPart(Struct, frozen=True, kw_only=True):
@@ -867,8 +883,9 @@ class Environment(Protocol):
     async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
         """The handles there are, and what those of `names` show, each at its own policy and within `tokens` tokens.
 
-        With `at_sources` also which of those that run are stale, for which the disk is asked. Changes nothing: nothing
-        is ticked, drained, or taken for shown. Without namespace there are none.
+        Names are those in the namespace, or ids. With `at_sources` also which of those that run are stale, for which
+        the disk is asked. Changes nothing: nothing is ticked, drained, or taken for shown. Without namespace there are
+        none.
         """
         ...
 

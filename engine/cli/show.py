@@ -12,7 +12,7 @@ from ..cutting import plural
 from ..cycles import cycles_of, to_json
 from ..events import Event
 from ..events.codec import encode
-from ..events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.conversation import AgentText, ResultRerendered, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import FileChanged
 from ..events.session import EnvironmentRestored
@@ -99,6 +99,8 @@ def _block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
             return _indented("agent> ", text)
         case ExecutionFinished():
             return _execution(event, timeline, acts)
+        case ResultRerendered(statement=statement, text=text):
+            return _indented(f"rendered {statement}> ", text)
         case FileChanged(delta=delta):
             return _indented("file> ", delta)
         case EnvironmentRestored(executions=executions, divergences=divergences):

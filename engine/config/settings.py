@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast, get_args
 
 from msgspec import Struct
 
 from ..errors import InvalidRequestError
 
 DEFAULT_MODEL: Final = "direct"
+RerenderRule = Literal["economic", "immediate", "never"]
+"""When a handle's new policy changes the results that show it: where that pays, always, never."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -28,6 +30,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     models_without_tools: tuple[str, ...] = ()
     python: str | None = None
     context_budget: int = 128_000
+    projection_rerender: RerenderRule = "economic"
     max_rounds: int = 50
     statement_seconds: float = 120.0
     past_bytes: int = 256 << 20
@@ -72,6 +75,16 @@ def _yes_or_no(text: str) -> bool:
         raise ValueError("must be yes or no") from None
 
 
+def _one_of(words: Sequence[str]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        word = text.strip().lower()
+        if word not in words:
+            raise ValueError(f"must be {', '.join(words[:-1])} or {words[-1]}")
+        return word
+
+    return parse
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in map(str.strip, text.split(",")) if name)
 
@@ -96,6 +109,11 @@ SETTINGS: Final = (
     ),
     Setting("python", str, "the project's Python, where its environment is not found by itself"),
     Setting("context_budget", _positive(int), "tokens that a projection may use"),
+    Setting(
+        "projection_rerender",
+        _one_of(get_args(RerenderRule)),
+        "when `SetTokens` and the like change what results show already: `economic`, `immediate` or `never`",
+    ),
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(float), "how long one statement may run"),
     Setting("past_bytes", _positive(int), "bytes on disk that one session may keep for rebuilding its names"),

@@ -19,6 +19,7 @@ from ..events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,
+    ResultRerendered,
     RunStop,
     ToolCall,
     ToolResult,
@@ -173,6 +174,8 @@ class Transcript:
                 return self._note("\n".join([head, *divergences]))
             case Condensation():
                 return self._note(_CONDENSED)
+            case ResultRerendered(statement=statement):
+                return self._note(f"a model reads the result of statement {statement} as its handles are now")
             case _:
                 return []
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
-from ..execution import Location
+from ..execution import Display, Location
 from ..ids import EventId, LlmResponseId, MessageId, ToolCallId
 from ..text import Exact
 from .base import Event
@@ -126,6 +126,21 @@ class ToolResult(Event, frozen=True, kw_only=True):
     locations: tuple[Location, ...] = ()
 
 
+class ResultRerendered(Event, frozen=True, kw_only=True):
+    """In the View the result of a statement was rendered anew, because handles that it shows have another policy now.
+
+    `tool_call_id` is that of the result, `statement` the statement's index. From here on a model reads `text`; of that
+    `displays` are all the renders, in their order. What the execution gave at first stays what it was.
+    """
+
+    kind: ClassVar[str] = "result_rerendered"
+
+    tool_call_id: ToolCallId
+    statement: int
+    text: str
+    displays: tuple[Display, ...] = ()
+
+
 class RunStop(Event, frozen=True, kw_only=True):
     """The agent went idle. `reason` is the boundary class of the request cycle, `cause` says why in more detail."""
 
@@ -172,6 +187,7 @@ ConversationEvent = (
     | AgentReasoning
     | ToolCall
     | ToolResult
+    | ResultRerendered
     | RunStop
     | Condensation
     | CondensationRequest

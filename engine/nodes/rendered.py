@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import xxhash
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RenderedView:
@@ -18,6 +20,11 @@ class RenderedView:
     first_line: int | None = None
     last_line: int | None = None
     whole: bool = True
+
+    @property
+    def digest(self) -> str:
+        """xxh3 hex of the text."""
+        return xxhash.xxh3_64_hexdigest(self.text.encode("utf-8", "surrogatepass"))
 
     def __repr__(self) -> str:
         return self.text

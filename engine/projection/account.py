@@ -7,13 +7,14 @@ so this is a fold. Counts are exact for sections; a render inside a result count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from ..events import Event
-from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
+from ..events.conversation import AgentReasoning, AgentText, ResultRerendered, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import NodeMade
+from ..execution import Display
 from ..ids import ObjId, StatementId, ToolCallId
 from ..view.entries import Summary
 
@@ -49,16 +50,21 @@ class Account:
             case StatementRecorded(statement_id=statement_id, tool_call_id=call):
                 self._calls[statement_id] = call
             case ExecutionFinished(statement_id=statement_id) if event.displays and statement_id in self._calls:
-                taken: dict[ObjId, int] = {}
-                for display in event.displays:
-                    obj_id = ObjId(display.obj_id)
-                    taken[obj_id] = taken.get(obj_id, 0) + display.tokens
-                    self._titles[obj_id] = display.title
-                self._renders.setdefault(self._calls[statement_id], taken)
+                self._renders.setdefault(self._calls[statement_id], self._taken(event.displays))
+            case ResultRerendered(tool_call_id=call):
+                self._renders[call] = self._taken(event.displays)
             case NodeMade(obj_id=obj_id, name=name) if name:
                 self._names[obj_id] = name
             case _:
                 pass
+
+    def _taken(self, displays: Iterable[Display]) -> dict[ObjId, int]:
+        taken: dict[ObjId, int] = {}
+        for display in displays:
+            obj_id = ObjId(display.obj_id)
+            taken[obj_id] = taken.get(obj_id, 0) + display.tokens
+            self._titles[obj_id] = display.title
+        return taken
 
     def name(self, obj_id: ObjId) -> str:
         """What the statement that made the handle called it; its id where it had no name."""

@@ -11,6 +11,7 @@ from ..events import Event
 from ..ports import News
 from .feed import Feed
 from .past_statements import PastStatements
+from .standing import Standing
 
 
 class LogNews:
@@ -19,10 +20,12 @@ class LogNews:
     def __init__(self) -> None:
         self.feed = Feed()
         self.past = PastStatements()
+        self.standing = Standing()
 
     def apply(self, event: Event) -> None:
         self.feed.apply(event)
         self.past.apply(event)
+        self.standing.apply(event)
 
     @property
     def position(self) -> int:
@@ -32,4 +35,9 @@ class LogNews:
     @property
     def news(self) -> News:
         statements = self.past.newest()
-        return replace(self.feed.news, statements=statements, statements_left_out=len(self.past) - len(statements))
+        return replace(
+            self.feed.news,
+            statements=statements,
+            statements_left_out=len(self.past) - len(statements),
+            standing=self.standing.renders,
+        )

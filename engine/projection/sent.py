@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from ..cutting import cut_line
 from ..events import Event
-from ..events.conversation import AgentText, Condensation, ToolResult, UserMessage
+from ..events.conversation import AgentText, Condensation, ResultRerendered, ToolResult, UserMessage
 from ..events.session import ModelCallEnded, ProjectionSent
-from ..ids import BlobDigest, EventId
+from ..ids import BlobDigest, EventId, ToolCallId
 from ..ports import Prompt
-from ..view.entries import Summary, summary_of
+from ..view.entries import Summary, rerendered, summary_of
 
 _SHOWN: Final = 20
 _NUMBER_DIGITS: Final = 9
@@ -90,6 +90,15 @@ def _follow(messages: list[EventId], event: ProjectionSent) -> None:
     messages += event.messages
 
 
+def shared_length(before: Sequence[EventId], messages: Sequence[Event]) -> int:
+    """How many messages from the first on are those of the call before, whose ids `before` are."""
+    pairs = zip(before, messages, strict=False)
+    return next(
+        (place for place, (event_id, message) in enumerate(pairs) if event_id != message.event_id),
+        min(len(before), len(messages)),
+    )
+
+
 def prompt_of(
     call: ProjectionSent, messages: Sequence[EventId], log: Iterable[Event], content: Callable[[BlobDigest], bytes]
 ) -> Prompt:
@@ -114,10 +123,18 @@ def prompt_of(
 
 def _entries(log: Iterable[Event]) -> Mapping[EventId, Event]:
     entries: dict[EventId, Event] = {}
+    results: dict[ToolCallId, ToolResult] = {}
     for event in log:
         entries[event.event_id] = event
-        if isinstance(event, Condensation) and (summary := summary_of(event)) is not None:
-            entries[summary.event_id] = summary
+        match event:
+            case Condensation() if (summary := summary_of(event)) is not None:
+                entries[summary.event_id] = summary
+            case ToolResult():
+                results.setdefault(event.tool_call_id, event)
+            case ResultRerendered(tool_call_id=call) if call in results:
+                entries[event.event_id] = rerendered(results[call], event)
+            case _:
+                pass
     return entries
 
 

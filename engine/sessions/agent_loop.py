@@ -61,6 +61,7 @@ from .policy import Policy
 from .projector import Projector
 from .questions import Questions
 from .replies import ReplyRecorder
+from .rerendering import Rerendering
 from .sent import SentCalls
 from .statements import StatementRunner
 from .ticker import Ticker
@@ -81,6 +82,7 @@ class AgentLoop:
         environment: LiveEnvironment,
         statements: StatementRunner,
         projector: Projector,
+        rerendering: Rerendering,
         sent: SentCalls,
         condenser: Condenser,
         ticker: Ticker,
@@ -96,6 +98,7 @@ class AgentLoop:
         self._policy = policy
         self._environment = environment
         self._projector = projector
+        self._rerendering = rerendering
         self._sent = sent
         self._condenser = condenser
         self._ticker = ticker
@@ -223,6 +226,8 @@ class AgentLoop:
     async def _call_model(self, round_id: int, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
         while self._steers:
             await self._read_steer(self._steers.pop(0), round_id, cancellation)
+        if self._rerendering.is_wanted:
+            await self._environment.use(self._rerendering.rerender, cancellation)
         if may_condense and await self._environment.use(self._condenser.is_due, cancellation):
             return t.ContextFull()
         projection = await self._environment.use(self._projector.project, cancellation)

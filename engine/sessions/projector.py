@@ -202,6 +202,11 @@ class Projector:
             self._take(uncounted, (await environment.project(texts, 0)).text_tokens)
         return self._costs(messages)
 
+    async def measured(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
+        """The same of messages that are no entries of the View, and of which no count is kept."""
+        counts = (await environment.project([self._sent(message) for message in messages], 0)).text_tokens
+        return [tokens + MESSAGE_OVERHEAD for tokens in counts]
+
     def narrow(self) -> None:
         """The provider refused the latest projection as too long: the budget is smaller than was thought."""
         if self.latest is not None:

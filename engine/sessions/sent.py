@@ -8,16 +8,15 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import takewhile
 
 from ..errors import StoreError
 from ..events import Event
 from ..events.session import ModelCallEnded, ProjectionSent
-from ..ids import BlobDigest, EventId, ObjId
+from ..ids import BlobDigest, ObjId
 from ..ports import Store, TokensUsed
 from ..projection.account import Account
-from ..projection.sent import SentProjections
+from ..projection.sent import SentProjections, shared_length
 from ..redaction import Redactor
 from ..store.blobs import digest_of
 from .context_text import Breakdown, NodeCost, section_changes, smaller_change
@@ -39,7 +38,7 @@ class SentCalls:
     def begun(self, projection: Projection, round_id: int) -> ProjectionSent:
         """What the log is to say of a call that is about to be made with `projection`."""
         prompt, messages = projection.prompt, projection.prompt.messages
-        kept = _shared_length(self._sent.latest_messages, messages)
+        kept = shared_length(self._sent.latest_messages, messages)
         contents: dict[str, BlobDigest] = {}
         event = ProjectionSent(
             round_id=round_id,
@@ -79,7 +78,7 @@ class SentCalls:
         """Where the tokens go of a prompt that is not sent."""
         rows = {row.obj_id: row for row in projection.handles}
         sections = self._sections(projection)
-        kept = _shared_length(self._sent.latest_messages, projection.prompt.messages)
+        kept = shared_length(self._sent.latest_messages, projection.prompt.messages)
         return Breakdown(
             sections=sections,
             size=projection.size,
@@ -156,12 +155,4 @@ def breakdown_of(call: ProjectionSent, account: Account, *, is_first: bool) -> B
         nodes=[NodeCost(account.name(obj_id), account.title(obj_id), tokens) for obj_id, tokens in call.nodes.items()],
         counted=(call.input_tokens, call.cached_tokens, call.output_tokens),
         answered=call.answered,
-    )
-
-
-def _shared_length(before: Sequence[EventId], messages: Sequence[Event]) -> int:
-    pairs = zip(before, messages, strict=False)
-    return next(
-        (place for place, (event_id, message) in enumerate(pairs) if event_id != message.event_id),
-        min(len(before), len(messages)),
     )

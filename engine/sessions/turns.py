@@ -43,6 +43,7 @@ from .past_bound import PastBound
 from .preparer import preparer_of
 from .projector import Projection, Projector
 from .questions import Questions
+from .rerendering import Rerendering
 from .revisions import Revisions
 from .sent import SentCalls
 from .signals import TextStreamed
@@ -150,6 +151,14 @@ class Turns:
             environment=self._environment,
             statements=self._statements,
             projector=self._projector,
+            rerendering=Rerendering(
+                log=log,
+                view=parts.view.view,
+                standing=news.standing,
+                sent=sent,
+                projector=self._projector,
+                rule=parts.settings.projection_rerender,
+            ),
             sent=calls,
             condenser=condenser,
             ticker=self._ticker,

@@ -10,8 +10,18 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar, Final
 
+from msgspec.structs import replace
+
 from ..events import Event
-from ..events.conversation import AgentReasoning, AgentText, Condensation, ToolCall, ToolResult, UserMessage
+from ..events.conversation import (
+    AgentReasoning,
+    AgentText,
+    Condensation,
+    ResultRerendered,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from ..ids import EventId
 
 TOOL_EVENTS: Final = (ToolCall, ToolResult)
@@ -45,6 +55,15 @@ def summary_of(condensation: Condensation) -> Summary | None:
         branch_id=condensation.branch_id,
         text=condensation.summary,
     )
+
+
+def rerendered(result: ToolResult, event: ResultRerendered) -> ToolResult:
+    """The entry that takes the place of a result that was rendered anew: where it was, with the new text.
+
+    It has the id of what made it, because texts are known by the ids of entries; whoever knows the old one has the old
+    text. The position on the log stays, because that says which loop it belongs to.
+    """
+    return replace(result, event_id=event.event_id, text=event.text)
 
 
 Hidden = Callable[[Any], object]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..events import Event
-from ..events.conversation import Condensation
+from ..events.conversation import Condensation, ResultRerendered
 from . import condensation
 from .enforcement import Correction
 from .properties import PROPERTIES, Property
@@ -49,10 +49,14 @@ class ViewFold:
             )
 
     def refusal(self, event: Event) -> str | None:
-        """Why the log must not take this event, or None. Only a Condensation is ever refused here."""
-        if not isinstance(event, Condensation):
-            return None
-        return condensation.refusal(self._view.events, self._view.indices, event)
+        """Why the log must not take this event, or None: a Condensation that does harm, a new render of no result."""
+        match event:
+            case Condensation():
+                return condensation.refusal(self._view.events, self._view.indices, event)
+            case ResultRerendered(tool_call_id=call) if call not in self._view.observation_tool_call_ids:
+                return f"the View has no result of {call}"
+            case _:
+                return None
 
     @property
     def view(self) -> Window:

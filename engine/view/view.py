@@ -1,7 +1,8 @@
 """The View: the attention window, folded over the stamped events of one log.
 
-Entries come in by `append` alone, and nothing but a Condensation removes any. The indices grow with the entries, so
-there is no cache that could be stale; what a property has to know about the log it records as events pass. Must not
+Entries come in by `append` alone, nothing but a Condensation removes any, and nothing but a ResultRerendered changes
+the text of one. The indices grow with the entries, so there is no cache that could be stale, and no text decides about
+them; what a property has to know about the log it records as events pass. Must not
 know of sessions or models. Owned by `ViewFold`; others get the reading side, `Window`.
 """
 
@@ -11,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 from ..errors import InvalidEventError
 from ..events import UNSTAMPED, Event
-from ..events.conversation import Condensation, CondensationRequest
+from ..events.conversation import Condensation, CondensationRequest, ResultRerendered, ToolResult
 from .condensation import condensed, cuts_are_safe, offset_is_safe, with_summary_at_index
 from .enforcement import Correction, enforce
-from .entries import ENTERING, summary_id
+from .entries import ENTERING, rerendered, summary_id
 from .indices import Indices
 from .properties import PROPERTIES, Property
 from .rule import BoundaryRule
@@ -58,7 +59,9 @@ class View(Window):
         return view
 
     def append(self, event: Event) -> tuple[Correction, ...]:
-        """Takes the next event of the log; what a model must not read is skipped. O(1) amortised, a Condensation O(n).
+        """Takes the next event of the log; what a model must not read is skipped.
+
+        O(1) amortised; a Condensation and a ResultRerendered O(n).
 
         Returns:
             What an enforcing View had to leave out or move because of a bad Condensation.
@@ -87,9 +90,19 @@ class View(Window):
             recorder(event)
         if isinstance(event, CondensationRequest):
             self._request = True
+        elif isinstance(event, ResultRerendered):
+            self._rerender(event)
         elif isinstance(event, Condensation):
             return self._condense(event)
         return ()
+
+    def _rerender(self, event: ResultRerendered) -> None:
+        """Puts the new text in the place of the result; of one that is not there, nothing."""
+        for position, entry in enumerate(self._entries):
+            if isinstance(entry, ToolResult) and entry.tool_call_id == event.tool_call_id:
+                self._generation += 1
+                self._entries[position] = rerendered(entry, event)
+                return
 
     def _condense(self, condensation: Condensation) -> tuple[Correction, ...]:
         self._request = False

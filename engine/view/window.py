@@ -51,12 +51,12 @@ class Window:
 
     @property
     def generation(self) -> int:
-        """How many condensations there were; while it stays the same, entries are only added at the end."""
+        """How often entries were taken out or changed; while it stays the same, they are only added at the end."""
         return self._generation
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What was appended, with condensations applied; it may be unfinished, and after a bad log malformed."""
+        """What was appended, with condensations and new renders applied; unfinished, perhaps, or malformed by a log."""
         return tuple(self._entries)
 
     def since(self, position: int) -> tuple[Event, ...]:

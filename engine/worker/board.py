@@ -133,9 +133,6 @@ class Board:
         self._shown.clear()
         is_as_then = self.looks.are_as_then
         reports = [reported(entry, self._nodes.statement, is_as_then=is_as_then) for entry in shown]
-        for entry, (display, _) in zip(shown, reports, strict=True):
-            if entry.is_own and is_as_then:
-                self._nodes.note_shown(entry.node, display.text)
         return BoardReport(
             displays=tuple(display for display, _ in reports),
             locations=tuple(location for _, location in reports if location is not None),
@@ -174,14 +171,15 @@ class Board:
         Changes nothing. A row's `tokens` of 0 means All.
         """
         self._nodes.namespace = namespace
+        standing = {render.obj_id: render for render in news.standing}
         with self._nodes.named() as names:
             rows = self._listed(names)
             state = TailState(
                 rows=rows,
                 news=news,
                 expansions=expansions(news, rows),
-                groups=group_surfaces(self._nodes, names),
-                pins=pin_surfaces(self._nodes, names),
+                groups=group_surfaces(self._nodes, names, standing),
+                pins=pin_surfaces(self._nodes, names, standing),
                 policies=policies_of(_made_in(news), self._nodes, names),
             )
             return assemble(state, budget, self._count), rows
@@ -189,11 +187,11 @@ class Board:
     def look(
         self, namespace: Mapping[str, object], names: Collection[str], tokens: int | None
     ) -> tuple[tuple[HandleRow, ...], dict[str, Display]]:
-        """All rows of the handle table, and what the handles of these names show. Changes nothing."""
+        """All rows of the handle table, and what the handles of these names, or ids, show. Changes nothing."""
         self._nodes.namespace = namespace
         with self._nodes.named() as known:
             rows = self._listed(known)
-        wanted = {row.name: row.obj_id for row in rows if row.name in names}
+        wanted = {name: row.obj_id for row in rows for name in (row.name, row.obj_id) if name in names}
         nodes: dict[str, NodeBase] = {node.obj_id: node for node in self.handles()}
         return rows, {name: looked_at(nodes[obj_id], tokens) for name, obj_id in wanted.items()}
 

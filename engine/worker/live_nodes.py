@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
-import xxhash
 from msgspec.structs import replace
 
 from ..events import Event
@@ -62,7 +61,6 @@ class LiveNodes:
         self._minted = 0
         self._nodes: WeakValueDictionary[str, NodeBase] = WeakValueDictionary()
         self._pins: dict[str, NodeBase] = {}
-        self._shown: dict[str, tuple[int, int]] = {}
         self._events: list[Event] = []
         self._naming: Mapping[int, str] | None = None
 
@@ -98,17 +96,6 @@ class LiveNodes:
         groups = [node for node in nodes if isinstance(node, GroupHandle)]
         others = [node for node in nodes if not isinstance(node, GroupHandle)]
         return TickContext(nodes=others, groups=groups, round_id=round_id, now=now, payloads=payloads)
-
-    # --- what results show --------------------------------------------------------------------------------------------
-
-    def note_shown(self, node: NodeBase, text: str) -> None:
-        """The result of the execution under way shows the node, at its own policy, as this text."""
-        self._shown[node.obj_id] = self.statement, xxhash.xxh3_64_intdigest(text.encode())
-
-    def shown_in(self, node: NodeBase, text: str) -> int:
-        """The index of the statement whose result was the last to show the node, if it is this text; else 0."""
-        statement, digest = self._shown.get(node.obj_id, (0, 0))
-        return statement if digest == xxhash.xxh3_64_intdigest(text.encode()) else 0
 
     # --- pins --------------------------------------------------------------------------------------------------------
 
@@ -164,7 +151,6 @@ class LiveNodes:
         self.namespace = namespace
         self._events.clear()
         self.statement, self._minted = index, 0
-        self._shown = {obj_id: shown for obj_id, shown in self._shown.items() if obj_id in self._nodes}
 
     def take_events(self) -> tuple[Event, ...]:
         """What happened to nodes since this was called last, in order; the nodes made are named as they are now."""

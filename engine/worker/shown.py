@@ -51,7 +51,7 @@ def reported(entry: Shown, statement: int, *, is_as_then: bool) -> tuple[Display
     if is_as_then:
         node.mark_displayed(statement, render, entry.lod)
     budget, lod = node.tokens if entry.tokens is None else entry.tokens, node.lod if entry.lod is None else entry.lod
-    display = _display(node, render, budget, lod)
+    display = _display(node, render, budget, lod, is_own=entry.is_own)
     if node.path is None or render.first_line is None:
         return display, None
     return display, Location(path=node.path, line=render.first_line)
@@ -61,11 +61,11 @@ def looked_at(node: NodeBase, tokens: int | None) -> Display:
     """What the node shows at its own policy, within `tokens`; nothing about it changes."""
     own = node.measure()
     if tokens is None or own.tokens <= tokens:
-        return _display(node, own, node.tokens, node.lod)
-    return _display(node, node.Render(None, tokens), tokens, node.lod)
+        return _display(node, own, node.tokens, node.lod, is_own=True)
+    return _display(node, node.Render(None, tokens), tokens, node.lod, is_own=False)
 
 
-def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int) -> Display:
+def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int, *, is_own: bool) -> Display:
     return Display(
         obj_id=node.obj_id,
         title=node.title,
@@ -79,4 +79,6 @@ def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int) -> 
         state=node.document_state,
         freq=shown_frequency(node),
         revision=node.fingerprint,
+        digest=render.digest,
+        given=not is_own,
     )

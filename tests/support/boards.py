@@ -7,9 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec.structs import replace as replace_struct
+
 from engine.events import Event
 from engine.events.nodes import (
     FileChanged,
+    GroupRecomputed,
+    MethodCalled,
     NodeChanged,
     OutlineMade,
     PayloadKind,
@@ -24,7 +28,7 @@ from engine.nodes.disk import Sizes
 from engine.nodes.outline.indentation import IndentationOutliner
 from engine.nodes.outline.model import Outliner
 from engine.nodes.revision import digest_of
-from engine.ports import FeedItem, News, UpdatePayload
+from engine.ports import FeedItem, News, StandingRender, UpdatePayload
 from engine.tokens import count
 from engine.worker.board import Board
 from engine.worker.shown import BoardReport
@@ -161,7 +165,30 @@ class Desk:
     def news(self) -> News:
         """What ticks have told since the last `tail`, as the host's fold has it."""
         told = [event for step in self.steps[self.read_steps :] for event in step.report.events]
-        return News(items=tuple(FeedItem(each.obj_id, each.delta) for each in told if isinstance(each, NodeChanged)))
+        items = tuple(FeedItem(each.obj_id, each.delta) for each in told if isinstance(each, NodeChanged))
+        return News(items=items, standing=tuple(self._standing().values()))
+
+    def _standing(self) -> dict[str, StandingRender]:
+        """What the results of the statements show, all of which stand."""
+        found: dict[str, StandingRender] = {}
+        changed: set[str] = set()
+        for step in self.steps:
+            for event in step.report.events:
+                match event:
+                    case NodeChanged(obj_id=obj_id) | GroupRecomputed(obj_id=obj_id):
+                        changed.add(obj_id)
+                    case MethodCalled(obj_id=obj_id, method="SetTokens" | "SetLod") if obj_id in found:
+                        found[obj_id] = replace_struct(found[obj_id], is_old_policy=True)
+                    case _:
+                        pass
+            for each in step.report.displays:
+                changed.discard(each.obj_id)
+                found[each.obj_id] = StandingRender(
+                    obj_id=each.obj_id, statement=step.number, tokens=each.tokens, digest=each.digest
+                )
+        for obj_id in changed & found.keys():
+            found[obj_id] = replace_struct(found[obj_id], is_old_policy=False)
+        return found
 
     def get(self, name: str) -> object:
         return self.namespace[name]

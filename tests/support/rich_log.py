@@ -18,6 +18,7 @@ from engine.events.conversation import (
     Condensation,
     CondensationRequest,
     NoCutPossible,
+    ResultRerendered,
     ResultStatus,
     RunStop,
     ToolCall,
@@ -387,6 +388,12 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     GroupRecomputed(obj_id=ObjId("group-2.1"), delta="1 of 2 members changed: a"),
     NodeMade(obj_id=ObjId("view-3.1"), obj_type="view", statement=3, line=1, name="a"),
     OutlineMade(digest="00", tier="tree-sitter"),
+    ResultRerendered(
+        tool_call_id=_call(50),
+        statement=3,
+        text="[a.py]\n1\tx",
+        displays=(Display(obj_id="view-3.1", title="a.py", text="1\tx\n", tokens=3),),
+    ),
 )
 
 

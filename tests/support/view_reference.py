@@ -10,12 +10,15 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
+from msgspec.structs import replace
+
 from engine.events import Event
 from engine.events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,
     CondensationRequest,
+    ResultRerendered,
     RunStop,
     ToolCall,
     ToolResult,
@@ -57,9 +60,18 @@ def appended(log: Log, well_formed: bool = False) -> list[Entry]:
                 entries = enforced(entries, log[: number + 1], open_run=True)
                 if summary is not None and not (was_at_index and cuts_are_safe(before, event)):
                     entries = moved(entries, summary, was_at_index)
+        elif isinstance(event, ResultRerendered):
+            entries = rerendered(entries, event)
         elif type(event) in TEXTS or is_tool(event):
             entries.append(event)
     return entries
+
+
+def rerendered(entries: Sequence[Entry], event: ResultRerendered) -> list[Entry]:
+    """The first result of the call has the new text and the id of what made it."""
+    results = [entry for entry in entries if isinstance(entry, ToolResult) and entry.tool_call_id == event.tool_call_id]
+    new = [replace(entry, text=event.text, event_id=event.event_id) for entry in results[:1]]
+    return [new[0] if new and entry is results[0] else entry for entry in entries]
 
 
 def condensed(entries: Sequence[Entry], event: Condensation) -> tuple[list[Entry], ReferenceSummary | None]:
@@ -204,17 +216,18 @@ def loop_of(log: Log, number: int) -> int | None:
     return None
 
 
-def units(log: Log) -> list[frozenset[str]]:
-    """The ids of every batch and every tool loop of the log."""
+def units(log: Log, entries: Sequence[Entry]) -> list[frozenset[str]]:
+    """The ids of every batch and every tool loop of the log, as its events are called among the entries."""
+    names = {entry.seq: entry.event_id for entry in entries if isinstance(entry, Event)}
     found: dict[object, set[str]] = {}
     for number, event in enumerate(log):
         if not is_tool(event):
             continue
         if type(event) is ToolCall and event.llm_response_id is not None:
-            found.setdefault(event.llm_response_id, set()).add(event.event_id)
+            found.setdefault(event.llm_response_id, set()).add(names.get(event.seq, event.event_id))
         head = loop_of(log, number)
         if head is not None:
-            found.setdefault(head, set()).add(event.event_id)
+            found.setdefault(head, set()).add(names.get(event.seq, event.event_id))
     return [frozenset(ids) for ids in found.values()]
 
 
@@ -257,7 +270,7 @@ def offenders(entries: Sequence[Entry], whole: Sequence[frozenset[str]], answere
 
 def enforced(entries: Sequence[Entry], log: Log, open_run: bool = False) -> list[Entry]:
     """Duplicates dropped, then everything that cannot stay, until nothing more has to go."""
-    whole, answered = units(log), awaited(log) if open_run else set()
+    whole, answered = units(log, entries), awaited(log) if open_run else set()
     kept = without_duplicates(entries)
     while bad := offenders(kept, whole, answered):
         kept = [entry for entry in kept if entry.event_id not in bad]
@@ -266,7 +279,7 @@ def enforced(entries: Sequence[Entry], log: Log, open_run: bool = False) -> list
 
 def greatest(entries: Sequence[Entry], log: Log, open_run: bool = False) -> list[Entry]:
     """The same by trying every subset: the union of all in which nothing offends. For a dozen entries at most."""
-    whole, answered = units(log), awaited(log) if open_run else set()
+    whole, answered = units(log, entries), awaited(log) if open_run else set()
     unique = without_duplicates(entries)
     union: set[str] = set()
     for size in range(len(unique) + 1):

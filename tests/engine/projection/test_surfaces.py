@@ -30,6 +30,21 @@ def test_a_group_that_a_result_shows_is_named_and_one_that_has_changed_since_is_
     assert "As results show them: g (statement 3)\n" in desk.tail()
 
 
+def test_a_group_that_was_given_less_is_not_rendered_once_more_as_long_as_its_result_stands(desk: Desk) -> None:
+    desk.run("g = group(a, b, lod=0)")
+    desk.run("g.SetTokens(40)")
+    assert "As results show them: g (statement 2)\n" in desk.tail()
+    desk.run("g.SetLod(1)")
+    assert "As results show them: g (statement 2)\n" in desk.tail()
+    # What its members are now it has to tell, and whoever gives it more wants to see that.
+    desk.write("a.py", "something else\n")
+    desk.tick()
+    assert "Groups, as they are now:\ng (group of a, b):\n" in desk.tail()
+    desk.run("h = group(a, b, lod=0, tokens=30)")
+    desk.run("h.SetTokens(300)")
+    assert "h (group of a, b):\n# a: a.py" in desk.tail()
+
+
 def test_a_group_within_another_is_left_to_that_unless_it_is_pinned(desk: Desk) -> None:
     desk.run("inner = group(a, lod=0); g = group(inner, lod=0); inner.SetTokens(300)")
     desk.tick()

@@ -29,6 +29,7 @@ WORDS = {
     "user_message": ["attachments.media_type"],
     "agent_reasoning": ["provider"],
     "tool_call": ["tool", "thinking.provider"],
+    "result_rerendered": ["displays.obj_id", "displays.revision", "displays.digest"],
     "statement_recorded": ["fingerprint"],
     "execution_finished": [
         "stdout.digest",
@@ -37,6 +38,7 @@ WORDS = {
         "displays.obj_id",
         "displays.state",
         "displays.revision",
+        "displays.digest",
         "artifacts.before_digest",
         "artifacts.after_digest",
         "diff.changed.key.before_digest",

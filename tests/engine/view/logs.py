@@ -18,6 +18,7 @@ from engine.events.conversation import (
     AgentText,
     Condensation,
     CondensationRequest,
+    ResultRerendered,
     RunStop,
     ThinkingBlock,
     ToolCall,
@@ -84,12 +85,20 @@ class _Writer:
             self.add(UsageReported, used=1, size=2)
         elif roll < 0.75:
             self.add(RunStop, reason="completed", cause="end_turn")
-        elif roll < 0.85:
+        elif roll < 0.82:
             self.add(CondensationRequest)
+        elif roll < 0.9:
+            self.rerender()
         else:
             parent, child = self.name(), self.name()
             self.call(child, None, parent=parent)
             self.result(child, parent=parent)
+
+    def rerender(self) -> None:
+        """A new text for the result of a call, or of none."""
+        calls = [event.tool_call_id for event in self.events[-12:] if isinstance(event, ToolCall)]
+        call = self.random.choice([*calls, ToolCallId("t1")])
+        self.add(ResultRerendered, tool_call_id=call, statement=1, text="again")
 
     def condensation(self) -> None:
         """Forgets a run of events, or any of them, some twice, some unknown, some summaries."""
@@ -189,6 +198,7 @@ class Readings:
         """(what, as it is, as the reference has it) for everything that can be compared."""
         entries = reference.appended(log)
         yield "events", reference.ids(self.view.events), reference.ids(entries)
+        yield "texts", texts_of(self.view.events), texts_of(entries)
         yield "indices", self.view.indices, reference.indices(entries)
         yield "published indices", self.published.indices, reference.published_indices(entries)
         yield "loops", self.view.tool_loop_ranges, reference.loops(entries)
@@ -202,6 +212,11 @@ class Readings:
         settled = reference.appended(log, well_formed=True)
         yield "fold events", reference.ids(self.fold.view.events), reference.ids(settled)
         yield "fold indices", self.fold.view.indices, reference.indices(settled)
+
+
+def texts_of(entries: Sequence[reference.Entry]) -> list[str]:
+    """What the results among them say."""
+    return [entry.text for entry in entries if isinstance(entry, ToolResult)]
 
 
 def difference(log: Sequence[Event], moments: Sequence[int] = ()) -> str | None:

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from engine.errors import InvalidEventError
 from engine.events import UNSTAMPED, Event
-from engine.events.conversation import Condensation
-from engine.ids import EventId, Seq
+from engine.events.conversation import Condensation, ResultRerendered, ToolResult
+from engine.ids import EventId, Seq, ToolCallId
 from engine.log import EventLog
 from engine.view import Correction, EnforcementWarning, ViewFold
 from tests.engine.view.rows import condensation, log_of
@@ -277,3 +277,30 @@ def test_a_rebuilt_fold_equals_the_live_one_after_every_event() -> None:
         assert rebuilt.view.indices == live.view.indices
         assert rebuilt.warning == live.warning is None
     assert ids(live.view.events) == ids(reference.appended(written)) == ("e7",)
+
+
+def test_a_result_that_is_rendered_anew_keeps_its_place_in_its_loop_and_can_be_forgotten_with_it() -> None:
+    log, fold, _ = _appended(LOOP)
+    generation = fold.view.generation
+    indices = fold.view.indices
+    log.append(ResultRerendered(tool_call_id=ToolCallId("t1"), statement=1, text="shorter"))
+    assert fold.view.generation == generation + 1
+    assert fold.view.indices == indices
+    assert ids(fold.view.ready()) == ("e0", "e1", "e6", "e3", "e4", "e5")
+    assert [entry.text for entry in fold.view.events if isinstance(entry, ToolResult)] == ["shorter", ""]
+    with pytest.raises(InvalidEventError, match="e2 is not in the View"):
+        log.append(condensation("e1 e2 e3 e4"))
+    log.append(condensation("e1 e6 e3 e4"))
+    assert ids(fold.view.ready()) == ("e0", "e5")
+
+
+@pytest.mark.parametrize("words", ["m", BATCH])
+def test_a_new_render_of_no_result_is_refused_and_from_elsewhere_it_is_skipped(words: str) -> None:
+    bad = ResultRerendered(tool_call_id=ToolCallId("t9"), statement=1, text="x")
+    log, fold, written = _appended(words)
+    with pytest.raises(InvalidEventError, match="the View has no result of t9"):
+        log.append(bad)
+    assert len(written) == len(words.split())
+    _, loaded = _loaded(words, bad)
+    assert ids(loaded.view.events) == ids(fold.view.events)
+    assert loaded.warning is None

@@ -120,8 +120,9 @@ def test_appending_anything_but_a_condensation_never_removes(log: list[Event]) -
         before, settled = readings.view.events, readings.fold.view.events
         readings.append(event)
         if not isinstance(event, Condensation):
-            assert readings.view.events[: len(before)] == before
-            assert readings.fold.view.events[: len(settled)] == settled
+            # A new render changes a text and the id that it is known by.
+            assert [event.seq for event in readings.view.events[: len(before)]] == [each.seq for each in before]
+            assert [event.seq for event in readings.fold.view.events[: len(settled)]] == [each.seq for each in settled]
 
 
 @examples(1.2)

@@ -19,7 +19,7 @@ from acp_adapter.wire.v1.shapes.tools import ToolCallStatus
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk, SessionInfoUpdate, UserMessageChunk
 from acp_adapter.wire.v1.times import timestamp
 from acp_adapter.wire.v1.updates import calls
-from acp_adapter.wire.v1.updates.parts import Step, ended_call
+from acp_adapter.wire.v1.updates.parts import Step, ended_call, text_block
 from engine import blocks_of, is_long_text
 from engine.events import ConversationEvent
 from engine.events.conversation import (
@@ -29,6 +29,7 @@ from engine.events.conversation import (
     Condensation,
     CondensationRequest,
     NoCutPossible,
+    ResultRerendered,
     RunStop,
     ToolCall,
     ToolResult,
@@ -45,6 +46,8 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
             return calls.called(event, shown, facts)
         case ToolResult():
             return calls.answered(event, shown, facts)
+        case ResultRerendered():
+            return shown, [_rerendered(event)]
         case CondensationRequest():
             return _condensation_begun(event, shown)
         case Condensation(summary=None):
@@ -101,6 +104,17 @@ def _condensation_ended(shown: Shown, status: ToolCallStatus, text: str) -> Step
     if shown.condensing is None:
         return shown, []
     return replace(shown, condensing=None), [ended_call(shown.condensing, status, text)]
+
+
+def _rerendered(event: ResultRerendered) -> ShownCall:
+    """A call of its own, because that of the statement shows what came of it then."""
+    return ShownCall(
+        tool_call_id=f"rerendered_{event.event_id}",
+        title=f"Render the result of statement {event.statement} anew for the model",
+        kind="read",
+        status="completed",
+        content=[text_block(event.text)],
+    )
 
 
 def _run_ended(event: RunStop, facts: Facts) -> SessionInfoUpdate:
