@@ -13,6 +13,7 @@ import xxhash
 
 from ..execution import Captured
 
+_DECODER: Final = codecs.getincrementaldecoder("utf-8")
 KEPT_BYTES: Final = 64 << 10
 """Bytes of a stream that are kept as text."""
 
@@ -25,7 +26,7 @@ class Capture:
 
     def __init__(self, sink: Callable[[str], None] | None = None) -> None:
         self._sink = sink
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder: codecs.IncrementalDecoder | None = None
         self._digest = xxhash.xxh3_64()
         self._texts: list[str] = []
         self._total = 0
@@ -35,11 +36,12 @@ class Capture:
         self._total += len(data)
         self._digest.update(data)
         if room > 0:
+            self._decoder = self._decoder or _DECODER("replace")
             self._keep(self._decoder.decode(data[:room]))
 
     def finish(self) -> Captured:
         """What was captured. A character that is incomplete at the very end becomes U+FFFD; one cut off is left out."""
-        if self._total <= KEPT_BYTES:
+        if self._decoder is not None and self._total <= KEPT_BYTES:
             self._keep(self._decoder.decode(b"", final=True))
         return Captured(
             text="".join(self._texts),

@@ -8,6 +8,7 @@ methods and what each raises stands with it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
@@ -99,7 +100,7 @@ class ConnectedEnvironment:
         self._was_read = False
         """A model has read the handles since the last message."""
         self._waiting: _Waiting | None = None
-        self._turn = anyio.Lock(fast_acquire=True)
+        self._turn = asyncio.Lock()
         self._closed = False
 
     @property

@@ -81,7 +81,8 @@ class StatementRun:
         self._stop: Stop | None = None
         self._kill_at = math.inf
         self._left = limits.statement_seconds if request.time_limit is None else request.time_limit
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
+        """Of the wait for the next message."""
         self._answering: anyio.CancelScope | None = None
         self._early: Received | None = None
         """What the worker said while its effect was answered."""
@@ -125,7 +126,8 @@ class StatementRun:
         self._stop = stop
         self._kill_at = anyio.current_time() + self._grace_seconds
         self._send_interrupt()
-        self._scope.deadline = anyio.current_time() + self._left
+        if self._scope is not None:
+            self._scope.deadline = anyio.current_time() + self._left
         if self._answering is not None:
             self._answering.cancel()
 
@@ -163,11 +165,11 @@ class StatementRun:
     async def _finish(self) -> RunOutcome:
         while self._outcome is None:
             started = anyio.current_time()
-            self._scope = anyio.CancelScope(deadline=started + self._left if math.isfinite(self._left) else math.inf)
+            scope = self._scope = anyio.CancelScope(deadline=started + self._left)
             message, self._early = self._early, None
-            message = message or await self._worker.receive(self._scope)
+            message = message or await self._worker.receive(scope)
             # The time in which the host answers an effect is not the statement's.
-            self._left = max(0.0, self._scope.deadline - anyio.current_time())
+            self._left = max(0.0, scope.deadline - anyio.current_time())
             match message:
                 case None if self._stop is None:
                     self.interrupt("timeout")

@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from typing import Final
 
-import anyio
 from msgspec.structs import replace
 
 from ..errors import SessionReadOnlyError, StoreBusyError, StoreError
@@ -25,8 +24,9 @@ from .signals import Item, OutputStreamed, Signal
 from .subscription import Subscription
 
 _NO_SECRETS: Final = Redactor([])
-_WAIT_SECONDS: Final = 0.001
-"""How long the commit of an event that waits is put off: most statements have ended by then, and need one commit."""
+_WAIT_SECONDS: Final = 0.005
+"""How long the commit of an event that waits is put off: most statements have ended by then, and need one commit. One
+that has not would wait for two, so it is more than a short one takes on a busy machine, and less than anybody sees."""
 
 
 class Journal:
@@ -53,8 +53,8 @@ class Journal:
         self._durable = Seq(-1)
         self._failure = None if failure is None else SessionReadOnlyError(session_id, str(failure))
         self._delay: SessionReadOnlyError | None = None
-        self._progress: anyio.Event | None = None
-        """Set by the next commit, where somebody waits for one."""
+        self._progress = asyncio.Event()
+        """Set by each commit."""
         self._subscriptions: list[Subscription] = []
 
     def opened_at(self, seq: Seq) -> None:
@@ -139,7 +139,7 @@ class Journal:
         while self._durable < seq:
             if self.failure is not None:
                 raise self.failure
-            self._progress = self._progress or anyio.Event()
+            self._progress.clear()
             await self._progress.wait()
 
     @property
@@ -174,9 +174,7 @@ class Journal:
         self._delay = reason if isinstance(error, StoreBusyError) else None
         if self._delay is None and self._failure is None:
             self._failure = reason
-        progress, self._progress = self._progress, None
-        if progress is not None:
-            progress.set()
+        self._progress.set()
         self._publish()
 
     def _publish(self) -> None:

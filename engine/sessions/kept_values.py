@@ -16,6 +16,7 @@ those names have no copy, which whoever rebuilds finds out. Must not know what a
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
@@ -68,7 +69,7 @@ class ValueKeeping:
         self._pending: deque[ExecutionId] = deque()
         self._wait = _FIRST_LOOK
         self._is_held = True
-        self._turn = anyio.Lock(fast_acquire=True)
+        self._turn = asyncio.Lock()
 
     def note(self, execution_id: ExecutionId, *, large: bool) -> None:
         """Has the values of an execution kept, of which everything else is on the log; `large` ones, too."""

@@ -7,10 +7,10 @@ the session's commands.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
-import anyio
 import anyio.to_thread
 import msgspec
 import xxhash
@@ -56,7 +56,7 @@ class LiveEnvironment:
         store: Store,
         values: ValueKeeping,
     ) -> None:
-        self.step = anyio.Lock(fast_acquire=True)
+        self.step = asyncio.Lock()
         """Held from the beginning of a statement or a tick until all that came of it is on the log: what the log says
         of nodes belongs to the step that it stands in."""
         self._make = make

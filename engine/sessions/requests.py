@@ -11,12 +11,14 @@ that only looks is answered at once, and a steer joins the turn that is running 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import anyio.lowlevel
 
 from ..errors import EngineError, SessionBusyError, TurnFailedError
 from ..events.conversation import PromptKind
@@ -42,8 +44,8 @@ class RequestQueue:
         self._waiting: deque[Ticket] = deque()
         self._running: Ticket | None = None
         self._steering: list[Ticket] = []
-        self._wake = anyio.Event()
-        self._idle = anyio.Event()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
         self._idle.set()
         self._closing = False
         self._has_served = False
@@ -71,8 +73,7 @@ class RequestQueue:
                 return
             self._parts.log.append(PromptQueued(message_id=ticket.message_id, text=ticket.text))
         self._waiting.append(ticket)
-        if self._idle.is_set():  # else whoever waits for it already would wait for ever
-            self._idle = anyio.Event()
+        self._idle.clear()
         self._wake.set()
 
     def cancel(self, ticket: Ticket | None) -> None:
@@ -99,13 +100,15 @@ class RequestQueue:
             while self._waiting:
                 await self._serve_one(self._waiting.popleft())
             self._idle.set()
-            self._wake = anyio.Event()
-            if not self._closing:
+            # Whoever was waited for goes on first, perhaps with its next request.
+            await anyio.lowlevel.checkpoint()
+            if not self._waiting and not self._closing:
                 await self._rest()
         self._idle.set()
 
     async def _rest(self) -> None:
         """Waits for the next request; what has waited for nobody to wait is done meanwhile."""
+        self._wake.clear()
         seconds = self._turns().next_look if self._has_served else None
         while seconds is not None:
             with anyio.move_on_after(seconds):

@@ -185,9 +185,10 @@ class StatementRunner:
             outcome = RunOutcome(status="cancelled")
         finally:
             announce()
-            with anyio.CancelScope(shield=True):
-                await self._revisions.take(outcome.contents)
-                await touches.settle(outcome.more)
+            if outcome.contents or outcome.more or touches.any:
+                with anyio.CancelScope(shield=True):
+                    await self._revisions.take(outcome.contents)
+                    await touches.settle(outcome.more)
             self._writing = outcome.writing
             artifacts = artifacts_of(self._log.since(start), execution_id)
             finished = self._record(statement, execution_id, started_at, outcome, artifacts)

@@ -5,7 +5,8 @@ Knows nothing of queues or turns. Made by `Session`, ended by its queue, awaited
 
 from __future__ import annotations
 
-import anyio
+import asyncio
+
 from msgspec import Struct
 
 from ..errors import EngineError
@@ -58,7 +59,7 @@ class Ticket:
         self.prompt_kind: PromptKind = prompt_kind
         self.cell = cell
         self.seconds = seconds
-        self._ended = anyio.Event()
+        self._ended = asyncio.Event()
         self._end: TurnEnd | None = None
 
     def message(self, prompt_kind: PromptKind, *, aside: bool = False) -> UserMessage:

@@ -154,6 +154,11 @@ class Touches:
     def _blob(self, data: bytes | None) -> BlobDigest | None:
         return None if data is None else self._records.store.blob_put(data)
 
+    @property
+    def any(self) -> bool:
+        """Whether the statement has told of a file, for `settle` to look at."""
+        return bool(self._taken)
+
     # --- afterwards ---------------------------------------------------------------------------------------------------
 
     async def settle(self, more: int = 0) -> None:
