@@ -42,12 +42,31 @@ class Interrupts(Protocol):
         ...
 
 
+class _Arming(AbstractContextManager[None]):
+    """The same object for every time: a statement is armed several times, and waits for what is done for that.
+
+    An interrupt that comes while it begins or ends disarms before it raises.
+    """
+
+    __slots__ = ("_interrupts",)
+
+    def __init__(self, interrupts: SignalInterrupts) -> None:
+        self._interrupts = interrupts
+
+    def __enter__(self) -> None:
+        self._interrupts.arm()
+
+    def __exit__(self, *_error: object) -> None:
+        self._interrupts.disarm()
+
+
 class SignalInterrupts:
     """Interrupts by SIGINT. Main thread only, apart from `held`, which lets other threads pass."""
 
-    __slots__ = ("_armed", "_pending", "_raised")
+    __slots__ = ("_armed", "_arming", "_pending", "_raised")
 
     def __init__(self) -> None:
+        self._arming = _Arming(self)
         self._armed = False
         self._pending = False
         self._raised = False
@@ -74,14 +93,17 @@ class SignalInterrupts:
         # One for the next statement may come before that begins, and is to be remembered.
         self._raised = False
 
-    @contextmanager
-    def armed(self) -> Generator[None]:
+    def armed(self) -> AbstractContextManager[None]:
+        return self._arming
+
+    def arm(self) -> None:
+        """`armed` begins."""
         self._armed = True
-        try:
-            self._raise_pending()
-            yield
-        finally:
-            self._armed = False
+        self._raise_pending()
+
+    def disarm(self) -> None:
+        """`armed` ends."""
+        self._armed = False
 
     @contextmanager
     def held(self) -> Generator[None]:

@@ -1,9 +1,14 @@
-"""What is known of a name from one statement to the next, and the difference as it is found. Used by `namespace`."""
+"""What is known of a name from one statement to the next, and the difference as it is found. Used by `namespace`.
+
+`Known` is a Struct though it holds a live object, because every statement makes some, as `contents.found` says.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..cutting import ELLIPSIS
 from ..execution import ChangeInfo, NamespaceDiff, TypeInfo
@@ -13,8 +18,7 @@ from .reading import Uses
 from .summaries import describe
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """What was last seen under a name. `reference` is dropped before a statement that binds or deletes the name.
 
     A digest that is empty is that of nothing: the value was not walked. `is_named`: it is a function or a class, which

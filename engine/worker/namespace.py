@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from itertools import compress, repeat
 from operator import is_not
 from typing import Final
+
+from msgspec.structs import replace
 
 from ..execution import NamespaceDiff
 from .contents import Allowance

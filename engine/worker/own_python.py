@@ -56,14 +56,6 @@ class _Place(NamedTuple):
     own: tuple[object, ...]
     look: Callable[[dict[str, object]], tuple[object, ...]]
 
-    def is_untouched(self) -> bool:
-        try:
-            # By identity where nothing was replaced; what claims to be equal to what it replaced goes unnoticed.
-            return self.look(self.names) == self.own
-        except _Anything:
-            # A name was deleted, or a replacement cannot be compared.
-            return False
-
 
 class OwnPython:
     """What is there when this is made, of the given modules; of none, nothing is watched."""
@@ -90,8 +82,13 @@ class OwnPython:
     def take_over(self) -> None:
         """A statement has ended: puts back what it replaced. O(what is watched), in C where nothing was replaced."""
         for place in self._places:
-            if not place.is_untouched():
-                self._put_back(place)
+            try:
+                # By identity where nothing was replaced; what claims to be equal to what it replaced goes unnoticed.
+                if place.look(place.names) == place.own:
+                    continue
+            except _Anything:
+                pass  # because a name was deleted, or a replacement cannot be compared
+            self._put_back(place)
         if self._places and sys.getrecursionlimit() < self._limit:
             self._their_limit = sys.getrecursionlimit()
             sys.setrecursionlimit(self._limit)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from .touched import nodes_in
 
@@ -31,8 +32,7 @@ _BY_NAME: Final = frozenset(("compile", "delattr", "eval", "exec", "globals", "l
 """Builtins that reach values by texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Uses:
+class Uses(Struct, frozen=True):
     """What the statement may do with names.
 
     Attributes:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Final, cast
+
+from msgspec import Struct
 
 _LONGEST_CODE: Final = 4096
 """Characters of a text that is searched for names."""
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNames:
+class TreeNames(Struct, frozen=True):
     """Names in a tree: `used` are those that it binds, deletes or takes the value of somewhere.
 
     `bound` are those that it assigns or deletes, `loaded` those whose value it takes, also to change it in place, as

@@ -7,8 +7,9 @@ numpy and pandas. Must not know about names. Used by `namespace` and `sharing`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from .forms import form_of
 from .found import Contents as Contents

@@ -1,16 +1,19 @@
-"""What a walk over a value has found: plain data. Made by `walk`."""
+"""What a walk over a value has found: plain data. Made by `walk`.
+
+A Struct, because every statement makes some and waits for them: made in a tenth of the time of a frozen dataclass.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 TOO_LARGE: Final = "it is too large to be compared"
 """Why content could not be told, where there is only too much of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """What a walk has found.
 
     Attributes:
