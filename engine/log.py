@@ -7,7 +7,7 @@ to a transport.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -85,7 +85,8 @@ class EventLog:
     ) -> None:
         self._clock = clock
         self._journal = journal
-        self._folds = list(folds)
+        self._folds: list[tuple[Fold, Collection[type[Event]] | None]] = [(fold, None) for fold in folds]
+        self._followers: dict[type[Event], tuple[Fold, ...]] = {}
         self._check = check
         self._redact = redact
         self._calls = _Calls()
@@ -127,17 +128,30 @@ class EventLog:
                 raise InvalidEventError(event.kind, f"position {event.seq} where {position} was due")
             self._take(event)
 
-    def follow(self, fold: Fold) -> None:
-        """Tells one more read model of every event there is, and from now on of each that comes."""
+    def follow(self, fold: Fold, kinds: Collection[type[Event]] | None = None) -> None:
+        """Tells one more read model of every event there is, and from now on of each that comes.
+
+        One that says which `kinds` it follows is told of no other: most events are nothing to most read models, and
+        whoever appends one waits until all were told.
+        """
         for event in self._events:
-            fold(event)
-        self._folds.append(fold)
+            if kinds is None or type(event) in kinds:
+                fold(event)
+        self._folds.append((fold, kinds))
+        self._followers.clear()
+
+    def _followers_of(self, kind: type[Event]) -> tuple[Fold, ...]:
+        found = self._followers.get(kind)
+        if found is None:
+            found = tuple(fold for fold, kinds in self._folds if kinds is None or kind in kinds)
+            self._followers[kind] = found
+        return found
 
     def _take(self, event: Event) -> None:
         self._events.append(event)
         self._branch = event.branch_id
         self._calls.apply(event)
-        for fold in self._folds:
+        for fold in self._followers_of(type(event)):
             fold(event)
 
     @property

@@ -24,7 +24,7 @@ whoever rebuilds it, with the events of the active branch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,6 +54,11 @@ class _Call(Struct):
 
 class CycleFold:
     """The request cycles of a log. `apply` is for the log alone; reading is free at any moment, also during a run."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((
+        UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult, RunStop, PromptQueued, PromptWithdrawn,
+        StatementRecorded,
+    ))  # fmt: skip
 
     def __init__(self, transitions: Mapping[tuple[State, Input], Transition] = TRANSITIONS) -> None:
         self._transitions = transitions

@@ -8,7 +8,7 @@ so this is a fold. Counts are exact for sections; a render inside a result count
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ResultRerendered, ToolCall, ToolResult, UserMessage
@@ -38,6 +38,10 @@ Cost = Callable[[Event], int]
 
 class Account:
     """Divides costs. `apply` is for the log alone."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (StatementRecorded, ExecutionFinished, ResultRerendered, NodeMade)
+    )
 
     def __init__(self) -> None:
         self._calls: dict[StatementId, ToolCallId] = {}

@@ -9,7 +9,7 @@ come from whoever asks. Followed by the log for the next call, and made anew by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -27,6 +27,8 @@ _NUMBER_DIGITS: Final = 9
 
 class SentProjections:
     """The calls so far, numbered from 1 on; each with what is known by now of its end. `apply` is for the log alone."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ProjectionSent, ModelCallEnded))
 
     def __init__(self) -> None:
         self._calls: list[ProjectionSent] = []

@@ -67,9 +67,12 @@ def assemble(
         surroundings.clock,
         journal.write,
         redact=partial(redact_event, surroundings.redactor) if surroundings.redactor else None,
-        folds=(timeline.apply, rounds.apply, policy.apply, view.apply),
         check=view.refusal,
     )
+    log.follow(timeline.apply, Timeline.FOLLOWS)
+    log.follow(rounds.apply, Rounds.FOLLOWS)
+    log.follow(policy.apply, Policy.FOLLOWS)
+    log.follow(view.apply)
     if history:
         log.load(_presentable(surroundings.redactor, history))
         journal.opened_at(Seq(len(history) - 1))

@@ -7,7 +7,7 @@ show it, who may be behind the log and ask how it was at the event that they sho
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
 from msgspec import Struct
 
@@ -49,6 +49,10 @@ class OptionValues(Struct, frozen=True, kw_only=True):
 
 class Policy:
     """The decisions so far. `apply` is for the log alone."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (ModeChanged, ConfigChanged, PermissionAnswered, TitleChanged)
+    )
 
     def __init__(self) -> None:
         self.title: str | None = None

@@ -204,7 +204,7 @@ class Preparer:
 def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revisions, model: Model) -> Preparer:
     """The preparer of a session: reading within its roots, and with what is left of its tokens."""
     payloads = Payloads()
-    parts.log.follow(payloads.apply)
+    parts.log.follow(payloads.apply, Payloads.FOLLOWS)
     now = parts.clock.now
     return Preparer(
         log=parts.log,

@@ -8,7 +8,7 @@ statement or a tick came to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -26,6 +26,8 @@ _Seen = TypeVar("_Seen", RevisionAdopted, AdoptedContent)
 
 class Revisions:
     """The contents of one session's revisions. `apply` follows its log."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((RevisionAdopted, ContentsAdopted))
 
     def __init__(self, store: Store, redactor: Redactor) -> None:
         self._store = store

@@ -70,7 +70,7 @@ class Turns:
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
         seen = Seen(parts.store.blob_get)
-        log.follow(seen.apply)
+        log.follow(seen.apply, Seen.FOLLOWS)
         desk = Desk(
             log=log,
             store=parts.store,
@@ -84,18 +84,18 @@ class Turns:
             dismissed=self.cancel,
         )
         history = History()
-        log.follow(history.apply)
+        log.follow(history.apply, History.FOLLOWS)
         revisions = Revisions(parts.store, parts.redactor)
-        log.follow(revisions.apply)
+        log.follow(revisions.apply, Revisions.FOLLOWS)
         bound = PastBound(parts.store, parts.session_id, log, journal, parts.settings.past_bytes)
         values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
         self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store, values)
         news = LogNews()
         log.follow(news.apply)
         sent = SentProjections()
-        log.follow(sent.apply)
+        log.follow(sent.apply, SentProjections.FOLLOWS)
         account = Account()
-        log.follow(account.apply)
+        log.follow(account.apply, Account.FOLLOWS)
         calls = SentCalls(parts.store, parts.redactor, sent, account)
         calls_tools = parts.settings.calls_tools
         self._projector = Projector(
@@ -107,7 +107,7 @@ class Turns:
             calls_tools=calls_tools,
         )
         self.cycles = CycleFold()
-        log.follow(self.cycles.apply)
+        log.follow(self.cycles.apply, CycleFold.FOLLOWS)
         model = parts.models()
         self._open_model: Model | None = model
         condenser = Condenser(

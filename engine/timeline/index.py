@@ -6,6 +6,7 @@ A fold over the log. Used by the loop (numbers, parents) and by every listing; `
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -25,6 +26,10 @@ class Cell(Struct):
 
 class Timeline:
     """Statements in order. `apply` is for the log alone."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (StatementRecorded, ExecutionStarted, ExecutionFinished, StatementOmitted)
+    )
 
     def __init__(self) -> None:
         self._cells: dict[StatementId, Cell] = {}

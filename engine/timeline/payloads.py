@@ -8,6 +8,7 @@ needs of each tick what it was given.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from ..events import Event
 from ..events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared
@@ -17,6 +18,10 @@ from ..ports import UpdatePayload
 
 class Payloads:
     """The payloads that wait. `apply` is for the log alone."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (AsyncPayloadPrepared, AsyncPayloadApplied, AsyncPayloadDropped)
+    )
 
     def __init__(self) -> None:
         self._waiting: dict[PayloadId, AsyncPayloadPrepared] = {}

@@ -9,7 +9,7 @@ not know how a plan is carried out. Followed by the log; read by `sessions.live_
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -48,7 +48,7 @@ from .divergence import bound_names
 from .past_steps import ExecutionStep, TickStep, past_revision
 from .past_values import Rebuild
 from .payloads import Payloads
-from .readings import Readings
+from .readings import READING, Readings
 
 _OF_STEPS: Final = frozenset(
     (
@@ -77,6 +77,8 @@ _OF_STEPS: Final = frozenset(
 
 class History:
     """What a rebuild goes through. `apply` is for the log alone."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = _OF_STEPS | READING
 
     def __init__(self) -> None:
         self._steps: list[ExecutionStep | TickStep | Rebuild] = []

@@ -7,6 +7,8 @@ a Round is opened for. Followed by the log; asked by whoever opens Rounds.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..events import Event
 from ..events.execution import ExecutionStarted
 from ..events.nodes import NodesTicked, TickApplied
@@ -15,6 +17,10 @@ from ..events.session import RoundCause, RoundOpened, UsageReported
 
 class Rounds:
     """`next` is the number of the Round that will be opened next. `apply` is for the log alone."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (RoundOpened, UsageReported, NodesTicked, TickApplied, ExecutionStarted)
+    )
 
     def __init__(self) -> None:
         self.next = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,8 @@ class _Known(NamedTuple):
 
 class Seen:
     """The state of each file that tools have read or written, by its real place. `contents` is for differences."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((FileWritten, EffectAnswered))
 
     def __init__(self, contents: Contents = _nothing) -> None:
         self._contents = contents
