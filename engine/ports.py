@@ -880,6 +880,13 @@ class Environment(Protocol):
         """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts alone. Changes nothing."""
         ...
 
+    async def foresee(self, round_id: int, now: float) -> Sequence[FeedItem]:
+        """What a tick in that Round would find at `now`: a line for each node that it would change. Changes nothing.
+
+        Of what is prepared beside ticks nothing is foreseen.
+        """
+        ...
+
     async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
         """The handles there are, and what those of `names` show, each at its own policy and within `tokens` tokens.
 

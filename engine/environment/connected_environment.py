@@ -23,6 +23,7 @@ from ..ports import (
     Contents,
     EffectHandler,
     EnvironmentSpec,
+    FeedItem,
     Limits,
     Looked,
     News,
@@ -43,6 +44,8 @@ from ..worker.protocol import (
     Collect,
     Content,
     Failed,
+    Foresee,
+    Foreseen,
     Kept,
     LookAt,
     LookedAt,
@@ -219,6 +222,16 @@ class ConnectedEnvironment:
                 case other:
                     raise await self._failed(worker, "look at handles", other)
 
+    async def foresee(self, round_id: int, now: float) -> Sequence[FeedItem]:
+        """Raises EnvironmentUnavailableError where there is no worker or it dies or fails."""
+        async with self._turn:
+            worker = self._connected()
+            match await self._exchange(worker, Foresee(round_id, now)):
+                case Foreseen(items=items):
+                    return items
+                case other:
+                    raise await self._failed(worker, "look at sources", other)
+
     def read(self) -> None:
         """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
         self._was_read = True
@@ -363,7 +376,7 @@ class ConnectedEnvironment:
         return StatementRun(worker, request, self._spec.limits, effects, output)
 
     async def _exchange(
-        self, worker: Connection, message: Tick | Project | LookAt, sent: SentContents | None = None
+        self, worker: Connection, message: Tick | Project | LookAt | Foresee, sent: SentContents | None = None
     ) -> Received | None:
         """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step.
 

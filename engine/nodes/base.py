@@ -110,8 +110,9 @@ class NodeBase(ABC):
 
     `last_tick_turn` is the Round of the last tick (-1: none yet), `last_tick_time` its time in seconds since the
     epoch (0.0: none yet). `dirty` says that the last render is out of date. `changed` says that the node shows
-    something else than at the last projection. `pinned` is the reason for which the session holds and favours the node,
-    None where it does not; `last_touched` the number of the statement that last called one of its methods.
+    something else than at the last projection, or than when it was made after that. `pinned` is the reason for which
+    the session holds and favours the node, None where it does not; `last_touched` the number of the statement that last
+    called one of its methods.
     """
 
     __slots__ = (
@@ -142,7 +143,7 @@ class NodeBase(ABC):
         self._min_turn_interval = 1
         self._last_tick_turn = -1
         self._last_tick_time = 0.0
-        self._changed = True
+        self._changed = False
         self._holders: tuple[ReferenceType[NodeBase], ...] = ()
         self._pinned: str | None = None
         self._last_touched = context.statement()
@@ -211,7 +212,7 @@ class NodeBase(ABC):
 
     def is_stale(self) -> bool:
         """Whether a tick would find a change of what it follows; nothing is adopted. Asks the disk."""
-        return False
+        return self._running and bool(self.foresee())
 
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:  # noqa: B027 - most nodes keep no note of it
         """The result of statement number `statement`, or the tail after it, shows `rendered` at `lod` or its own."""
@@ -298,6 +299,10 @@ class NodeBase(ABC):
     @abstractmethod
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
         """Adopts what changed since the last tick and says how. Called by the tick's phases."""
+
+    def foresee(self) -> str:
+        """What a tick would bring now, in one line; empty for nothing. Nothing changes, and nothing counts as told."""
+        return ""
 
     def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
         """Applies what was prepared for this node, or says why not; called by the tick's phases. None is by default."""

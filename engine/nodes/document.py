@@ -45,9 +45,18 @@ class Document:
             return self.current
         return self._hold(self._looks.look(self.path, self.title, self._found))
 
-    def is_stale(self) -> bool:
-        """Whether a look at the file now would bring something else; nothing is adopted."""
-        return self.path is not None and self._looks.differs(self.path, self.title, self._found, self.current)
+    def peek(self) -> Revision:
+        """What the file holds now, for whoever only looks: what is current stays so, and nothing is recorded.
+
+        A large text is not read for this. Where its stamp may not last, only another size counts.
+        """
+        if self.path is None:
+            return self.current
+        found, known = self._looks.peek(self.path, self.title, self._found).revision, self._found
+        is_large = (found.state, self.current.state) == ("too large", "paged")
+        if is_large and (known is None or known.stamp is None) and found.size == self.current.size:
+            return self.current
+        return found
 
     def bring(self, data: bytes) -> Revision:
         """Takes what somebody else has read of the file for its content now, and returns what is current."""

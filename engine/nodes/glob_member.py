@@ -103,16 +103,19 @@ class Glob:
         self.unread = change if old is self._read else change_between(self._read, self._manifest)
         return change
 
+    def foresee(self) -> ManifestChange:
+        """What `refresh` would return now; nothing changes."""
+        if self._found is None:
+            return ManifestChange()
+        found = self._globbing.looks.peek(self.key, self.text, self._found)
+        if found.revision.same_as(self._found.revision):
+            return ManifestChange()
+        return change_between(self._manifest, manifest_of(found.revision))
+
     @property
     def shown(self) -> Mapping[str, ShownRevisions]:
         """By the paths of those files, what was displayed of them."""
         return self._shown
-
-    def is_stale(self) -> bool:
-        """Whether `refresh` would find a change; nothing is adopted."""
-        found = self._found
-        looks = self._globbing.looks
-        return found is not None and looks.differs(self.key, self.text, found, found.revision)
 
     def take(
         self, revision: Revision, contents: dict[str, tuple[str, Revision]], shown: dict[str, ShownRevisions]

@@ -108,10 +108,6 @@ class GroupHandle(NodeBase):
                 glob.mark_displayed(statement)
             self._forget_differences()
 
-    def is_stale(self) -> bool:
-        """As for all nodes: whether files have come, gone or changed that its globs match."""
-        return self._running and any(glob.is_stale() for glob in self._globs())
-
     def mark_projected(self) -> None:
         """The model has read the present state."""
         super().mark_projected()
@@ -205,6 +201,10 @@ class GroupHandle(NodeBase):
         self._tell_holders()
         summary = "; ".join((*self._said(moved), *said))
         return TickResult(summary=summary, delta=summary)
+
+    def foresee(self) -> str:
+        changes = [(glob, glob.foresee()) for glob in self._globs()]
+        return "; ".join(glob.said(change) for glob, change in changes if change)
 
     def _said(self, moved: dict[str, NodeBase]) -> list[str]:
         if not moved:

@@ -19,7 +19,7 @@ from ..ports import STEP_CONTENT_BYTES
 from .disk import Disk
 from .found import Found, recorded_path
 from .paged_lines import ReadPage
-from .revision import Revision, decoded
+from .revision import decoded
 
 
 class LiveLooks:
@@ -54,15 +54,9 @@ class LiveLooks:
             self._record(path, number, found, of_glob=of_glob)
         return Found(found.revision, found.stamp, recorded=True)
 
-    def differs(self, path: str, title: str, last: Found | None, current: Revision) -> bool:
-        """Whether a look would bring another revision than `current`; nothing is adopted, and nothing recorded.
-
-        A large text is not read for this. Where its stamp may not last, only another size counts.
-        """
-        found = self._disk.look(path, title, last).revision
-        if found.state == "too large" and current.state == "paged" and (last is None or last.stamp is None):
-            return found.size != current.size
-        return not found.same_as(current)
+    def peek(self, path: str, title: str, last: Found | None) -> Found:
+        """What `look` would find, without a record of it."""
+        return self._disk.look(path, title, last)
 
     def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
         """As `LookSource.bring`. No stamp goes with it, so the next look of its own reads the file."""

@@ -81,9 +81,12 @@ class Looks:
             self._pages.pop(old, None)
         self._pages[path] = data
 
-    def differs(self, path: str, title: str, last: Found | None, current: Revision) -> bool:
-        """Whether there is another revision than `current` now, for whoever only wants to know. Not in a replay."""
-        return self._live.differs(path, title, last, current)
+    def peek(self, path: str, title: str, last: Found | None) -> Found:
+        """What a live look would find, for whoever only wants to know. Not in a replay.
+
+        It has no number, because nothing comes of it that a re-run would repeat. A large text is not read for it.
+        """
+        return self._live.peek(path, title, last)
 
     def bring(self, path: str, title: str, last: Found | None, data: bytes) -> Found:
         """A look that somebody else has made: the file at `path` held `data`, which the host has."""

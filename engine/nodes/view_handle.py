@@ -167,10 +167,6 @@ class ViewHandle(NodeBase):
         last = self._shown.last
         return last.statement if last else 0
 
-    def is_stale(self) -> bool:
-        """As for all nodes."""
-        return self._running and (not self._revision.same_as(self._document.current) or self._document.is_stale())
-
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
         """As for all nodes. A diff that was cut does not count, so that a larger budget shows what was missing."""
         level = self._lod if lod is None else lod
@@ -272,6 +268,14 @@ class ViewHandle(NodeBase):
         self._last_tick_time = now
         self._last_tick_turn = turn_id
         return self._follow(self._document.refresh_at_tick())
+
+    def foresee(self) -> str:
+        before, found = self._revision, self._document.peek()
+        if found.same_as(before):
+            return ""
+        if (before.state, found.state) == ("paged", "too large"):
+            return f"{self._document.title} has changed"
+        return told(self._document.title, self.path or "", before, found, self._context.count).summary
 
     def _follow(self, revision: Revision) -> TickResult:
         before, stood = self._revision, self._standing

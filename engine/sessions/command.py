@@ -10,6 +10,7 @@ from msgspec import Struct
 from ..events import Event
 from ..events.session import ProjectionSent
 from ..ids import BlobDigest, ObjId, SessionId, StatementId
+from ..ports import FeedItem
 from ..projection.sent import SentProjections
 from ..timeline.index import Timeline
 from ..view.cuts import Cut
@@ -23,7 +24,8 @@ class CommandContext:
 
     `project`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be started.
     `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence what is missing.
-    `name` is what a statement called a handle, its id where that had no name.
+    `name` is what a statement called a handle, its id where that had no name. `foresee` says what the next tick would
+    find by now, of each handle that it would change.
     """
 
     session_id: SessionId
@@ -34,6 +36,7 @@ class CommandContext:
     content: Callable[[BlobDigest], str]
     name: Callable[[ObjId], str]
     latest: Callable[[], Projection | None]
+    foresee: Callable[[], Awaitable[Sequence[FeedItem]]]
     project: Callable[[], Awaitable[Projection]]
     tick: Callable[[], Awaitable[Sequence[Event]]]
     compact: Callable[[], Awaitable[Cut | None]]

@@ -17,13 +17,19 @@ from .projector import Projection
 TAIL: Final = "tail"
 """The argument of `/context` that shows the whole of the last part."""
 _TAIL_LINES: Final = 16
+_FORESEEN: Final = 12
+_NO_TAIL: Final = "A model would now be sent no last part: there are no handles, and nothing has changed by itself."
 _NOT_YET: Final = "Nothing is known yet of what a model would be sent; ask again when the turn has ended."
 
 
 async def context(context: CommandContext, argument: str) -> str:
     if argument and argument != TAIL:
         return _past(context, argument)
-    return _present(context, await context.project(), argument)
+    projection = await context.project()
+    changes = () if argument else await context.foresee()
+    names = {row.obj_id: row.name for row in projection.handles}
+    foreseen = _foreseen([(names.get(item.obj_id, item.obj_id), item.text) for item in changes])
+    return _present(context, projection, argument, foreseen)
 
 
 def context_glance(context: CommandContext, argument: str) -> str:
@@ -33,15 +39,16 @@ def context_glance(context: CommandContext, argument: str) -> str:
     return f"{context.as_of}\n\n{_present(context, latest, argument)}" if latest else _NOT_YET
 
 
-def _present(context: CommandContext, projection: Projection, argument: str) -> str:
+def _present(context: CommandContext, projection: Projection, argument: str, foreseen: Sequence[str] = ()) -> str:
     """What a model would read now, and how earlier calls can be asked for."""
     tail = projection.prompt.tail
     if argument == TAIL:
-        return "\n\n".join(_last_part("The last part of what a model would now be sent:", tail))
+        return "\n\n".join(_last_part("The last part of what a model would now be sent:", tail)) or _NO_TAIL
     number = len(context.sent.calls)
     return "\n\n".join(
         (
             breakdown_text("A model would now be sent", context.breakdown(projection)),
+            *foreseen,
             *_last_part(
                 "The last part is made anew for each call, and stands at the end of the newest message. It is now:",
                 tail,
@@ -52,6 +59,19 @@ def _present(context: CommandContext, projection: Projection, argument: str) -> 
             else "No model has been called in this session.",
         )
     )
+
+
+def _foreseen(changes: Sequence[tuple[str, str]]) -> Sequence[str]:
+    """What is not in the prompt yet, because a tick has not found it."""
+    if not changes:
+        return ()
+    lines = [f"- {code_span(name)}: {printable(line)}" for name, line in changes[:_FORESEEN]]
+    rest = [more(len(changes) - _FORESEEN, "handle")] if len(changes) > _FORESEEN else []
+    heading = (
+        "Not in it yet is what has changed since handles looked at their files. Your next prompt adds it, and `/tick` "
+        "does so at once:"
+    )
+    return (heading, "\n".join([*lines, *rest]))
 
 
 def _past(context: CommandContext, argument: str) -> str:

@@ -21,7 +21,7 @@ from ..events.execution import StatementOmitted
 from ..events.session import TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
-from ..ports import Environment, Looked, Model, Permissions
+from ..ports import Environment, FeedItem, Looked, Model, Permissions
 from ..projection.account import Account
 from ..projection.news import LogNews
 from ..projection.sent import SentProjections
@@ -177,6 +177,7 @@ class Turns:
             content=calls.text,
             name=account.name,
             latest=lambda: self._projector.latest,
+            foresee=self.foresee,
             project=self.project,
             tick=self.tick,
             compact=self._loop.compact,
@@ -311,6 +312,18 @@ class Turns:
     async def project(self) -> Projection:
         """What a model would read now. Raises EnvironmentUnavailableError."""
         return await self._environment.use(self._projector.project)
+
+    async def foresee(self) -> Sequence[FeedItem]:
+        """What the next tick would find by now, of each handle that it would change.
+
+        Raises EnvironmentUnavailableError.
+        """
+        if self._parts.timeline.last_execution is None:
+            return ()
+        round_id, now = self._parts.rounds.next, self._parts.clock.now()
+        items = await self._environment.use(lambda environment: environment.foresee(round_id, now))
+        redact = self._parts.redactor.redact
+        return [FeedItem(item.obj_id, redact(item.text)) for item in items]
 
     async def tick(self) -> Sequence[Event]:
         """Lets running handles catch up with their files now; the events. Raises EnvironmentUnavailableError."""

@@ -20,7 +20,7 @@ from .sync import is_round
 def group(context: TickContext) -> Iterator[Event]:
     """Ticks the groups that are due."""
     for node in bottom_up(context.groups):
-        if not _is_due(node, context):
+        if not is_group_due(node, context):
             continue
         result = node.Tick(context.now, context.round_id, "group")
         if result is not UNCHANGED:
@@ -46,7 +46,8 @@ def bottom_up(groups: Sequence[_G]) -> list[_G]:
     return list(ordered.values())
 
 
-def _is_due(node: Ticking, context: TickContext) -> bool:
+def is_group_due(node: Ticking, context: TickContext) -> bool:
+    """Whether it runs, and its interval has passed."""
     if not node.running:
         return False
     # What is prepared for an "Async" group was applied by now, and so were the changes of its members.

@@ -74,6 +74,10 @@ class Ticking(Protocol):
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult: ...
 
+    def foresee(self) -> str:
+        """What a tick would bring now by what its source holds, in one line, empty for nothing; changes nothing."""
+        ...
+
     def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
         """Applies what was prepared for this node; or the reason why it does not, with nothing changed."""
         ...

@@ -21,8 +21,9 @@ from ..nodes.outline.model import Outliner
 from ..nodes.outlines import Outlines
 from ..nodes.revision import Revision
 from ..nodes.view_handle import ViewHandle
-from ..ports import Files, HandleRow, News, UpdatePayload, Want
+from ..ports import FeedItem, Files, HandleRow, News, UpdatePayload, Want
 from ..projection.sections import Tail, TailState, assemble, expansions
+from ..ticks.foreseen import foreseen
 from .globs import Globs
 from .handle_states import HandleStates
 from .listing import Listing, row
@@ -160,6 +161,11 @@ class Board:
         self.looks.begin()
         events = self._ticks.step(self._nodes.tick_context(round_id, now, payloads), tells=tells)
         return (*self.looks.take(), *self.outlines.take(), *events)
+
+    def foresee(self, round_id: int, now: float) -> tuple[FeedItem, ...]:
+        """What a tick in that Round would find now, in the words of its nodes. Changes nothing."""
+        found = foreseen(self._nodes.tick_context(round_id, now))
+        return tuple(FeedItem(node.obj_id, line) for node, line in found)
 
     def wants(self) -> tuple[Want, ...]:
         """What could be prepared for ticks to come, of the nodes as they are."""

@@ -36,6 +36,8 @@ from .protocol import (
     CleanUp,
     Collect,
     Content,
+    Foresee,
+    Foreseen,
     FromWorker,
     Kept,
     Known,
@@ -67,6 +69,7 @@ Request = (
     | Tick
     | Project
     | LookAt
+    | Foresee
     | CleanUp
     | Preserve
     | Collect
@@ -151,6 +154,8 @@ class Interpreter:
             case LookAt():
                 rows, shown = self._board.look(self._namespace, request.names, request.tokens)
                 return LookedAt(rows, shown, self._board.stale() if request.at_sources else ())
+            case Foresee():
+                return Foreseen(self._board.foresee(request.round_id, request.now))
             case CleanUp():
                 self._interrupts.forget()
                 return CleanedUp()

@@ -13,7 +13,7 @@ import msgspec
 
 from ..events.nodes import OutlineTier, RevisionState
 from ..execution import Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
-from ..ports import HandleRow, News, UpdatePayload, ValueGroup, Want
+from ..ports import FeedItem, HandleRow, News, UpdatePayload, ValueGroup, Want
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 
@@ -212,6 +212,13 @@ class LookAt(msgspec.Struct, frozen=True, tag=True):
     at_sources: bool = False
 
 
+class Foresee(msgspec.Struct, frozen=True, tag=True):
+    """Say what a tick in that Round would find at `now`, and change nothing."""
+
+    round_id: int
+    now: float
+
+
 class CleanUp(msgspec.Struct, frozen=True, tag=True):
     """The statement was stopped: end what it has started, and forget an interrupt that came too late for it."""
 
@@ -278,6 +285,7 @@ ToWorker = (
     | Tick
     | Project
     | LookAt
+    | Foresee
     | Answer
     | CleanUp
     | Preserve
@@ -439,6 +447,12 @@ class LookedAt(msgspec.Struct, frozen=True, tag=True):
     stale: tuple[str, ...] = ()
 
 
+class Foreseen(msgspec.Struct, frozen=True, tag=True):
+    """The answer to `Foresee`, as `Environment.foresee`."""
+
+    items: tuple[FeedItem, ...] = ()
+
+
 class CleanedUp(msgspec.Struct, frozen=True, tag=True):
     """The answer to `CleanUp`."""
 
@@ -469,6 +483,7 @@ FromWorker = (
     | Ticked
     | Projected
     | LookedAt
+    | Foreseen
     | CleanedUp
     | Kept
     | Pickled

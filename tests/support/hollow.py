@@ -15,6 +15,7 @@ from engine.ports import (
     Contents,
     EffectHandler,
     EnvironmentSpec,
+    FeedItem,
     Looked,
     News,
     OutputSink,
@@ -102,6 +103,9 @@ class HollowEnvironment:
 
     async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
         return Looked()
+
+    async def foresee(self, round_id: int, now: float) -> Sequence[FeedItem]:
+        return ()
 
     def kept(self) -> Preserved | None:
         return None

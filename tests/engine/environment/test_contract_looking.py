@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.errors import EnvironmentUnavailableError
+from engine.events.nodes import TickApplied
 from engine.ports import Environment
 from tests.support.environments import Bench, spec_for
 
@@ -27,6 +28,22 @@ async def test_a_look_renders_what_is_named_within_a_budget(b: Bench[Environment
     whole = (await b.environment.look(["a"])).shown["a"]
     assert whole == outcome.displays[0]
     assert (whole.first_line, whole.last_line, whole.lines) == (1, 400, 400)
+
+
+async def test_what_a_tick_would_find_is_said_and_nothing_changes(b: Bench[Environment], tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one\n")
+    await b.run("a = view('a.txt', freq='Sync')\nparked = view('a.txt')")
+    assert list(await b.environment.foresee(5, 100.0)) == []
+    file.write_text("one\ntwo\n")
+    before = (await b.environment.look(["a"])).shown
+    found = [await b.environment.foresee(5, 100.0) for _ in range(2)]
+    line = "1 line changed in a.txt (+1 -0), first at line 2"
+    assert [[item.text for item in items] for items in found] == [[line], [line]]
+    assert (await b.environment.look(["a"])).shown == before
+    ticked = (await b.environment.tick(5, 100.0)).events
+    assert [event.delta for event in ticked if isinstance(event, TickApplied)] == [line]
+    assert list(await b.environment.foresee(6, 100.0)) == []
 
 
 async def test_a_confined_environment_shows_nothing_from_outside(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import get_type_hints
 
 import pytest
@@ -20,6 +20,8 @@ from engine.ports import (
     EffectHandler,
     Environment,
     EnvironmentSpec,
+    FeedItem,
+    Looked,
     News,
     OutputSink,
     Preserved,
@@ -36,10 +38,10 @@ from engine.ports import (
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "idle", "start", "run", "interrupt", "command", "tick", "project", "read", "kept", "preserve", "collect",
-    "restore", "snapshot", "close",
+    "alive", "idle", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee", "read", "kept",
+    "preserve", "collect", "restore", "snapshot", "close",
 )  # fmt: skip
-LINES = 70
+LINES = 75
 """Of an Environment that somebody makes up, at most."""
 
 
@@ -81,6 +83,12 @@ class EchoEnvironment:
 
     async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(len(text) for text in texts))
+
+    async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
+        return Looked()
+
+    async def foresee(self, round_id: int, now: float) -> Sequence[FeedItem]:
+        return ()
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         return Restored(executions=len(plan.steps))

@@ -202,6 +202,29 @@ async def test_the_context_of_now_and_of_a_call_are_told_by_the_session(tmp_path
     assert " of All" in views
 
 
+@pytest.mark.anyio
+async def test_what_has_changed_on_disk_is_foreseen_and_the_model_is_told_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("one\n")
+    model = AnsweringModel(runs("a = view('a.py').Run()"))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("look").end()
+        assert "Not in it yet" not in await said(session, "/context")
+        file.write_text("one\ntwo\n")
+        before = len(session.events)
+        for _ in range(2):
+            text = await said(session, "/context")
+            assert "`/tick` does so at once:\n\n- `a`: 1 line changed in a.py (+1 -0), first at line 2\n\n" in text
+        assert "Not in it yet" not in await said(session, "/context tail")
+        assert not [event for event in session.events[before:] if event.kind in ("nodes_ticked", "node_changed")]
+        await said(session, "/tick")
+        assert "Not in it yet" not in await said(session, "/context")
+        await session.accept("and now?").end()
+    assert "+two" in model.prompts[-1].tail
+    assert "+two" not in model.prompts[-2].tail
+
+
 COMMAND = re.compile(r"  (/\S.*)$", re.MULTILINE)
 
 

@@ -1,0 +1,114 @@
+"""Slash commands: what they take, what one that is misused is told, and a statement that the user runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.events.conversation import AgentText, RunStop, ToolCall, UserMessage
+from engine.events.execution import ExecutionStarted
+from engine.sessions.commands import COMMANDS
+from engine.sessions.session import Session
+from engine.store.memory import MemoryStore
+from tests.support.fixed import FixedClock
+from tests.support.models import AnsweringModel, runs, says
+from tests.support.sessions import sessions_of
+
+pytestmark = pytest.mark.anyio
+NO_TAIL = "A model would now be sent no last part: there are no handles, and nothing has changed by itself."
+
+
+async def said(session: Session, command: str) -> str:
+    await session.accept(command).end()
+    return [event for event in session.events if isinstance(event, AgentText)][-1].text
+
+
+async def until_running(session: Session) -> None:
+    subscription = session.subscribe()
+    async for batch in subscription.batches(0):
+        if any(isinstance(item, ExecutionStarted) for item in batch):
+            return
+
+
+async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        lines = (await said(session, "/help")).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "- `/context [N | tail]`",
+        "- `/views`",
+        "- `/timeline [N]`",
+        "- `/run STATEMENT`",
+        "- `/omit [N]`",
+        "- `/compact`",
+        "- `/tick`",
+        "- `/help`",
+    ]
+    assert all(bool(command.usage) == bool(command.hint) for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/views all", "`/views` takes no argument."),
+        ("/compact the plan", "`/compact` takes no argument."),
+        ("/run", "`/run` needs a Python statement: `/run STATEMENT`."),
+        ("/run \n ", "`/run` needs a Python statement: `/run STATEMENT`."),
+        ("/timeline 1", "No statement has run yet."),
+        ("/omit 1", "No statement has run yet."),
+        ("/context tail", NO_TAIL),
+        ("/Views", "There is no command `/Views`. Did you mean `/views`? `/help` lists those there are."),
+    ],
+)
+async def test_a_command_that_is_misused_says_how_it_is_used(tmp_path: Path, text: str, answer: str) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        assert await said(session, text) == answer
+
+
+async def test_a_statement_of_the_users_runs_without_a_model_and_survives_a_reload(tmp_path: Path) -> None:
+    model, store = AnsweringModel(says("hi")), MemoryStore(FixedClock())
+    async with sessions_of(tmp_path, store, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        assert (await session.accept('/run x = """two\nlines"""\ny = 7').end()).cause == "end_turn"
+        assert (await session.accept("/run 1 / 0").end()).cause == "end_turn"
+        await sessions.close(session.session_id)
+        session = await sessions.load(session.session_id)
+        await session.accept("/run x, y").end()
+        assert model.prompts == []
+        assert [cell.finished and cell.finished.status for cell in session.cells] == ["ok", "error", "ok"]
+        assert [cell.finished.value for cell in session.cells if cell.finished][-1] == r"('two\nlines', 7)"
+        assert all(event.aside for event in session.events if isinstance(event, UserMessage))
+        assert not [event for event in session.events if isinstance(event, ToolCall)]
+        await session.accept("hello").end()
+    assert "`1 / 0`, ended with status error" in model.prompts[0].tail
+
+
+async def test_a_statement_of_the_users_is_cancelled_like_any_other(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        ticket = session.accept("/run while True: pass")
+        await until_running(session)
+        session.cancel()
+        assert (await ticket.end()).cause == "cancelled"
+        assert [event.cause for event in session.events if isinstance(event, RunStop)] == ["cancelled"]
+
+
+async def test_a_command_waits_where_other_prompts_would_steer(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("import time\nwhile not stop.exists(): time.sleep(0.001)"))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell(f"from pathlib import Path; stop = Path({str(tmp_path / 'stop')!r})")
+        session.set_option("while_running", "steer")
+        running = session.accept("go")
+        await until_running(session)
+        tickets = [session.accept(text) for text in ("/run z = 1", "/tick", "be brief")]
+        (tmp_path / "stop").touch()
+        with anyio.fail_after(20):
+            for ticket in (running, *tickets):
+                await ticket.end()
+        read = [message.text for message in model.prompts[-1].messages if isinstance(message, UserMessage)]
+        assert read == ["go", "be brief"]
+        assert session.cells[-1].statement.source == "z = 1"
