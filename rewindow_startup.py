@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 _HOME: Final = Path(__file__).resolve().parent
-_PACKAGES: Final = ("engine", "acp_adapter", "mcp_tools")
+_PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
 _INTERRUPTED: Final = 130
 
 
@@ -27,7 +27,7 @@ def foreign_package() -> str | None:
         if Path(places[0]).resolve() != _HOME / name:
             return (
                 f"rewindow: the package `{name}` is found at {places[0]}, not beside this program in {_HOME}; "
-                "unset PYTHONPATH, or start `rewindow-acp` from its own environment instead of with `python -m`"
+                "unset PYTHONPATH, or start the command from its own environment instead of with `python -m`"
             )
     return None
 
@@ -40,6 +40,17 @@ def _begin() -> None:
     from engine import harden_process  # only after the check
 
     harden_process()
+
+
+def rewindow_conformance() -> NoReturn:
+    """The command that judges other programs. It runs no statements and keeps no keys, so that nothing is hidden."""
+    problem = foreign_package()
+    if problem is not None:
+        sys.stderr.write(problem + "\n")
+        raise SystemExit(2)
+    from conformance.cli import main  # only after the check
+
+    raise SystemExit(main(sys.argv[1:]))
 
 
 def rewindow_acp() -> NoReturn:

@@ -1,0 +1,112 @@
+"""The command `rewindow-conformance`. One file for each command, a row each in COMMANDS.
+
+Owns the command line's grammar, exit codes and interruption. A command's module is loaded when it is named, so that
+`--help` costs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NoReturn, Protocol, cast
+
+_INTERRUPTED: Final = 130
+_USAGE: Final = 2
+
+COMMANDS: Final = {
+    "acp": "judge an agent that speaks the Agent Client Protocol on stdio",
+    "judge": "judge saved transcripts",
+    "replay": "run a saved scenario again",
+    "list": "list the requirements",
+    "explain": "say what a requirement is, where it comes from and how it is judged",
+}
+"""Each is the module `conformance.cli.COMMAND_command`."""
+
+_EPILOG: Final = """\
+examples:
+  rewindow-conformance acp -- my-agent --acp        judge an agent; the report is in this terminal
+  rewindow-conformance acp -k CANCEL -- my-agent    only what its id or scenario says of cancels
+  rewindow-conformance acp --json report.json -- my-agent
+  rewindow-conformance explain ACP1-A-CANCEL-001    why that is required, and what violates it
+  rewindow-conformance list --level mandatory
+
+exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (the program did not answer initialize,
+needs authentication, or speaks another version), 130 interrupted
+
+Everything a program sends is judged by what the specification says, which every requirement quotes.
+"""
+
+
+class UsageError(Exception):
+    """Raised for a command line that cannot be carried out; its text is for the user."""
+
+
+class Command(Protocol):
+    """A command's module."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs a command line; returns the exit status."""
+    own, program = split(arguments)
+    parser = _parser(own[0] if own else "")
+    try:
+        parsed = parser.parse_args(own)
+        parsed.program = program
+        signal.signal(signal.SIGTERM, _terminate)
+        return _command(parsed.command).run(parsed)
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else _USAGE
+    except UsageError as error:
+        print(f"rewindow-conformance: {error}", file=sys.stderr)
+        return _USAGE
+    except BrokenPipeError:
+        return 1
+    except KeyboardInterrupt:
+        print("rewindow-conformance: interrupted; every program was ended", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our own arguments, and the program's command line: what comes after the first `--`."""
+    words = list(arguments)
+    if "--" not in words:
+        return words, []
+    position = words.index("--")
+    return words[:position], words[position + 1 :]
+
+
+def _terminate(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _parser(named: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rewindow-conformance",
+        description="Judges programs that speak agent protocols by what goes over their wire.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, text in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=text,
+            description=text.capitalize() + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if name == named:
+            _command(name).configure(sub)
+    return parser
+
+
+def _command(name: str) -> Command:
+    return cast("Command", import_module(f"conformance.cli.{name}_command"))

@@ -1,0 +1,216 @@
+"""What commands that run a program share: their options, the run, its reports, and the files that failures leave."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from conformance.cli import UsageError
+from conformance.driver import Options
+from conformance.peers.peer import Peer
+from conformance.peers.process import ProcessPeer
+from conformance.reports import REPORTS, Context, terminal
+from conformance.requirement import Requirement
+from conformance.runner import Plan, Run, run
+from conformance.suite import Suite
+from conformance.suites import SUITES
+from conformance.transcript import Transcript
+
+_PROMPTS: Final = {
+    "prompt": "Reply with one short sentence. Use no tools.",
+    "slow_prompt": "Without any tool, count from 1 to 300 in words, one number on each line.",
+    "tool_prompt": "Use your tools to write the line `ok` to the file conformance.txt in the working directory, "
+    "then to run the command `true` in a shell.",
+}
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Options that say what to do with a program, and what to report."""
+    prompts = parser.add_argument_group("what the program is told")
+    prompts.add_argument("--prompt", default=_PROMPTS["prompt"], help="a prompt that is answered at once")
+    prompts.add_argument("--slow-prompt", default=_PROMPTS["slow_prompt"], help="one whose turn takes seconds")
+    prompts.add_argument("--tool-prompt", default=_PROMPTS["tool_prompt"], help="one that makes it use tools")
+    prompts.add_argument("--auth", metavar="METHOD", help="authenticate by this method first")
+    prompts.add_argument("--cwd", type=Path, metavar="DIR", help="the sessions' directory (default: an empty one)")
+    prompts.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable for the program")
+    limits = parser.add_argument_group("limits, in seconds")
+    limits.add_argument("--timeout", type=_seconds, default=10.0, metavar="S", help="for a response (10)")
+    limits.add_argument("--scenario-timeout", type=_seconds, default=30.0, metavar="S", help="for a scenario (30)")
+    limits.add_argument("--budget", type=_seconds, default=300.0, metavar="S", help="for all of them (300)")
+    limits.add_argument("--jobs", type=_count, default=4, metavar="N", help="scenarios at once (4)")
+    output = parser.add_argument_group("what is judged and reported")
+    output.add_argument("-k", action="append", default=[], metavar="WORD", help="only ids or scenarios with this word")
+    output.add_argument("--keep", type=Path, metavar="DIR", help="where the transcripts of failures go")
+    output.add_argument("--verbose", action="store_true", help="list every requirement, passed ones too")
+    for name in REPORTS:
+        output.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write a report in {REPORTS[name].title}")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < 86_400:  # noqa: PLR2004 -- a day
+        raise argparse.ArgumentTypeError("seconds, more than 0")
+    return seconds
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 64:  # noqa: PLR2004 -- more only get in each other's way
+        raise argparse.ArgumentTypeError("from 1 to 64")
+    return number
+
+
+def judge_program(name: str, arguments: argparse.Namespace) -> int:
+    """Runs a suite against the program of the command line and reports; returns the exit status."""
+    if not arguments.program:
+        raise UsageError(f"name the program after `--`: rewindow-conformance {name} -- PROGRAM ARGS")
+    suite = SUITES[name]()
+    chosen = choose(suite, arguments.k)
+    with _directory(arguments.cwd) as cwd:
+        options = Options(
+            prompt=arguments.prompt,
+            slow_prompt=arguments.slow_prompt,
+            tool_prompt=arguments.tool_prompt,
+            cwd=str(cwd),
+            timeout=arguments.timeout,
+            scenario_timeout=arguments.scenario_timeout,
+            auth=arguments.auth,
+        )
+        facts = {"suite": name, "command": arguments.program, "options": asdict(options)}
+        plan = Plan(
+            suite=suite,
+            start=starter(arguments.program, variables(arguments.env)),
+            options=options,
+            facts=facts,
+            chosen=chosen,
+            jobs=arguments.jobs,
+            budget=arguments.budget,
+        )
+        progress = Progress(len(suite.every_scenario()))
+        outcome = run(plan, progress.on_scenario)
+        progress.end()
+    return report(outcome, arguments)
+
+
+def choose(suite: Suite, words: Iterable[str]) -> Mapping[str, Requirement] | None:
+    """The requirements whose id or scenario holds one of these words; None for all. Raises UsageError for none."""
+    wanted = [word.lower() for word in words]
+    if not wanted:
+        return None
+    chosen = {r.id: r for r in suite.requirements if any(w in f"{r.id} {r.scenario or ''}".lower() for w in wanted)}
+    if not chosen:
+        raise UsageError(f"no requirement has {' or '.join(words)} in its id or scenario; see `list`")
+    return chosen
+
+
+def variables(pairs: Iterable[str]) -> dict[str, str]:
+    """`K=V` arguments. Raises UsageError."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--env takes NAME=VALUE, not {pair!r}")
+        found[name] = value
+    return found
+
+
+def starter(command: list[str], env: Mapping[str, str]) -> Callable[[], Peer]:
+    """What starts the program anew."""
+
+    def start() -> Peer:
+        return ProcessPeer(command, Path.cwd(), env)
+
+    return start
+
+
+@contextmanager
+def _directory(named: Path | None) -> Generator[Path]:
+    if named is None:
+        with tempfile.TemporaryDirectory(prefix="rewindow-conformance-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder).resolve()
+    elif named.is_dir():
+        yield named.resolve()
+    else:
+        raise UsageError(f"--cwd: {named} is no directory")
+
+
+def report(outcome: Run, arguments: argparse.Namespace) -> int:
+    """Prints and writes the reports and keeps the transcripts of failures; returns the exit status."""
+    context = Context(command=arguments.program, replays=_keep(outcome, arguments))
+    sys.stdout.write(terminal.render(outcome, context, verbose=arguments.verbose, color=_color()))
+    sys.stdout.flush()
+    code = outcome.code
+    for name, kind in REPORTS.items():
+        path: Path | None = getattr(arguments, name)
+        if path is not None and not _write(path, kind.render(outcome, context)):
+            code = code or 2
+    return code
+
+
+def _keep(outcome: Run, arguments: argparse.Namespace) -> dict[str, str]:
+    """Saves the transcripts that failed requirements are about; by scenario, the command that repeats each."""
+    names = {result.verdict.scenario for result in outcome.violations}
+    wanted = [transcript for transcript in outcome.transcripts if transcript.scenario in names]
+    if not wanted or outcome.saved:
+        return {}
+    replays: dict[str, str] = {}
+    try:
+        folder = arguments.keep or Path(tempfile.mkdtemp(prefix="rewindow-conformance-failures-"))
+        folder.mkdir(parents=True, exist_ok=True)
+        for transcript in wanted:
+            path = folder / f"{transcript.scenario}.jsonl"
+            transcript.save(path)
+            command = ["rewindow-conformance", "replay", str(path), "--", *arguments.program]
+            replays[transcript.scenario] = shlex.join(command)
+    except OSError as error:
+        _complain(f"transcripts cannot be kept: {error}")
+    return replays
+
+
+def _write(path: Path, text: str) -> bool:
+    """Writes a report beside its place first, so that a full disk leaves the old one."""
+    draft = path.with_name(path.name + ".part")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        _complain(f"the report {path} cannot be written: {error.strerror or error}")
+        return False
+    return True
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"rewindow-conformance: {text}\n")
+
+
+def _color() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+class Progress:
+    """One line on a terminal's standard error that counts scenarios; nothing where nobody looks."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._done = 0
+        self._shown = sys.stderr.isatty()
+
+    def on_scenario(self, transcript: Transcript) -> None:
+        """One has ended."""
+        self._done += 1
+        if self._shown:
+            sys.stderr.write(f"\r\x1b[K{self._done}/{self._count} scenarios, {transcript.scenario} has ended")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """All have."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")

@@ -1,0 +1,115 @@
+"""The specifications that requirements quote, vendored by version, and where in them a quote stands.
+
+A quote from a schema stands at a JSON pointer: in the `description` there, or in the JSON of the node itself, which is
+how a schema forbids. A quote from prose stands under a page's heading. Emphasis and line breaks do not count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.values import as_list, as_object, is_list
+
+_FOLDER: Final = Path(__file__).parent / "specification"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the sentence stands: a document of `documents`, and a JSON pointer (schema) or a page's heading (prose)."""
+
+    document: str
+    place: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One vendored file."""
+
+    name: str
+    title: str
+    version: str
+    file: str
+    link: str
+    """A URL for people; `{place}` is where the quote stands."""
+
+    @property
+    def path(self) -> Path:
+        return _FOLDER / self.file
+
+
+DOCUMENTS: Final = {
+    document.name: document
+    for document in (
+        Document(
+            "acp1.schema",
+            "Agent Client Protocol 1, JSON Schema",
+            "npm @agentclientprotocol/sdk 2.4.0, schema/v1/schema.json",
+            "acp/v1/schema.json",
+            "https://agentclientprotocol.com/protocol/v1/schema",
+        ),
+        Document(
+            "acp1.unstable",
+            "Agent Client Protocol 1, JSON Schema with what is not stable yet",
+            "npm @agentclientprotocol/sdk 2.4.0, schema/v1/schema.unstable.json",
+            "acp/v1/schema.unstable.json",
+            "https://agentclientprotocol.com/protocol/v1/draft/schema",
+        ),
+        Document(
+            "acp1.prose",
+            "Agent Client Protocol 1, specification",
+            "by commit, see conformance/specification/acp/v1/prose.md",
+            "acp/v1/prose.md",
+            "https://agentclientprotocol.com/protocol/v1/{place}",
+        ),
+    )
+}
+
+
+def link(source: Source) -> str:
+    """Where a person reads on."""
+    if source.place == "json-rpc":
+        return "https://www.jsonrpc.org/specification"
+    return DOCUMENTS[source.document].link.format(place=source.place)
+
+
+@cache
+def json_document(name: str) -> dict[str, Any]:
+    """A vendored schema."""
+    return json.loads(DOCUMENTS[name].path.read_text(encoding="utf-8"))
+
+
+def resolve(document: object, pointer: str) -> Any:
+    """What a JSON pointer (RFC 6901) leads to; raises LookupError where it leads nowhere."""
+    node: Any = document
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        node = as_list(node)[int(key)] if is_list(node) else as_object(node)[key]
+    return node
+
+
+def stands(source: Source) -> bool:
+    """Whether the quote is found where the source says. Raises LookupError for an unknown document or place."""
+    document = DOCUMENTS[source.document]
+    if document.file.endswith(".json"):
+        node = resolve(json_document(source.document), source.place)
+        texts = [str(as_object(node).get("description", "")), json.dumps(node)]
+    else:
+        texts = [_sections(document.name)[source.place]]
+    return any(_plain(source.quote) in _plain(text) for text in texts)
+
+
+@cache
+def _sections(name: str) -> dict[str, str]:
+    text = DOCUMENTS[name].path.read_text(encoding="utf-8")
+    heads = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(heads[1::2], heads[2::2], strict=True))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("**", "").split())

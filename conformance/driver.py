@@ -1,0 +1,248 @@
+"""The client that scenarios act as: it sends JSON-RPC or any bytes, waits with limits, and answers what it is asked.
+
+Everything that passes is recorded before anybody looks at it. A scenario that cannot go on raises StoppedError, and the
+reason becomes a mark of the transcript. Knows JSON-RPC and no protocol above it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from conformance.peers.peer import Ending, Peer, PeerGoneError
+from conformance.transcript import Transcript
+from conformance.values import Object, as_object, as_text
+
+METHOD_NOT_FOUND: Final = -32601
+
+
+class StoppedError(Exception):
+    """Raised where a scenario cannot go on: its text says why, for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user chose. Times are in seconds."""
+
+    prompt: str
+    slow_prompt: str
+    tool_prompt: str
+    cwd: str
+    timeout: float = 10.0
+    scenario_timeout: float = 30.0
+    auth: str | None = None
+    allow_logout: bool = False
+    long_line: int = 50 * 1024 * 1024
+    """Bytes of the longest line that is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the client answers to a request of the program: a result, an error object, or nothing."""
+
+    result: Any = None
+    error: Object | None = None
+    withheld: bool = False
+
+    @classmethod
+    def failing(cls, code: int, message: str) -> Answer:
+        return cls(error={"code": code, "message": message})
+
+
+WITHHELD: Final = Answer(withheld=True)
+Answerer = Callable[[Object], Answer]
+"""Given the params of a request."""
+
+
+class Driver:
+    """One scenario's client. Not for several threads."""
+
+    def __init__(self, peer: Peer, transcript: Transcript, options: Options, facts: Mapping[str, Any]) -> None:
+        self.options = options
+        self.facts = facts
+        self.answerers: dict[str, Answerer] = {}
+        """How requests of the program are answered, by method; any other is answered that there is no such method."""
+        self.received: list[Object] = []
+        """Every JSON object of the program, in order."""
+        self._peer = peer
+        self._transcript = transcript
+        self._buffer = bytearray()
+        self._next_id = 0
+        self._seen = 0
+        self._gone = False
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def raw(self, data: bytes, *, generated: bool = False) -> None:
+        """Sends any bytes. `generated` ones are kept by digest where they are many."""
+        self._transcript.add(self._ms(), "client", data, generated=generated)
+        try:
+            self._peer.write(data, self.options.scenario_timeout)
+        except PeerGoneError:
+            self._receive_all()
+            if self._peer.has_closed():
+                self.mark("output-closed")
+            raise StoppedError("the program reads its standard input no more") from None
+        except TimeoutError:
+            raise StoppedError("the program does not read its standard input") from None
+
+    def send(self, message: object) -> None:
+        """Sends one message on a line of its own."""
+        self.raw(line(message))
+
+    def request(self, method: str, params: object = None, *, label: str = "", request_id: Any = None) -> Any:
+        """Sends a request without waiting; returns its id. A label marks it for judges, before it is sent."""
+        request_id = self.new_id() if request_id is None else request_id
+        if label:
+            self.mark(label, request_id)
+        self.send(request_message(request_id, method, params))
+        return request_id
+
+    def new_id(self) -> int:
+        """An id that no request had."""
+        self._next_id += 1
+        return self._next_id
+
+    def notify(self, method: str, params: object = None) -> None:
+        """Sends a notification."""
+        message: Object = {"jsonrpc": "2.0", "method": method}
+        self.send(message if params is None else {**message, "params": params})
+
+    def answer(self, request: Object, answer: Answer) -> None:
+        """Answers a request of the program."""
+        head: Object = {"jsonrpc": "2.0", "id": request.get("id")}
+        self.send({**head, "error": answer.error} if answer.error is not None else {**head, "result": answer.result})
+
+    def close_input(self) -> None:
+        """Ends the program's standard input."""
+        self.mark("input-closed")
+        self._peer.close_input()
+
+    def mark(self, label: str, value: Any = None) -> None:
+        """Notes in the transcript what the bytes do not say."""
+        self._transcript.mark(self._ms(), label, value)
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    def response(self, request_id: Any, seconds: float | None = None) -> Object | None:
+        """The response to a request; None where there is none in time (by default `--timeout`)."""
+        return self.wait(lambda message: answers(message, request_id), seconds, everything=True)
+
+    def call(self, method: str, params: object = None) -> Object:
+        """Sends a request and returns its result. Raises StoppedError where there is none, or an error."""
+        response = self.response(self.request(method, params))
+        if response is None:
+            raise StoppedError(f"{method} was not answered")
+        if "result" not in response:
+            raise StoppedError(f"{method} was answered with the error {json.dumps(response.get('error'))[:200]}")
+        return as_object(response["result"])
+
+    def wait(
+        self, wanted: Callable[[Object], bool], seconds: float | None = None, *, everything: bool = False
+    ) -> Object | None:
+        """The first message that is wanted, of those not waited for yet or of all; None where there is none in time."""
+        until = self._until(self.options.timeout if seconds is None else seconds)
+        position = 0 if everything else self._seen
+        while True:
+            while position < len(self.received):
+                message = self.received[position]
+                position += 1
+                if wanted(message):
+                    self._seen = max(self._seen, position)
+                    return message
+            if not self._receive(until):
+                self._seen = len(self.received)
+                return None
+
+    def pause(self, seconds: float) -> None:
+        """Lets time pass, and takes and answers what comes meanwhile."""
+        until = self._until(seconds)
+        while self._receive(until):
+            pass
+
+    def wait_closed(self, seconds: float) -> bool:
+        """Whether the program closes its standard output in time."""
+        self.pause(seconds)
+        return self._peer.has_closed()
+
+    def finish(self) -> Ending:
+        """Ends the program and records how it ended."""
+        ending = self._peer.end()
+        self._receive_all()
+        self.mark("ended", {"by": ending.rung, "code": ending.code, "left": ending.left})
+        return ending
+
+    # --- receiving ----------------------------------------------------------------------------------------------------
+
+    def _until(self, seconds: float) -> float:
+        return min(self._peer.now() + seconds, self.options.scenario_timeout)
+
+    def _receive(self, until: float) -> bool:
+        """Takes one chunk; False where there is none by then."""
+        if self._transcript.is_full:
+            raise StoppedError("the transcript of the scenario reached its limit of 64 MiB")
+        received = self._peer.read(until)
+        if received is None:
+            if self._peer.now() >= self.options.scenario_timeout:
+                raise StoppedError(f"the scenario reached its limit of {self.options.scenario_timeout:g} s")
+            return False
+        if received.data:
+            self._transcript.add(self._ms(), received.stream, received.data)
+        if received.stream == "server":
+            self._take(received.data)
+        return True
+
+    def _receive_all(self) -> None:
+        self.answerers = {}
+        self._gone = True
+        while not self._transcript.is_full and (received := self._peer.read(self._peer.now())) is not None:
+            if received.data:
+                self._transcript.add(self._ms(), received.stream, received.data)
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            self.mark("output-closed")
+            return
+        if b"\n" not in data:
+            self._buffer += data
+            return
+        *lines, rest = bytes(self._buffer + data).split(b"\n")
+        self._buffer = bytearray(rest)
+        for one in lines:
+            self._take_line(one)
+
+    def _take_line(self, data: bytes) -> None:
+        try:
+            message = as_object(json.loads(data))
+        except (ValueError, RecursionError):
+            return
+        self.received.append(message)
+        if "id" in message and "method" in message and not self._gone:
+            answerer = self.answerers.get(as_text(message["method"]))
+            given = answerer(as_object(message.get("params"))) if answerer else _NO_SUCH_METHOD
+            if not given.withheld:
+                self.answer(message, given)
+
+    def _ms(self) -> float:
+        return self._peer.now() * 1000
+
+
+_NO_SUCH_METHOD: Final = Answer.failing(METHOD_NOT_FOUND, "Method not found")
+
+
+def line(message: object) -> bytes:
+    """A message as it is sent."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def request_message(request_id: Any, method: str, params: object) -> Object:
+    message: Object = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def answers(message: Object, request_id: Any) -> bool:
+    """Whether it is the response to the request with this id, whose type counts too."""
+    answered = message.get("id")
+    return "method" not in message and type(answered) is type(request_id) and answered == request_id

@@ -1,0 +1,1 @@
+"""What a scenario talks to: a program in memory with a virtual clock, or a process. Both are a `Peer`."""

@@ -1,0 +1,133 @@
+"""A program in memory: no process, no thread, no real time.
+
+The program is an object that is given bytes and says what it does through its `World`. Its timers are the only thing
+that moves the clock, besides a scenario that waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final, Protocol
+
+from conformance.peers.peer import Ending, PeerGoneError, Received, Rung
+
+_PATIENCE: Final = 2.0
+"""Seconds that a program has to exit after its input has ended."""
+
+
+class World(Protocol):
+    """What a program can do."""
+
+    left: int
+    """How many processes of its own it would leave running at its end."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def log(self, data: bytes) -> None: ...
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None: ...
+
+    def exit(self, code: int) -> None: ...
+
+
+class Program(Protocol):
+    """A program whose input and output are given to it. It exits, or not, when its input ends."""
+
+    def receive(self, data: bytes) -> None: ...
+
+    def input_ended(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _World:
+    """The state that the two faces share: the program's World."""
+
+    now: float = 0.0
+    code: int | None = None
+    written: deque[Received] = field(default_factory=deque[Received])
+    left: int = 0
+    timers: list[tuple[float, int, Callable[[], None]]] = field(
+        default_factory=list[tuple[float, int, Callable[[], None]]]
+    )
+    order: count[int] = field(default_factory=count)
+
+    def write(self, data: bytes) -> None:
+        if self.code is None and data:
+            self.written.append(Received("server", data))
+
+    def log(self, data: bytes) -> None:
+        if self.code is None and data:
+            self.written.append(Received("server-log", data))
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self.timers, (self.now + seconds, next(self.order), act))
+
+    def exit(self, code: int) -> None:
+        if self.code is None:
+            self.code = code
+            self.timers.clear()
+            self.written.append(Received("server", b""))
+
+    def step(self, until: float) -> bool:
+        """Runs the next timer that is due by then; False if none is."""
+        if not self.timers or self.timers[0][0] > until:
+            return False
+        moment, _, act = heapq.heappop(self.timers)
+        self.now = max(self.now, moment)
+        act()
+        return True
+
+
+class MemoryPeer:
+    """Runs a program; `make` is given the World that it lives in."""
+
+    def __init__(self, make: Callable[[World], Program]) -> None:
+        self._world = _World()
+        self._program = make(self._world)
+        self._input_open = True
+        self._ending: Ending | None = None
+
+    def now(self) -> float:
+        return self._world.now
+
+    def write(self, data: bytes, until: float) -> None:
+        del until
+        if self._world.code is not None or not self._input_open:
+            raise PeerGoneError
+        self._program.receive(data)
+
+    def close_input(self) -> None:
+        if self._input_open and self._world.code is None:
+            self._input_open = False
+            self._program.input_ended()
+
+    def read(self, until: float) -> Received | None:
+        world = self._world
+        while not world.written and world.step(until):
+            pass
+        if world.written:
+            return world.written.popleft()
+        if world.code is None:
+            world.now = max(world.now, until)
+        return None
+
+    def has_closed(self) -> bool:
+        return self._world.code is not None and not self._world.written
+
+    def end(self) -> Ending:
+        if self._ending is None:
+            rung: Rung = "by itself" if self._world.code is not None else "close stdin"
+            self.close_input()
+            patience = self._world.now + _PATIENCE
+            while self._world.code is None and self._world.step(patience):
+                pass
+            code = self._world.code
+            self._ending = Ending("SIGTERM", -15) if code is None else Ending(rung, code, self._world.left)
+        return self._ending
+
+    def kill(self) -> None:
+        self._world.exit(-9)

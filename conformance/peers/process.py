@@ -1,0 +1,204 @@
+"""A program as a process: in a process group of its own, with pipes that nobody blocks on.
+
+One thread drives one process. Whatever waits, reads both output streams meanwhile, so that a program that floods
+standard error, or writes while a line of 50 MB is written to it, never stops on a full pipe.
+
+The end is a ladder: its input is closed, then SIGTERM, then SIGKILL, each with a second of patience, the signals to the
+whole group. Children that left the group are found by a variable that everything started here inherits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from conformance.peers.peer import Ending, PeerGoneError, PeerStartError, Received, Rung, Stream
+
+_PATIENCE: Final = 1.0
+_GRACE: Final = 0.5
+_CHUNK: Final = 1 << 16
+_MARK: Final = "REWINDOW_CONFORMANCE_PEER"
+_PROC: Final = Path("/proc")
+
+
+class ProcessPeer:
+    """Starts a command. Raises PeerStartError where that fails."""
+
+    def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+        self._token = secrets.token_hex(8)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 -- the user's own command is what is judged
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=cwd,
+                env={**os.environ, **env, _MARK: f"{os.environ.get(_MARK, '')}/{self._token}"},
+                bufsize=0,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise PeerStartError(f"{command[0]} cannot be started: {_reason(error)}") from None
+        self._start = time.monotonic()
+        self._received: deque[Received] = deque()
+        self._ending: Ending | None = None
+        self._selector = selectors.DefaultSelector()
+        self._open: set[Stream] = set()
+        process = self._process
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        self._stdin = process.stdin
+        os.set_blocking(process.stdin.fileno(), False)
+        streams: list[tuple[int, Stream]] = [
+            (process.stdout.fileno(), "server"),
+            (process.stderr.fileno(), "server-log"),
+        ]
+        for number, stream in streams:
+            os.set_blocking(number, False)
+            self._selector.register(number, selectors.EVENT_READ, stream)
+            self._open.add(stream)
+
+    def now(self) -> float:
+        return time.monotonic() - self._start
+
+    def write(self, data: bytes, until: float) -> None:
+        if self._stdin.closed:
+            raise PeerGoneError
+        number = self._stdin.fileno()
+        rest = memoryview(data)
+        self._selector.register(number, selectors.EVENT_WRITE, None)
+        try:
+            while rest:
+                self._wait(until)
+                with contextlib.suppress(BlockingIOError):
+                    rest = rest[os.write(number, rest[: 1 << 20]) :]
+                if rest and self.now() > until:
+                    raise TimeoutError
+        except (BrokenPipeError, ConnectionError):
+            raise PeerGoneError from None
+        finally:
+            self._selector.unregister(number)
+
+    def close_input(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+
+    def read(self, until: float) -> Received | None:
+        while not self._received and self._open:
+            self._wait(until)
+            if not self._received and self.now() >= until:
+                return None
+        return self._received.popleft() if self._received else None
+
+    def has_closed(self) -> bool:
+        return "server" not in self._open and not any(chunk.stream == "server" for chunk in self._received)
+
+    def _wait(self, until: float) -> None:
+        """Waits for any stream, and takes what the output streams hold."""
+        for key, _ in self._selector.select(max(0.0, until - self.now())):
+            if key.data is None:
+                continue
+            try:
+                data = os.read(key.fd, _CHUNK)
+            except BlockingIOError:
+                continue
+            self._received.append(Received(key.data, data))
+            if not data:
+                self._selector.unregister(key.fd)
+                self._open.discard(key.data)
+
+    # --- the ladder ---------------------------------------------------------------------------------------------------
+
+    def end(self) -> Ending:
+        if self._ending is None:
+            try:
+                self._ending = self._climb_down()
+            finally:
+                self.kill()
+                self._drain()
+                self._close()
+        return self._ending
+
+    def _climb_down(self) -> Ending:
+        rung: Rung = "by itself"
+        if self._process.poll() is None:
+            rung = "close stdin"
+            self.close_input()
+            self._drain_until_exit()
+        if self._process.poll() is None:
+            rung = "SIGTERM"
+            self._signal(signal.SIGTERM)
+            self._drain_until_exit()
+        if self._process.poll() is None:
+            rung = "SIGKILL"
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+        return Ending(rung, self._process.returncode, left=self._count_left())
+
+    def _count_left(self) -> int:
+        """Processes that still run when those that end with their parent's pipes had time to."""
+        until = self.now() + _GRACE
+        while (left := len(list(self._left_behind()))) and self.now() < until:
+            time.sleep(0.02)
+        return left
+
+    def _drain_until_exit(self) -> None:
+        until = self.now() + _PATIENCE
+        pause = 0.001
+        while self._process.poll() is None and self.now() < until:
+            if self._open:
+                self._wait(min(until, self.now() + pause))
+            else:
+                time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    def _drain(self) -> None:
+        """Takes what is left in the pipes, without waiting for whoever else may hold them."""
+        for _ in range(256):
+            held = len(self._received)
+            self._wait(0.0)
+            if len(self._received) == held:
+                return
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """Ends the group and whatever left it, at once. Safe to call from another thread."""
+        self._signal(signal.SIGKILL)
+        for pid in self._left_behind():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _left_behind(self) -> Iterator[int]:
+        """Processes that inherited the mark and still run; none where the system does not tell."""
+        mark = self._token.encode()
+        for folder in _PROC.glob("[0-9]*"):
+            pid = int(folder.name)
+            if pid != self._process.pid:
+                with contextlib.suppress(OSError):
+                    if mark in (folder / "environ").read_bytes():
+                        yield pid
+
+    def _close(self) -> None:
+        self._selector.close()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        self._process.wait()
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,35 @@
+"""Reports of a run: one file for each kind, a row each here. They know results, and no protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from conformance.reports import json_report
+
+if TYPE_CHECKING:
+    from conformance.runner import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a report says besides the results."""
+
+    command: list[str]
+    replays: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By scenario, the command that repeats it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One kind of file."""
+
+    title: str
+    render: Callable[[Run, Context], str]
+
+
+REPORTS: Final = {
+    "json": Report("JSON, described in docs/conformance-formats.md", json_report.render),
+}
+"""By the option that asks for them."""

@@ -1,0 +1,33 @@
+"""The report for programs. Its shape is described in docs/conformance-formats.md, and changes with `version` alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from conformance.reports.rows import result_row
+
+if TYPE_CHECKING:
+    from conformance.reports import Context
+    from conformance.runner import Run
+
+VERSION: Final = 1
+_WORDS: Final = {0: "conformant", 1: "not conformant", 3: "not judged"}
+
+
+def render(run: Run, context: Context) -> str:
+    """The whole report, with a newline at its end."""
+    report = {
+        "format": "rewindow-conformance report",
+        "version": VERSION,
+        "suite": run.suite.name,
+        "command": context.command,
+        "verdict": _WORDS[run.code],
+        "obstacle": run.obstacle,
+        "seconds": round(run.seconds, 3),
+        "counts": dict(Counter(result.verdict.outcome for result in run.results)),
+        "results": [result_row(result) for result in run.results],
+        "replays": dict(context.replays),
+    }
+    return json.dumps(report, ensure_ascii=False, indent=2) + "\n"

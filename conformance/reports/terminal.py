@@ -1,0 +1,113 @@
+"""The report for people in a terminal: what was violated, why, by which lines, and how to see it again."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from conformance.documents import DOCUMENTS, link
+from conformance.suite import Result
+from conformance.transcript import Transcript
+
+if TYPE_CHECKING:
+    from conformance.reports import Context
+    from conformance.runner import Run
+
+_WIDTH: Final = 110
+_SHOWN: Final = 240
+"""Characters of an entry that are shown."""
+_SENDERS: Final = {"client": "client >", "server": "       <", "server-log": "stderr  ", "mark": "        "}
+
+
+def render(run: Run, context: Context, *, verbose: bool = False, color: bool = False) -> str:
+    """The whole report."""
+    return "\n".join(_lines(run, context, verbose=verbose, color=color)) + "\n"
+
+
+def _lines(run: Run, context: Context, *, verbose: bool, color: bool) -> Iterator[str]:
+    named = f": {visible(shlex.join(context.command))}" if context.command else ""
+    yield f"{run.suite.title}{named}"
+    if run.obstacle:
+        yield from _obstacle(run)
+        return
+    transcripts = {transcript.scenario: transcript for transcript in run.transcripts}
+    violations = run.violations
+    advice = [r for r in run.results if not r.is_violation and r.verdict.outcome == "fail"]
+    for result in violations:
+        yield ""
+        yield from _failure(result, transcripts, context, color=color)
+    if advice:
+        yield ""
+        yield "Advice, which does not decide:"
+        yield from _listed(advice)
+    if verbose:
+        yield ""
+        yield from _listed(run.results)
+    yield ""
+    yield from _summary(run, violations, color=color)
+
+
+def _obstacle(run: Run) -> Iterator[str]:
+    yield ""
+    yield f"Not judged: {visible(run.obstacle)}."
+    log = b"".join(entry.data for entry in run.transcripts[0].entries if entry.kind == "server-log")
+    for line in log.decode(errors="replace").splitlines()[-10:]:
+        yield f"  its standard error: {visible(line)[:_SHOWN]}"
+
+
+def _failure(result: Result, transcripts: dict[str, Transcript], context: Context, *, color: bool) -> Iterator[str]:
+    row, verdict = result.requirement, result.verdict
+    word = "FAIL" if verdict.outcome == "fail" else "NOT TESTED"
+    yield f"{_red(word, color=color)} {row.id} ({row.level})"
+    yield _wrapped(row.text)
+    yield _wrapped(f"but {visible(verdict.reason)}")
+    yield _wrapped(f'"{row.source.quote}"')
+    yield f"    {DOCUMENTS[row.source.document].title}, {row.source.place}: {link(row.source)}"
+    transcript = transcripts.get(verdict.scenario)
+    if transcript is not None:
+        yield f"    in the scenario {verdict.scenario}:"
+        yield from (f"      {line}" for line in shown_entries(transcript, verdict.evidence))
+    if verdict.scenario in context.replays:
+        yield f"    again: {context.replays[verdict.scenario]}"
+
+
+def shown_entries(transcript: Transcript, evidence: Iterable[int]) -> Iterator[str]:
+    """The entries that a verdict is about, one on a line, with their moments."""
+    for index in evidence:
+        entry = transcript.entries[index]
+        text = visible(entry.data.decode(errors="replace").rstrip("\n"))
+        more = " ..." if len(text) > _SHOWN else ""
+        yield f"{entry.ms:9.1f} ms {_SENDERS[entry.kind]} {text[:_SHOWN]}{more}"
+
+
+def _listed(results: Iterable[Result]) -> Iterator[str]:
+    for result in results:
+        reason = f" ({visible(result.verdict.reason)})" if result.verdict.reason else ""
+        yield f"  {result.verdict.outcome:10} {result.requirement.id:20} {result.requirement.text}{reason}"
+
+
+def _summary(run: Run, violations: list[Result], *, color: bool) -> Iterator[str]:
+    counts = Counter(result.verdict.outcome for result in run.results)
+    counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
+    yield f"{len(run.results)} requirements: {counted}; {len(run.transcripts)} scenarios in {run.seconds:.1f} s"
+    if violations:
+        number = f"{len(violations)} requirement{'s' if len(violations) > 1 else ''}"
+        yield _red(f"Not conformant: {number} violated.", color=color)
+    else:
+        yield "Conformant."
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+
+
+def _red(text: str, *, color: bool) -> str:
+    return f"\x1b[31;1m{text}\x1b[0m" if color else text
+
+
+def visible(text: str) -> str:
+    """Text of a foreign program that cannot act on a terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

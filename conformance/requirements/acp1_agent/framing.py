@@ -1,0 +1,273 @@
+"""Bytes: standard output holds messages alone, in UTF-8, a line each; input is taken however it is split and ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from conformance.judging import answered, survived
+from conformance.requirement import Requirement
+from conformance.requirements.acp1_agent.reading import prose, schema
+from conformance.traffic import Message, Traffic
+from conformance.values import is_object
+from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
+
+_HALVES: Final = (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _lines(traffic: Traffic) -> list[Message]:
+    return list(traffic.sent("server"))
+
+
+def _messages_only(traffic: Traffic) -> Verdict:
+    for message in _lines(traffic):
+        if message.ended and _is_utf8(message.line) and not message.object:
+            shown = message.line.decode()[:60]
+            return failed(f"standard output holds {shown!r}, which is no message", message.index)
+    return PASS if _lines(traffic) else not_tested("the agent wrote nothing")
+
+
+def _utf8(traffic: Traffic) -> Verdict:
+    for message in _lines(traffic):
+        if not _is_utf8(message.line):
+            return failed(f"a line of standard output is not UTF-8: {message.line[:60]!r}", message.index)
+    return PASS if _lines(traffic) else not_tested("the agent wrote nothing")
+
+
+def _ended(traffic: Traffic) -> Verdict:
+    endings = [entry.value for entry in traffic.marks("ended")]
+    if any(is_object(ending) and ending.get("by") not in ("by itself", "close stdin") for ending in endings):
+        return skipped("the agent was killed, perhaps in the middle of a line")
+    for message in _lines(traffic):
+        if not message.ended:
+            return failed("the last message has no newline after it", message.index)
+    return PASS if _lines(traffic) else not_tested("the agent wrote nothing")
+
+
+def _surrogates(traffic: Traffic) -> Verdict:
+    for message in _lines(traffic):
+        lowered = message.line.lower()
+        if message.object and any(half in lowered for half in _HALVES):
+            try:
+                json.dumps(message.value, ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                return failed("a string holds half of a surrogate pair, which many parsers refuse", message.index)
+    return PASS if _lines(traffic) else not_tested("the agent wrote nothing")
+
+
+def _closed_in_time(traffic: Traffic) -> Verdict:
+    for entry in traffic.marks("closed-in-time"):
+        return PASS if entry.value is True else failed("three seconds after the end of its input the agent still ran")
+    return not_tested("the input was not ended")
+
+
+def _left_nothing(traffic: Traffic) -> Verdict:
+    for entry in traffic.marks("ended"):
+        if is_object(entry.value) and entry.value.get("left"):
+            return failed(f"{entry.value['left']} processes that the agent started were left when it had ended")
+        return PASS
+    return skipped("the transcript does not say how the agent ended")
+
+
+def _parse_errors(traffic: Traffic) -> Verdict:
+    if not traffic.marks("malformed"):
+        return not_tested("the lines were not sent")
+    for message in _lines(traffic):
+        if message.is_response and message.id is None and message.error.get("code") in (-32700, -32600):
+            return PASS
+    return failed("no malformed line was answered with -32700 or -32600 and a null id")
+
+
+_MESSAGE = "The agent MUST NOT write anything to its `stdout` that is not a valid ACP message."
+_LINE = "Messages are delimited by newlines (`\\n`), and MUST NOT contain embedded newlines."
+_RESPOND = "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications."
+_ID = (
+    "If there was an error in detecting the id in the Request object (e.g. Parse error/Invalid "
+    "Request), it MUST be Null."
+)
+
+REQUIREMENTS: Final = (
+    Requirement(
+        "ACP1-A-FRAME-001",
+        "mandatory",
+        "The agent writes nothing to standard output but messages, one on each line.",
+        prose("transports", _MESSAGE),
+        _messages_only,
+        violation="a line of standard output: Loading model ...",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-002",
+        "mandatory",
+        "The agent's messages are UTF-8.",
+        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
+        _utf8,
+        violation='{"jsonrpc":"2.0","method":"session/update", ... "text":"caf\\xe9"}',
+    ),
+    Requirement(
+        "ACP1-A-FRAME-003",
+        "mandatory",
+        "The agent ends each message with a newline, the last one too.",
+        prose("transports", _LINE),
+        _ended,
+        violation='{"jsonrpc":"2.0","id":1,"result":{}} and no newline before the agent exits',
+    ),
+    Requirement(
+        "ACP1-A-FRAME-004",
+        "advisory",
+        "The agent's strings hold no half of a surrogate pair.",
+        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
+        _surrogates,
+        violation='"text":"\\ud83d"',
+    ),
+    Requirement(
+        "ACP1-A-FRAME-005",
+        "mandatory",
+        "The agent takes a message that arrives in many small pieces.",
+        prose("transports", _LINE),
+        answered("split", expect="result"),
+        scenario="split-writes",
+        violation="the second half of a line, taken for a message of its own",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-006",
+        "mandatory",
+        "The agent takes several messages that arrive at once.",
+        prose("transports", _LINE),
+        answered("joined-1", "joined-2", "joined-3", expect="result"),
+        scenario="joined-writes",
+        violation="one of three requests answered",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-007",
+        "mandatory",
+        "The agent takes line separators and characters outside the basic plane within strings.",
+        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
+        answered("prompt", expect="result"),
+        scenario="unusual-characters",
+        violation="a message split at U+2028",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-008",
+        "advisory",
+        "The agent goes on after an escaped half of a surrogate pair.",
+        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
+        survived,
+        scenario="lone-surrogate",
+        violation="an agent that exits",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-009",
+        "advisory",
+        "The agent goes on after lines that are no messages.",
+        prose("json-rpc", _RESPOND),
+        survived,
+        scenario="malformed-lines",
+        violation="an agent that exits at the line `[]`",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-010",
+        "advisory",
+        "The agent answers lines that are no messages with a parse error, or with an invalid request.",
+        prose("json-rpc", _ID),
+        _parse_errors,
+        scenario="malformed-lines",
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-011",
+        "advisory",
+        "The agent goes on after a line that is not UTF-8.",
+        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
+        survived,
+        scenario="not-utf8",
+        violation="an agent that exits",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-012",
+        "advisory",
+        "The agent takes no notice of empty lines.",
+        prose("transports", _LINE),
+        survived,
+        scenario="blank-lines",
+        violation="an agent that exits",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-013",
+        "advisory",
+        "The agent takes a line that ends with CR LF, since JSON allows the CR as white space.",
+        prose("transports", _LINE),
+        answered("crlf", expect="result"),
+        scenario="crlf",
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-014",
+        "informational",
+        "The agent takes a byte order mark before the first message, or answers it with an error.",
+        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
+        answered("bom"),
+        scenario="byte-order-mark",
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-015",
+        "advisory",
+        "The agent goes on after a line of 50 MB, whether it takes it or not.",
+        prose("transports", _LINE),
+        survived,
+        scenario="long-line",
+        violation="an agent whose reader stops at 64 KiB",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-016",
+        "advisory",
+        "The agent goes on after responses that it did not ask for.",
+        schema("/$defs/RequestId", "The Server MUST reply with the same value in the Response object if included."),
+        survived,
+        scenario="unasked-response",
+        violation="an agent that exits",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-017",
+        "advisory",
+        "The agent exits within three seconds when its input ends.",
+        prose("transports", "Client->>Agent Process: Close stdin, terminate subprocess"),
+        _closed_in_time,
+        scenario="end-of-input",
+        violation="an agent that runs on after its editor was closed",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-018",
+        "advisory",
+        "The agent exits within three seconds when its input ends in the middle of a turn.",
+        prose("transports", "Client->>Agent Process: Close stdin, terminate subprocess"),
+        _closed_in_time,
+        scenario="end-of-input-in-a-turn",
+        violation="an agent that finishes its turn for nobody",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-019",
+        "advisory",
+        "The agent answers a request that the end of its input follows at once.",
+        prose("json-rpc", _RESPOND),
+        answered("last", expect="result"),
+        scenario="end-of-input-at-once",
+        violation="`echo '{...initialize...}' | agent` prints nothing",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-020",
+        "advisory",
+        "The agent leaves no process behind when it has ended.",
+        prose("session-setup", "then free the resources associated with the session."),
+        _left_nothing,
+        violation="an MCP server that outlives its agent",
+    ),
+)

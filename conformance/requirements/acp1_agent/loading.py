@@ -1,0 +1,244 @@
+"""Loading and resuming: what is replayed, and when it is answered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.judging import answered, evidence, marked
+from conformance.requirement import Requirement
+from conformance.requirements.acp1_agent.reading import prose, result_is, session_of, text_of, updates
+from conformance.traffic import Message, Traffic
+from conformance.values import Object, as_list, as_object, as_text
+from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
+
+_HISTORY: Final = (
+    "user_message_chunk",
+    "agent_message_chunk",
+    "agent_thought_chunk",
+    "tool_call",
+    "tool_call_update",
+    "plan",
+)
+
+
+def _loaded(traffic: Traffic) -> Message | None:
+    """The request that loads or resumes, where it was answered with a result."""
+    return next((request for request in marked(traffic, "again") if request.succeeded), None)
+
+
+def _parts(traffic: Traffic, load: Message) -> tuple[list[Object], list[Object], list[Object]]:
+    """What was shown of the session before the request, until its answer, and after that before the next prompt."""
+    assert load.answer
+    after = next(iter(marked(traffic, "after")), None)
+    end = after.order if after else len(traffic.messages)
+    mine = [(m, u) for m, u in updates(traffic, *_HISTORY) if session_of(m) == session_of(load)]
+    before = [u for m, u in mine if m.order < load.order]
+    during = [u for m, u in mine if load.order < m.order < load.answer.order]
+    return before, during, [u for m, u in mine if load.answer.order < m.order < end]
+
+
+def _said(parts: list[Object], kind: str) -> str:
+    """The text of all chunks of a kind, without white space: how it is cut is not what was said."""
+    return "".join("".join(text_of(update).split()) for update in parts if update.get("sessionUpdate") == kind)
+
+
+def _calls(parts: list[Object]) -> set[str]:
+    return {as_text(update.get("toolCallId")) for update in parts if "toolCallId" in update}
+
+
+def _replays_agent(traffic: Traffic) -> Verdict:
+    load = _loaded(traffic)
+    if load is None:
+        return not_tested("the session was not loaded")
+    before, during, _ = _parts(traffic, load)
+    said, again = _said(before, "agent_message_chunk"), _said(during, "agent_message_chunk")
+    if said != again:
+        return failed(f"the agent had said {said[:60]!r}, and replayed {again[:60]!r}", *evidence(load))
+    return PASS
+
+
+def _replays_user(traffic: Traffic) -> Verdict:
+    load = _loaded(traffic)
+    if load is None:
+        return not_tested("the session was not loaded")
+    _, during, _ = _parts(traffic, load)
+    again = _said(during, "user_message_chunk")
+    for prompt in traffic.requests("client", "session/prompt"):
+        if prompt.order < load.order and session_of(prompt) == session_of(load):
+            text = "".join(
+                "".join(as_text(as_object(b).get("text")).split()) for b in as_list(prompt.params.get("prompt"))
+            )
+            if text not in again:
+                return failed(f"the user's prompt {text[:60]!r} was not replayed", *evidence(load))
+    return PASS
+
+
+def _replays_calls(traffic: Traffic) -> Verdict:
+    load = _loaded(traffic)
+    if load is None:
+        return not_tested("the session was not loaded")
+    before, during, _ = _parts(traffic, load)
+    if not _calls(before):
+        return skipped("the agent had called no tool")
+    missing = _calls(before) - _calls(during)
+    return failed(f"tool calls were not replayed: {sorted(missing)}", *evidence(load)) if missing else PASS
+
+
+def _nothing_late(traffic: Traffic) -> Verdict:
+    load = _loaded(traffic)
+    if load is None:
+        return not_tested("the session was not loaded")
+    _, _, late = _parts(traffic, load)
+    if late:
+        return failed(f"{len(late)} updates of the conversation came after the answer to session/load", *evidence(load))
+    return PASS
+
+
+def _no_replay(traffic: Traffic) -> Verdict:
+    load = _loaded(traffic)
+    if load is None:
+        return not_tested("the session was not resumed")
+    _, during, _ = _parts(traffic, load)
+    kinds = sorted({as_text(update.get("sessionUpdate")) for update in during})
+    return failed(f"{', '.join(kinds)} came before the answer to session/resume", *evidence(load)) if kinds else PASS
+
+
+_ENTIRE: Final = (
+    "The Agent **MUST** replay the entire conversation to the Client in the form of "
+    "`session/update` notifications (like `session/prompt`)."
+)
+_WHEN_ALL: Final = (
+    "When **all** the conversation entries have been streamed to the Client, the Agent **MUST** "
+    "respond to the original `session/load` request."
+)
+_RESUME: Final = "sessionCapabilities.resume"
+
+REQUIREMENTS: Final = (
+    Requirement(
+        "ACP1-A-LOAD-001",
+        "capability",
+        "The agent answers session/load with a result of the schema's shape.",
+        prose("session-setup", _WHEN_ALL),
+        result_is("session/load", "LoadSessionResponse"),
+        applies="loadSession",
+        violation='"result":null',
+    ),
+    Requirement(
+        "ACP1-A-LOAD-002",
+        "capability",
+        "The agent loads a session of the same connection that had turns.",
+        prose("session-setup", _WHEN_ALL),
+        answered("again", expect="result"),
+        scenario="load",
+        applies="loadSession",
+        violation='"code":-32002',
+    ),
+    Requirement(
+        "ACP1-A-LOAD-003",
+        "capability",
+        "A load replays all that the agent said, word for word.",
+        prose("session-setup", _ENTIRE),
+        _replays_agent,
+        scenario="load",
+        applies="loadSession",
+        violation="the last message alone",
+    ),
+    Requirement(
+        "ACP1-A-LOAD-004",
+        "capability",
+        "A load replays what the user said.",
+        prose("session-setup", _ENTIRE),
+        _replays_user,
+        scenario="load",
+        applies="loadSession",
+        violation="no user_message_chunk",
+    ),
+    Requirement(
+        "ACP1-A-LOAD-005",
+        "capability",
+        "A load replays every tool call.",
+        prose("session-setup", _ENTIRE),
+        _replays_calls,
+        scenario="load",
+        applies="loadSession",
+        violation="messages without the calls between them",
+    ),
+    Requirement(
+        "ACP1-A-LOAD-006",
+        "capability",
+        "A load is answered when all was replayed, and not before.",
+        prose("session-setup", _WHEN_ALL),
+        _nothing_late,
+        scenario="load",
+        applies="loadSession",
+        violation="the response, and then the conversation",
+    ),
+    Requirement(
+        "ACP1-A-LOAD-007",
+        "capability",
+        "A loaded session takes prompts.",
+        prose(
+            "prompt-turn",
+            "Once a prompt turn completes, the Client may send another `session/prompt` to continue the conversation",
+        ),
+        answered("after", expect="result"),
+        scenario="load",
+        applies="loadSession",
+        violation='"code":-32002 for the session just loaded',
+    ),
+    Requirement(
+        "ACP1-A-LOAD-008",
+        "advisory",
+        "The agent answers a session/load of a session that does not exist with an error.",
+        prose("overview", "Errors include an `error` object with `code` and `message`"),
+        answered("again", expect="error"),
+        scenario="load-unknown",
+        applies="loadSession",
+        violation="an empty session",
+    ),
+    Requirement(
+        "ACP1-A-RESUME-001",
+        "capability",
+        "The agent answers session/resume with a result of the schema's shape.",
+        prose("session-setup", "returns once the session is ready to continue."),
+        result_is("session/resume", "ResumeSessionResponse"),
+        applies=_RESUME,
+        violation='"result":null',
+    ),
+    Requirement(
+        "ACP1-A-RESUME-002",
+        "capability",
+        "The agent resumes a session of the same connection that had turns.",
+        prose("session-setup", "returns once the session is ready to continue."),
+        answered("again", expect="result"),
+        scenario="resume",
+        applies=_RESUME,
+        violation='"code":-32601',
+    ),
+    Requirement(
+        "ACP1-A-RESUME-003",
+        "capability",
+        "A resume replays nothing of the conversation before it is answered.",
+        prose(
+            "session-setup",
+            (
+                "Unlike `session/load`, the Agent **MUST NOT** replay the conversation history via "
+                "`session/update` notifications before responding."
+            ),
+        ),
+        _no_replay,
+        scenario="resume",
+        applies=_RESUME,
+        violation="agent_message_chunk before the response",
+    ),
+    Requirement(
+        "ACP1-A-RESUME-004",
+        "capability",
+        "A resumed session takes prompts.",
+        prose("session-setup", "returns once the session is ready to continue."),
+        answered("after", expect="result"),
+        scenario="resume",
+        applies=_RESUME,
+        violation='"code":-32002 for the session just resumed',
+    ),
+)

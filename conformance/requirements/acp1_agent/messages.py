@@ -1,0 +1,386 @@
+"""JSON-RPC: versions, ids, results and errors, what is answered and what is not, and what nobody may add."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from conformance.documents import json_document
+from conformance.judging import answered, every, evidence, marked, survived
+from conformance.requirement import Judge, Requirement
+from conformance.requirements.acp1_agent.reading import definition, prose, schema
+from conformance.schema import FieldNames, Schema
+from conformance.traffic import Message, Traffic, id_key
+from conformance.values import as_list, as_object, is_object
+from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
+
+_NOT_FOUND: Final = -32601
+
+
+def _objects(traffic: Traffic) -> list[Message]:
+    return [message for message in traffic.sent("server") if message.object]
+
+
+def _responses(traffic: Traffic) -> list[Message]:
+    return [message for message in traffic.sent("server") if message.is_response]
+
+
+def _nothing() -> Verdict:
+    return not_tested("the agent sent no message")
+
+
+def _version(message: Message) -> str:
+    version = message.object.get("jsonrpc")
+    return "" if version == "2.0" else f"jsonrpc is {version!r}"
+
+
+def _one_of_both(message: Message) -> str:
+    both = "result" in message.object and "error" in message.object
+    neither = not both and "method" not in message.object and not message.is_response
+    return (
+        "a response holds both a result and an error"
+        if both
+        else "a message is neither request nor response"
+        if neither
+        else ""
+    )
+
+
+def _error_shape(message: Message) -> str:
+    if "error" not in message.object or "result" in message.object:
+        return ""
+    wrong = definition("Error")(message.object["error"])
+    return f"the error: {wrong}" if wrong else ""
+
+
+def _asked_for(traffic: Traffic) -> Verdict:
+    # Where the lines sent were malformed, an error without an id answers one of them.
+    waiting = {str(m.id) for m in traffic.sent("client") if m.is_request and m.answer is None}
+    for message in _responses(traffic):
+        other_type = str(message.id) in waiting
+        if message.answers is None and message.id is not None and not other_type:
+            return failed(f"a response with the id {message.id!r}, which no request is waiting for", message.index)
+    return PASS if _responses(traffic) else not_tested("the agent answered nothing")
+
+
+def _no_answer_to_notifications(traffic: Traffic) -> Verdict:
+    if traffic.marks("malformed") or any(m.problem or not m.object for m in traffic.sent("client")):
+        return skipped("lines without an id were sent too")
+    if not any(message.is_notification for message in traffic.sent("client")):
+        return skipped("no notification was sent")
+    for message in _responses(traffic):
+        if message.id is None and message.answers is None:
+            return failed("a notification was answered", message.index)
+    return PASS
+
+
+def _same_id(traffic: Traffic) -> Verdict:
+    sent = [entry.value for entry in traffic.marks("id")]
+    if not sent:
+        return not_tested("the requests were not sent")
+    answered_ids = {id_key(message.id) for message in _responses(traffic)}
+    for value in sent:
+        if id_key(value) not in answered_ids:
+            like = next((m for m in _responses(traffic) if str(m.id) == str(value)), None)
+            said = f"was answered with the id {like.id!r}" if like else "was not answered"
+            return failed(f"a request with the id {value!r} {said}", *([like.index] if like else []))
+    return PASS
+
+
+def _own_ids(traffic: Traffic) -> Verdict:
+    pending: dict[object, Message] = {}
+    requests = [message for message in traffic.sent("server") if message.is_request]
+    for message in requests:
+        wrong = definition("RequestId")(message.id)
+        if wrong:
+            return failed(f"the id of a request: {wrong}", message.index)
+        before = pending.get(id_key(message.id))
+        if before is not None and (before.answer is None or before.answer.order > message.order):
+            return failed(f"two requests that wait have the same id {message.id!r}", before.index, message.index)
+        pending[id_key(message.id)] = message
+    return PASS if requests else skipped("the agent sent no request")
+
+
+@cache
+def _methods(name: str) -> frozenset[str]:
+    definitions = as_object(json_document(name)["$defs"])
+    return frozenset(
+        shape["x-method"]
+        for shape in definitions.values()
+        if is_object(shape) and shape.get("x-side") in ("client", "protocol", "both")
+    )
+
+
+def _known_method(message: Message) -> str:
+    name = message.method
+    known = name.startswith("_") or name in _methods("acp1.schema") or name in _methods("acp1.unstable")
+    return "" if known else f"the method {name!r} is neither the protocol's nor begins with an underscore"
+
+
+_SHAPES: Final = {
+    "initialize": "InitializeResponse",
+    "session/new": "NewSessionResponse",
+    "session/load": "LoadSessionResponse",
+    "session/resume": "ResumeSessionResponse",
+    "session/list": "ListSessionsResponse",
+    "session/prompt": "PromptResponse",
+    "session/set_mode": "SetSessionModeResponse",
+    "session/set_config_option": "SetSessionConfigOptionResponse",
+    "session/update": "SessionNotification",
+    "session/request_permission": "RequestPermissionRequest",
+    "fs/read_text_file": "ReadTextFileRequest",
+    "fs/write_text_file": "WriteTextFileRequest",
+    "terminal/create": "CreateTerminalRequest",
+}
+
+
+@cache
+def _field_names(document: str) -> FieldNames:
+    return FieldNames(Schema(json_document(document)))
+
+
+def _no_own_fields(traffic: Traffic) -> Verdict:
+    for message in _objects(traffic):
+        name, value = _shaped(message)
+        if name is None:
+            continue
+        unknown = _field_names("acp1.schema").unknown(name, value)
+        # What is not stable yet is the protocol's own too.
+        for path in sorted(unknown & _field_names("acp1.unstable").unknown(name, value) if unknown else ()):
+            return failed(f"{path.lstrip('/')} of a {name} is not in the schema", message.index)
+    return PASS if _objects(traffic) else _nothing()
+
+
+def _shaped(message: Message) -> tuple[str | None, object]:
+    if message.method:
+        return _SHAPES.get(message.method), message.params
+    if message.answers is not None and "result" in message.object:
+        return _SHAPES.get(message.answers.method), message.result
+    return None, None
+
+
+def _coded(label: str, code: int, *, instead_of_result: bool = False) -> Judge:
+    """The errors under a mark have a code. Whether they are errors at all is another requirement's, or this one's."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        found = [request for request in marked(traffic, label) if request.answer is not None]
+        for request in found:
+            assert request.answer
+            given = request.answer.error.get("code")
+            if (given is not None and given != code) or (instead_of_result and request.succeeded):
+                said = "a result" if request.succeeded else f"the code {given}"
+                return failed(f"{request.method} was answered with {said}, not with {code}", *evidence(request))
+        return PASS if found else skipped("nothing was answered")
+
+    return judge
+
+
+def _refused(traffic: Traffic) -> Verdict:
+    requests = marked(traffic, "no-params")
+    if not requests:
+        return not_tested("the requests were not sent")
+    for request in requests:
+        if request.answer is None:
+            return failed(f"{request.method} with wrong params was not answered", request.index)
+        if request.succeeded:
+            return failed(
+                f"{request.method} with params {as_list(request.object.get('params'))!r} succeeded", *evidence(request)
+            )
+    return PASS
+
+
+def _invalid_params(traffic: Traffic) -> Verdict:
+    asked = marked(traffic, "no-params")
+    requests = [request for request in asked if request.answer is not None and not request.succeeded]
+    for request in requests:
+        if request.answer is not None and request.answer.error.get("code") not in (-32602, -32600):
+            return failed(f"wrong params were answered with {request.answer.error.get('code')}", *evidence(request))
+    return PASS if requests else not_tested("nothing was answered")
+
+
+_BOTH = "Either the result member or error member MUST be included, but both members MUST NOT be included."
+_REPLY = "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications."
+_SAME = "The Server MUST reply with the same value in the Response object if included."
+
+REQUIREMENTS: Final = (
+    Requirement(
+        "ACP1-A-RPC-001",
+        "mandatory",
+        "Every message of the agent says that it is JSON-RPC 2.0.",
+        schema("/anyOf/0/properties/jsonrpc", '"enum": ["2.0"]'),
+        every(_objects, _version, _nothing),
+        violation='{"id":1,"result":{}}',
+    ),
+    Requirement(
+        "ACP1-A-RPC-002",
+        "mandatory",
+        "A response of the agent holds either a result or an error.",
+        prose("json-rpc", _BOTH),
+        every(_objects, _one_of_both, _nothing),
+        violation='{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-32603,"message":"Internal error"}}',
+    ),
+    Requirement(
+        "ACP1-A-RPC-003",
+        "mandatory",
+        "An error of the agent has an integer code and a message.",
+        schema("/$defs/Error/required", '["code", "message"]'),
+        every(_responses, _error_shape, _nothing),
+        violation='{"jsonrpc":"2.0","id":1,"error":"no such session"}',
+    ),
+    Requirement(
+        "ACP1-A-RPC-004",
+        "mandatory",
+        "The agent answers what it was asked, and each request once.",
+        prose("json-rpc", "It MUST be the same as the value of the id member in the Request Object."),
+        _asked_for,
+        violation="two responses with the id 3",
+    ),
+    Requirement(
+        "ACP1-A-RPC-005",
+        "mandatory",
+        "The agent answers no notification.",
+        prose("overview", "Notifications never receive responses (success or error)"),
+        _no_answer_to_notifications,
+        violation='{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}',
+    ),
+    Requirement(
+        "ACP1-A-RPC-006",
+        "mandatory",
+        "The agent's responses repeat ids exactly, whatever their type.",
+        schema("/$defs/RequestId", _SAME),
+        _same_id,
+        scenario="ids",
+        violation='the request with the id "7" answered with the id 7',
+    ),
+    Requirement(
+        "ACP1-A-RPC-007",
+        "mandatory",
+        "The agent's own requests have ids that the schema allows, and that no other waiting request has.",
+        schema("/$defs/RequestId", "MUST contain a String, Number, or NULL value if included."),
+        _own_ids,
+        violation="two permissions asked for with the id 1",
+    ),
+    Requirement(
+        "ACP1-A-RPC-008",
+        "advisory",
+        "The agent calls methods of the protocol, or ones whose names begin with an underscore.",
+        prose(
+            "extensibility",
+            (
+                "implementations **MAY** expose and call custom JSON-RPC requests as long as their "
+                "name starts with an underscore (`_`)."
+            ),
+        ),
+        every(
+            lambda t: [m for m in _objects(t) if m.method], _known_method, lambda: skipped("the agent called nothing")
+        ),
+        violation='{"jsonrpc":"2.0","method":"status/changed","params":{}}',
+    ),
+    Requirement(
+        "ACP1-A-RPC-009",
+        "mandatory",
+        "The agent adds no fields of its own to the protocol's types, outside `_meta`.",
+        prose(
+            "extensibility",
+            (
+                "Implementations **MUST NOT** add any custom fields at the root of a type that's "
+                "part of the specification."
+            ),
+        ),
+        _no_own_fields,
+        violation='{"stopReason":"end_turn","durationMs":120}',
+    ),
+    Requirement(
+        "ACP1-A-RPC-010",
+        "mandatory",
+        "The agent answers a method of the protocol that does not exist with an error.",
+        prose("json-rpc", _REPLY),
+        answered("unknown", expect="error"),
+        scenario="unknown-methods",
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-RPC-011",
+        "advisory",
+        "That error has the code -32601.",
+        schema("/$defs/ErrorCode/anyOf/2", "The method does not exist or is not available."),
+        _coded("unknown", _NOT_FOUND),
+        scenario="unknown-methods",
+        violation='"code":-32603',
+    ),
+    Requirement(
+        "ACP1-A-RPC-012",
+        "mandatory",
+        "The agent answers every extension's request, known or not.",
+        prose(
+            "extensibility",
+            "Upon receiving a custom request, implementations **MUST** respond accordingly with the provided `id`:",
+        ),
+        answered("extension"),
+        scenario="unknown-methods",
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-RPC-013",
+        "advisory",
+        "The agent answers an extension's request that it does not know with -32601.",
+        prose(
+            "extensibility",
+            (
+                "If the receiving end doesn't recognize the custom method name, it should respond "
+                'with the standard "Method not found" error:'
+            ),
+        ),
+        _coded("extension", _NOT_FOUND, instead_of_result=True),
+        scenario="unknown-methods",
+        violation='{"result":null}',
+    ),
+    Requirement(
+        "ACP1-A-RPC-014",
+        "advisory",
+        "The agent takes no notice of notifications that it does not know.",
+        prose(
+            "extensibility",
+            "Unlike with custom requests, implementations **SHOULD** ignore unrecognized notifications.",
+        ),
+        survived,
+        scenario="unknown-methods",
+        violation="an agent that exits",
+    ),
+    Requirement(
+        "ACP1-A-RPC-015",
+        "mandatory",
+        "The agent answers methods of clients, which are not its own, with errors.",
+        prose("json-rpc", _REPLY),
+        answered("unknown", expect="error"),
+        scenario="client-methods",
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-RPC-016",
+        "mandatory",
+        "The agent answers requests whose params are missing or no object with errors.",
+        schema("/$defs/NewSessionRequest/required", '["cwd", "mcpServers"]'),
+        _refused,
+        scenario="wrong-params",
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-RPC-017",
+        "advisory",
+        "Those errors have the code -32602.",
+        schema("/$defs/ErrorCode/anyOf/3", "Invalid method parameter(s)."),
+        _invalid_params,
+        scenario="wrong-params",
+        violation='"code":-32603',
+    ),
+    Requirement(
+        "ACP1-A-RPC-018",
+        "mandatory",
+        "The agent goes on after requests whose params are missing or no object.",
+        prose("json-rpc", _REPLY),
+        survived,
+        scenario="wrong-params",
+        violation="an agent that exits",
+    ),
+)

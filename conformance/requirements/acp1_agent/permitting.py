@@ -1,0 +1,183 @@
+"""Permissions: how they are asked for, and what follows a refusal, an error and nonsense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from conformance.judging import every, evidence, marked
+from conformance.requirement import Requirement
+from conformance.requirements.acp1_agent.reading import params_are, prose, schema, session_of, updates
+from conformance.traffic import Message, Traffic
+from conformance.values import as_list, as_object, as_text
+from conformance.verdict import PASS, Verdict, failed, skipped
+
+_METHOD: Final = "session/request_permission"
+
+
+def _asked(traffic: Traffic) -> list[Message]:
+    return traffic.requests("server", _METHOD)
+
+
+def _unasked() -> Verdict:
+    return skipped("the agent asked for no permission; perhaps --tool-prompt makes it")
+
+
+def _different_options(request: Message) -> str:
+    ids = [as_object(option).get("optionId") for option in as_list(request.params.get("options"))]
+    return f"two options have the same id: {ids}" if len(set(map(str, ids))) < len(ids) else ""
+
+
+def _some_options(request: Message) -> str:
+    return "" if as_list(request.params.get("options")) else "there are no options to choose from"
+
+
+def _known_session(traffic: Traffic) -> Verdict:
+    prompted = {session_of(m) for m in traffic.requests("client", "session/prompt")}
+    for request in _asked(traffic):
+        if session_of(request) not in prompted:
+            return failed(
+                f"permission is asked for in the session {session_of(request)!r}, which has no turn", request.index
+            )
+    return PASS if _asked(traffic) else _unasked()
+
+
+def _did_not_complete(reason: str) -> Callable[[Traffic], Verdict]:
+    """The tool calls for which permission was asked are not reported as completed."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        refused = {
+            (session_of(r), as_text(as_object(r.params.get("toolCall")).get("toolCallId"))): r for r in _asked(traffic)
+        }
+        for message, update in updates(traffic, "tool_call", "tool_call_update"):
+            request = refused.get((session_of(message), as_text(update.get("toolCallId"))))
+            if request is not None and message.order > request.order and update.get("status") == "completed":
+                return failed(f"{reason}, and the tool call completed", *evidence(request), message.index)
+        return PASS if refused else _unasked()
+
+    return judge
+
+
+def _turn_ends(traffic: Traffic) -> Verdict:
+    if not _asked(traffic):
+        return _unasked()
+    for prompt in marked(traffic, "turn", "next"):
+        if prompt.answer is None:
+            return failed("the turn never ended", prompt.index)
+    return PASS
+
+
+_STOP: Final = (
+    "If there are no pending tool calls, the turn ends and the Agent **MUST** respond to the "
+    "original `session/prompt` request with a `StopReason`:"
+)
+
+REQUIREMENTS: Final = (
+    Requirement(
+        "ACP1-A-PERM-001",
+        "mandatory",
+        "A request for permission has the schema's shape.",
+        schema("/$defs/RequestPermissionRequest/required", '["sessionId", "toolCall", "options"]'),
+        params_are(_METHOD, "RequestPermissionRequest"),
+        violation='{"sessionId":"s1","options":["yes","no"]}',
+    ),
+    Requirement(
+        "ACP1-A-PERM-002",
+        "mandatory",
+        "The options of a permission have different ids.",
+        prose("tool-calls", "Unique identifier for this option"),
+        every(_asked, _different_options, _unasked),
+        violation='two options with "optionId":"allow"',
+    ),
+    Requirement(
+        "ACP1-A-PERM-003",
+        "advisory",
+        "A permission has options to choose from.",
+        schema(
+            "/$defs/RequestPermissionRequest/properties/options",
+            "Available permission options for the user to choose from.",
+        ),
+        every(_asked, _some_options, _unasked),
+        violation='"options":[]',
+    ),
+    Requirement(
+        "ACP1-A-PERM-004",
+        "mandatory",
+        "A permission is asked for in a session that has a turn.",
+        schema("/$defs/RequestPermissionRequest/properties/sessionId", "The session ID for this request."),
+        _known_session,
+        violation='"sessionId":"other"',
+    ),
+    Requirement(
+        "ACP1-A-PERM-005",
+        "mandatory",
+        "A turn whose permissions are refused ends, and so does the next.",
+        prose("prompt-turn", _STOP),
+        _turn_ends,
+        scenario="permission-refused",
+        violation="an agent that waits for another answer",
+    ),
+    Requirement(
+        "ACP1-A-PERM-006",
+        "mandatory",
+        "A tool call whose permission is refused does not run.",
+        schema("/$defs/PermissionOptionKind/oneOf/2", "Reject this operation only this time."),
+        _did_not_complete("the permission was refused"),
+        scenario="permission-refused",
+        violation='"status":"completed" after reject_once',
+    ),
+    Requirement(
+        "ACP1-A-PERM-007",
+        "mandatory",
+        "A turn ends where permissions are refused for ever.",
+        prose("prompt-turn", _STOP),
+        _turn_ends,
+        scenario="permission-refused-always",
+        violation="an agent that asks again and again",
+    ),
+    Requirement(
+        "ACP1-A-PERM-008",
+        "mandatory",
+        "A turn ends where permissions are given for ever.",
+        prose("prompt-turn", _STOP),
+        _turn_ends,
+        scenario="permission-allowed-always",
+        violation="an agent that waits for a second answer",
+    ),
+    Requirement(
+        "ACP1-A-PERM-009",
+        "advisory",
+        "An option that was not offered is no permission.",
+        schema("/$defs/SelectedPermissionOutcome/properties/optionId", "The ID of the option the user selected."),
+        _did_not_complete("an option was chosen that had not been offered"),
+        scenario="permission-unknown-option",
+        violation='"status":"completed" after an optionId that does not exist',
+    ),
+    Requirement(
+        "ACP1-A-PERM-010",
+        "mandatory",
+        "A turn ends where an option is chosen that was not offered.",
+        prose("prompt-turn", _STOP),
+        _turn_ends,
+        scenario="permission-unknown-option",
+        violation="an agent that waits for another answer",
+    ),
+    Requirement(
+        "ACP1-A-PERM-011",
+        "advisory",
+        "An error is no permission.",
+        schema("/$defs/RequestPermissionResponse/required", '["outcome"]'),
+        _did_not_complete("the request was answered with an error"),
+        scenario="permission-error",
+        violation='"status":"completed" after an error',
+    ),
+    Requirement(
+        "ACP1-A-PERM-012",
+        "mandatory",
+        "A turn ends where permissions are answered with errors.",
+        prose("prompt-turn", _STOP),
+        _turn_ends,
+        scenario="permission-error",
+        violation="a prompt that is never answered",
+    ),
+)

@@ -1,0 +1,218 @@
+"""Prompts: that turns end, with a reason; kinds of content; several turns, several sessions; errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from conformance.judging import answered, evidence, marked
+from conformance.requirement import Requirement
+from conformance.requirements.acp1_agent.reading import is_cancelled, prose, result_is, schema, session_of, updates
+from conformance.traffic import Traffic
+from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
+
+_SHOWN: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "plan", "notice")
+
+
+def _says_something(traffic: Traffic) -> Verdict:
+    for prompt in marked(traffic, "turn"):
+        if prompt.answer is None:
+            return failed("the prompt was not answered", prompt.index)
+        during = [m for m, _ in updates(traffic, *_SHOWN) if prompt.order < m.order < prompt.answer.order]
+        return PASS if during else failed("the turn ended without one session/update", *evidence(prompt))
+    return not_tested("no turn was run")
+
+
+def _not_cancelled(traffic: Traffic) -> Verdict:
+    prompts = [p for p in traffic.requests("client", "session/prompt") if p.answer is not None and p.succeeded]
+    for prompt in prompts:
+        assert prompt.answer
+        closed = any(
+            c.order < prompt.answer.order and session_of(c) == session_of(prompt)
+            for c in traffic.requests("client", "session/close")
+        )
+        asked = any(m.params.get("requestId") == prompt.id for m in traffic.notifications("client", "$/cancel_request"))
+        if prompt.answer.result.get("stopReason") == "cancelled" and not (
+            is_cancelled(traffic, prompt) or closed or asked
+        ):
+            cancels = traffic.notifications("client", "session/cancel")
+            if not cancels:
+                return failed("a turn that nobody cancelled ended as cancelled", *evidence(prompt))
+    return PASS if prompts else skipped("no prompt was answered with a result")
+
+
+def _own_updates(traffic: Traffic) -> Verdict:
+    opened = {message.result.get("sessionId") for message in traffic.sent("server")}
+    known = opened | {session_of(m) for m in traffic.requests("client", "session/load", "session/resume")}
+    found = updates(traffic)
+    for message, _ in found:
+        if session_of(message) not in known and isinstance(message.params.get("sessionId"), str):
+            return failed(
+                f"an update is for the session {session_of(message)!r}, which was never opened", message.index
+            )
+    return PASS if found else skipped("the agent sent no session/update")
+
+
+def _content(label: str) -> Callable[[Traffic], Verdict]:
+    """The prompt is answered with a result where the agent advertises the kind of content; else skipped."""
+    judge = answered(label, expect="result")
+
+    def content(traffic: Traffic) -> Verdict:
+        if traffic.marks("unadvertised"):
+            return skipped("the agent does not advertise it")
+        return judge(traffic)
+
+    return content
+
+
+_STOP: Final = (
+    "If there are no pending tool calls, the turn ends and the Agent **MUST** respond to the "
+    "original `session/prompt` request with a `StopReason`:"
+)
+_ANOTHER: Final = (
+    "Once a prompt turn completes, the Client may send another `session/prompt` to continue the conversation"
+)
+_BASELINE: Final = "As a baseline, the Agent MUST support `text` and `resource_link` content blocks"
+
+REQUIREMENTS: Final = (
+    Requirement(
+        "ACP1-A-PROMPT-001",
+        "mandatory",
+        "The result of a prompt has the schema's shape: one of five stop reasons.",
+        schema("/$defs/PromptResponse/required", '["stopReason"]'),
+        result_is("session/prompt", "PromptResponse"),
+        violation='{"stopReason":"done"}',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-002",
+        "mandatory",
+        "A turn ends, and its prompt is answered with a stop reason.",
+        prose("prompt-turn", _STOP),
+        answered("prompt", expect="result"),
+        scenario="two-texts",
+        violation="an agent that says its text and never answers",
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-003",
+        "mandatory",
+        "Several turns run in a session, one after the other.",
+        prose("prompt-turn", _ANOTHER),
+        answered("first", "second", "third", expect="result"),
+        scenario="several-turns",
+        violation='"code":-32600 for the second prompt',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-004",
+        "mandatory",
+        "Turns of two sessions run at the same time, and both end.",
+        prose(
+            "initialization",
+            (
+                "As a baseline, all Agents **MUST** support `session/new`, `session/prompt`, "
+                "`session/cancel`, and `session/update`."
+            ),
+        ),
+        answered("first", "second", expect="result"),
+        scenario="interleaved-sessions",
+        violation="one of two prompts never answered",
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-005",
+        "mandatory",
+        "The agent takes prompts with resource links.",
+        schema("/$defs/PromptRequest/properties/prompt", _BASELINE),
+        answered("prompt", expect="result"),
+        scenario="resource-link",
+        violation='"code":-32602 for {"type":"resource_link",...}',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-006",
+        "capability",
+        "An agent that advertises images takes prompts with images.",
+        schema("/$defs/ContentBlock/oneOf/1", "Requires the `image` prompt capability when included in prompts."),
+        _content("prompt"),
+        scenario="image",
+        applies="promptCapabilities.image",
+        violation='"code":-32602 for {"type":"image",...}',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-007",
+        "capability",
+        "An agent that advertises audio takes prompts with audio.",
+        schema("/$defs/ContentBlock/oneOf/2", "Requires the `audio` prompt capability when included in prompts."),
+        _content("prompt"),
+        scenario="audio",
+        applies="promptCapabilities.audio",
+        violation='"code":-32602 for {"type":"audio",...}',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-008",
+        "capability",
+        "An agent that advertises embedded context takes prompts with embedded resources.",
+        schema(
+            "/$defs/ContentBlock/oneOf/4", "Requires the `embeddedContext` prompt capability when included in prompts."
+        ),
+        _content("prompt"),
+        scenario="embedded-resource",
+        applies="promptCapabilities.embeddedContext",
+        violation='"code":-32602 for {"type":"resource",...}',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-009",
+        "mandatory",
+        "The agent takes null wherever the schema of prompts allows it.",
+        schema("/$defs/ContentBlock/oneOf/0", "All agents MUST support text content blocks in prompts."),
+        answered("prompt", expect="result"),
+        scenario="prompt-nulls",
+        violation='"code":-32602 for "annotations":{"audience":null}',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-010",
+        "advisory",
+        "The agent takes optional fields of content that have wrong types for absent, as the schema marks them.",
+        schema("/$defs/TextContent/properties/annotations", '"x-deserialize-default-on-error": true'),
+        answered("prompt", expect="result"),
+        scenario="prompt-malformed",
+        violation='"code":-32602 for "annotations":"none"',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-011",
+        "advisory",
+        "The agent answers a prompt for a session that does not exist with an error.",
+        prose("overview", "Errors include an `error` object with `code` and `message`"),
+        answered("prompt", expect="error"),
+        scenario="unknown-session",
+        violation='{"stopReason":"end_turn"}',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-012",
+        "advisory",
+        "The agent shows something of a turn.",
+        prose(
+            "initialization",
+            (
+                "As a baseline, all Agents **MUST** support `session/new`, `session/prompt`, "
+                "`session/cancel`, and `session/update`."
+            ),
+        ),
+        _says_something,
+        scenario="opening",
+        violation="a response and nothing before it",
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-013",
+        "mandatory",
+        "A turn that nobody cancelled does not end as cancelled.",
+        schema("/$defs/StopReason/oneOf/4", "The turn was cancelled by the client via `session/cancel`."),
+        _not_cancelled,
+        violation='{"stopReason":"cancelled"} after an error of the model',
+    ),
+    Requirement(
+        "ACP1-A-PROMPT-014",
+        "mandatory",
+        "Updates are for sessions that the client opened.",
+        schema("/$defs/SessionNotification/properties/sessionId", "The ID of the session this update pertains to."),
+        _own_updates,
+        violation='"sessionId":"internal-7"',
+    ),
+)

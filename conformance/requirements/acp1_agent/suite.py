@@ -1,0 +1,55 @@
+"""The suite for agents of version 1: when one can be judged at all, and what its undisturbed turns tell."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from conformance.judging import marked
+from conformance.requirements.acp1_agent import REQUIREMENTS
+from conformance.requirements.acp1_agent.reading import capability
+from conformance.scenarios.acp1_agent import OPENING, SCENARIOS
+from conformance.suite import Suite
+from conformance.traffic import Traffic
+
+_AUTH_REQUIRED: Final = -32000
+_VERSION: Final = 1
+
+
+def _obstacle(traffic: Traffic) -> str:
+    for entry in traffic.marks("not-started"):
+        return str(entry.value)
+    asked = traffic.requests("client", "initialize")
+    if not asked or asked[0].answer is None:
+        return "the agent did not answer initialize"
+    if not asked[0].succeeded:
+        return f"the agent answered initialize with an error: {asked[0].answer.error.get('message')}"
+    version = asked[0].answer.result.get("protocolVersion")
+    if isinstance(version, int) and version != _VERSION:
+        return f"the agent speaks version {version} of the protocol, and this suite is for version {_VERSION}"
+    for request in traffic.requests("client", "session/new", "session/prompt"):
+        if request.answer is not None and request.answer.error.get("code") == _AUTH_REQUIRED:
+            return "the agent needs authentication: choose one of its methods with --auth"
+    return ""
+
+
+def _calibration(traffic: Traffic) -> dict[str, Any]:
+    """Milliseconds of an undisturbed turn and of a slow one; of one that did not end, as long as it was watched."""
+    times: dict[str, Any] = {}
+    for label, name in (("turn", "turn_ms"), ("slow-turn", "slow_turn_ms")):
+        for prompt in marked(traffic, label):
+            end = prompt.answer.ms if prompt.answer is not None else traffic.transcript.entries[-1].ms
+            times[name] = round(end - prompt.ms, 3)
+    return times
+
+
+SUITE: Final = Suite(
+    name="acp1-agent",
+    title="Agent Client Protocol 1, agents",
+    subject="server",
+    requirements=REQUIREMENTS,
+    opening=OPENING,
+    scenarios=SCENARIOS,
+    obstacle=_obstacle,
+    calibration=_calibration,
+    capability=capability,
+)

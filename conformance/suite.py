@@ -1,0 +1,99 @@
+"""A suite: the requirements and scenarios of one role in one version of one protocol, and how its peers are opened.
+
+Runner, reports and commands work on this alone; a further protocol is a further suite in `suites`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from conformance.driver import Driver
+from conformance.requirement import Requirement
+from conformance.traffic import Traffic
+from conformance.transcript import Transcript
+from conformance.verdict import Verdict, combined, not_tested, of, skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Something that is done with a program. `run` sends and waits; it concludes nothing."""
+
+    name: str
+    text: str
+    """One sentence: what the suite does."""
+    run: Callable[[Driver], None]
+    alone: bool = False
+    """Whether nothing else may run at the same time, because the moment of what it sends decides."""
+    tries: int = 1
+    """How often it is run anew while the race that it wants did not happen."""
+    passive: bool = False
+    """Whether no requirement names it: it makes traffic for those that are judged in every transcript."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One requirement's verdict in a report."""
+
+    requirement: Requirement
+    verdict: Verdict
+
+    @property
+    def is_violation(self) -> bool:
+        """Whether it makes the subject not conformant."""
+        outcome = self.verdict.outcome
+        if not self.requirement.decides:
+            return False
+        return outcome == "fail" or (outcome == "not-tested" and self.requirement.level == "mandatory")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Everything protocol-specific that the runner needs."""
+
+    name: str
+    title: str
+    subject: Literal["client", "server"]
+    requirements: tuple[Requirement, ...]
+    opening: Scenario
+    """Run first and alone. Shows whether the program can be judged, and how long an undisturbed turn takes."""
+    scenarios: tuple[Scenario, ...]
+    obstacle: Callable[[Traffic], str]
+    """Why the program cannot be judged at all, from the opening's traffic; empty where it can."""
+    calibration: Callable[[Traffic], dict[str, Any]]
+    """What other scenarios need to know of this program, from the opening's traffic; becomes facts."""
+    capability: Callable[[Traffic, str], bool | None]
+    """Whether the subject advertises what `applies` names; None where nothing in the traffic tells."""
+
+    def calibration_of(self, opening: Transcript) -> dict[str, Any]:
+        """What the opening's transcript tells about the program's undisturbed turns."""
+        return self.calibration(Traffic(opening))
+
+    def every_scenario(self) -> tuple[Scenario, ...]:
+        return self.opening, *self.scenarios
+
+    def judge(self, transcripts: Iterable[Transcript], chosen: Mapping[str, Requirement] | None = None) -> list[Result]:
+        """The verdicts on these transcripts, of all requirements or of the chosen ones, in the registry's order."""
+        traffics = [Traffic(transcript) for transcript in transcripts]
+        rows = [row for row in self.requirements if chosen is None or row.id in chosen]
+        return [Result(row, self._judge(row, traffics)) for row in rows]
+
+    def _judge(self, row: Requirement, traffics: list[Traffic]) -> Verdict:
+        verdicts: list[Verdict] = []
+        for traffic in traffics:
+            scenario = traffic.transcript.scenario
+            if row.scenario in (None, scenario):
+                verdicts.append(of(self._verdict(row, traffic), scenario))
+        if not verdicts:
+            return not_tested(f"the scenario {row.scenario} was not run")
+        return combined(verdicts)
+
+    def _verdict(self, row: Requirement, traffic: Traffic) -> Verdict:
+        if row.applies is not None and self.capability(traffic, row.applies) is not True:
+            return skipped(f"{row.applies} is not advertised")
+        verdict = row.judge(traffic)
+        stopped = traffic.marks("stopped")
+        if verdict.outcome == "not-tested" and stopped:
+            return not_tested(f"{verdict.reason}: {stopped[0].value}")
+        return verdict

@@ -1,0 +1,18 @@
+"""The suites there are. A further protocol, version or role is a row here and two folders: requirements, scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from conformance.suite import Suite
+
+
+def _acp1_agent() -> Suite:
+    from conformance.requirements.acp1_agent import suite
+
+    return suite.SUITE
+
+
+SUITES: Final[dict[str, Callable[[], Suite]]] = {"acp": _acp1_agent}
+"""By the command that runs them. Each is loaded when it is asked for, because requirements compile their schema."""

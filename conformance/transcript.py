@@ -1,0 +1,152 @@
+"""Transcripts: every byte between a client and a program, with its sender and its moment, and the scenario's marks.
+
+A transcript is append-only, and nothing in it is dropped. The one exception is what the suite itself generated in bulk
+(a line of 50 MB), which is kept by length and digest. The file format is JSON lines, described in
+`docs/conformance-formats.md`; what is not UTF-8 is kept in base64. Knows no protocol.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from conformance.values import as_object, as_text, is_object
+
+FORMAT: Final = "rewindow-conformance transcript"
+VERSION: Final = 1
+LIMIT: Final = 64 * 1024 * 1024
+"""Bytes; a scenario ends where its transcript would grow beyond."""
+_DIGESTED: Final = 1024 * 1024
+"""What the suite sends in one piece of more bytes than this is kept by digest."""
+
+Kind = Literal["client", "server", "server-log", "mark"]
+"""Who sent it: the client, the program that serves it (an agent is one), its standard error; or a scenario's mark."""
+
+
+class TranscriptFormatError(ValueError):
+    """Raised for a file that is no transcript, or one of a later version. Fields: the path, and why."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One chunk of bytes, or one mark. `ms` counts from the start of the scenario."""
+
+    ms: float
+    kind: Kind
+    data: bytes = b""
+    label: str = ""
+    """Marks only: what it says, such as `stdout-closed`."""
+    value: Any = None
+    """Marks only: JSON."""
+    omitted: int = 0
+    """Bytes that stood after `data` and are kept by digest alone."""
+    sha256: str = ""
+
+
+@dataclass(slots=True)
+class Transcript:
+    """What happened in one scenario. `facts` say what was run, with which options; judges may read them."""
+
+    scenario: str
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    entries: list[Entry] = field(default_factory=list[Entry])
+    size: int = 0
+
+    def add(self, ms: float, kind: Kind, data: bytes, *, generated: bool = False) -> None:
+        """Records a chunk. `generated` bytes are the suite's own and may be kept by digest."""
+        if generated and len(data) > _DIGESTED:
+            head = data[:256]
+            entry = Entry(ms, kind, head, omitted=len(data) - 256, sha256=hashlib.sha256(data).hexdigest())
+        else:
+            entry = Entry(ms, kind, data)
+        self.size += len(entry.data)
+        self.entries.append(entry)
+
+    def mark(self, ms: float, label: str, value: Any = None) -> None:
+        """Records what the bytes alone do not say: that a stream closed, what a scenario was about to show."""
+        self.entries.append(Entry(ms, "mark", label=label, value=value))
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= LIMIT
+
+    def lines(self) -> Iterator[str]:
+        """The file, line by line, without line ends."""
+        head = {"format": FORMAT, "version": VERSION, "scenario": self.scenario, "facts": self.facts}
+        yield json.dumps(head, ensure_ascii=False)
+        for entry in self.entries:
+            yield json.dumps(_written(entry), ensure_ascii=False)
+
+    def save(self, path: Path) -> None:
+        """Writes the file. Raises OSError."""
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(line + "\n" for line in self.lines())
+
+
+def load(path: Path) -> Transcript:
+    """Reads a file that `save` or `trace` wrote. Raises TranscriptFormatError, OSError."""
+    with path.open("rb") as file:
+        lines = iter(file)
+        head = _parsed(path, next(lines, b""), 1)
+        if head.get("format") != FORMAT:
+            raise TranscriptFormatError(path, f'the first line does not say "format": "{FORMAT}"')
+        if head.get("version") != VERSION:
+            raise TranscriptFormatError(
+                path, f"version {head.get('version')} is not {VERSION}, which is all this reads"
+            )
+        transcript = Transcript(as_text(head.get("scenario")), as_object(head.get("facts")))
+        for number, line in enumerate(lines, 2):
+            entry = _read(path, _parsed(path, line, number), number)
+            transcript.entries.append(entry)
+            transcript.size += len(entry.data)
+    return transcript
+
+
+def _written(entry: Entry) -> dict[str, Any]:
+    if entry.kind == "mark":
+        return {"ms": round(entry.ms, 3), "mark": entry.label, "value": entry.value}
+    line: dict[str, Any] = {"ms": round(entry.ms, 3), "from": entry.kind}
+    try:
+        line["text"] = entry.data.decode()
+    except UnicodeDecodeError:
+        line["base64"] = base64.b64encode(entry.data).decode("ascii")
+    return {**line, "omitted": entry.omitted, "sha256": entry.sha256} if entry.omitted else line
+
+
+def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise TranscriptFormatError(path, f"line {number} is not JSON") from None
+    if not is_object(value):
+        raise TranscriptFormatError(path, f"line {number} is not an object")
+    return as_object(value)
+
+
+def _read(path: Path, line: dict[str, Any], number: int) -> Entry:
+    ms = line.get("ms")
+    if not isinstance(ms, int | float) or isinstance(ms, bool):
+        raise TranscriptFormatError(path, f"line {number} has no ms")
+    if "mark" in line:
+        return Entry(float(ms), "mark", label=as_text(line["mark"]), value=line.get("value"))
+    kind = line.get("from")
+    if kind not in ("client", "server", "server-log"):
+        raise TranscriptFormatError(path, f"line {number} is from nobody: {kind!r}")
+    try:
+        data = base64.b64decode(line["base64"]) if "base64" in line else str(line["text"]).encode()
+    except (KeyError, ValueError, TypeError):
+        raise TranscriptFormatError(path, f"line {number} has neither text nor base64") from None
+    omitted = line.get("omitted", 0)
+    return Entry(
+        float(ms), kind, data, omitted=omitted if isinstance(omitted, int) else 0, sha256=as_text(line.get("sha256"))
+    )

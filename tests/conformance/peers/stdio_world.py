@@ -1,0 +1,79 @@
+"""Runs a peer as a process: its bytes are standard input and output, its timers those of a select loop."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+
+class World:
+    """What a program in memory is given too, for real."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.timers: list[tuple[float, int, Callable[[], None]]] = []
+        self.order = count()
+
+    def write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(1, data) :]
+
+    def log(self, data: bytes) -> None:
+        os.write(2, data)
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self.timers, (time.monotonic() + seconds, next(self.order), act))
+
+    def exit(self, code: int) -> None:
+        for _ in range(self.left):
+            subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(60)"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        os._exit(code)
+
+
+def run(make: Callable[[World], Any]) -> None:
+    """Runs a program until it exits."""
+    world = World()
+    program = make(world)
+    is_open = True
+    while True:
+        wait = max(0.0, world.timers[0][0] - time.monotonic()) if world.timers else None
+        ready = select.select([0] if is_open else [], [], [], wait)[0]
+        if ready:
+            data = os.read(0, 1 << 20)
+            is_open = bool(data)
+            program.receive(data) if data else program.input_ended()
+        while world.timers and world.timers[0][0] <= time.monotonic():
+            heapq.heappop(world.timers)[2]()
+
+
+def start_server(server: dict[str, Any]) -> bool:
+    """Starts an MCP server and initializes it; whether that was possible."""
+    variables = {pair["name"]: pair["value"] for pair in server.get("env", [])}
+    try:
+        process = subprocess.Popen(
+            [server["command"], *server.get("args", [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **variables},
+        )
+    except OSError:
+        return False
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}\n')
+    process.stdin.flush()
+    process.stdout.readline()
+    return True
