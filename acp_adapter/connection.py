@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
 
 from acp_adapter import stages
+from acp_adapter.documents import Documents
 from acp_adapter.errors import RESOURCE_NOT_FOUND
 from acp_adapter.rpc.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
@@ -37,6 +38,9 @@ class Connection:
         self._is_initialized = False
         self._prepared: set[stages.Stage] = set()
         self._conversations: dict[str, Conversation] = {}
+        self.documents: Final = Documents()
+        """What the client says of what it has open; the same for all sessions."""
+        self._reads_files = self._writes_files = False
         self._changing = anyio.Lock()
 
     # --- the handshake, and what is loaded when -----------------------------------------------------------------------
@@ -56,6 +60,7 @@ class Connection:
             raise ProtocolError(Code.INVALID_REQUEST, "initialize cannot be repeated while a session is open")
         self._is_initialized = True
         self.codec.choose(introduced.version, terminals=introduced.terminals)
+        self._reads_files, self._writes_files = introduced.reads_files, introduced.writes_files
 
     async def prepare(self, stage: stages.Stage) -> None:
         """Loads what a later stage needs, ahead of need, once."""
@@ -86,12 +91,23 @@ class Connection:
         What opens a session is not cancelled half-way, because the store would go on holding one that nobody has.
         """
         from acp_adapter.conversation import Conversation  # of the session stage
+        from acp_adapter.editor_files import EditorFiles
 
         session: Session | None = None
         with anyio.CancelScope(shield=True):
             session = await opening
         assert session is not None
-        conversation = Conversation(session, context.peer, self.codec.codec)
+        codec = self.codec.codec
+        files = EditorFiles(
+            session.session_id,
+            self.documents,
+            context.peer,
+            codec,
+            session.spelled,
+            reads=self._reads_files,
+            writes=self._writes_files,
+        )
+        conversation = Conversation(session, context.peer, codec, files)
         self._conversations[session.session_id] = conversation
         context.after_response(partial(conversation.start, self._tasks))
         context.after_response(partial(self.prepare, "prompt"))

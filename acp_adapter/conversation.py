@@ -24,6 +24,7 @@ from enum import Enum, auto
 import anyio
 from anyio.abc import TaskGroup
 
+from acp_adapter.editor_files import EditorFiles
 from acp_adapter.permissions import EditorPermissions
 from acp_adapter.pump import Pump
 from acp_adapter.rpc.methods import Remote
@@ -45,15 +46,16 @@ class State(Enum):
 class Conversation:
     """Binds a session to the connection that opened it."""
 
-    def __init__(self, session: Session, peer: Remote, codec: Codec) -> None:
+    def __init__(self, session: Session, peer: Remote, codec: Codec, files: EditorFiles) -> None:
         self.session = session
+        self._files = files
         self._peer = peer
         self._codec = codec
         self._state = State.OPEN
         self._unanswered: set[Ticket] = set()
         self._changed = anyio.Event()
         self._pump = Pump(session.subscribe(), codec, session, self._send)
-        session.attach(EditorPermissions(session.session_id, session, peer, codec, self._pump.sent))
+        session.attach(EditorPermissions(session.session_id, session, peer, codec, self._pump.sent), files)
 
     # --- what is shown ------------------------------------------------------------------------------------------------
 
@@ -80,6 +82,7 @@ class Conversation:
     def accept(self, said: Sequence[str | Attachment], wanted: PromptKind | None) -> Ticket:
         """Takes a prompt the moment its line is read. Raises SessionBusyError, SessionReadOnlyError."""
         ticket = self.session.accept(said, wanted)
+        self._files.user_acted()
         self._unanswered.add(ticket)
         return ticket
 
@@ -137,6 +140,7 @@ class Conversation:
                 await self._until(lambda: not self._unanswered)
                 await release()
         finally:
+            self._files.close()
             self._move(State.CLOSED)
 
     async def closed(self) -> None:

@@ -15,11 +15,14 @@ from msgspec import Struct
 class Initialize(Struct, frozen=True):
     """`version` is the newest version of the protocol that the client speaks.
 
-    `terminals`: it draws terminals for what the agent runs by itself.
+    `terminals`: it draws terminals for what the agent runs by itself. `reads_files` and `writes_files`: it can be asked
+    for the text that it holds of a file, and to put one in its place.
     """
 
     version: int
     terminals: bool = False
+    reads_files: bool = False
+    writes_files: bool = False
 
 
 class Authenticate(Struct, frozen=True):
@@ -66,6 +69,51 @@ class SetOption(Struct, frozen=True):
     session_id: str
     option: str
     value: str | bool
+
+
+class Position(Struct, frozen=True):
+    """A place in a document: `line` from 0, and `character` in it from 0, in UTF-16 code units."""
+
+    line: int
+    character: int
+
+
+class DocumentChange(Struct, frozen=True):
+    """What stands from `start` up to `end` now; without these, in the whole document."""
+
+    text: str
+    start: Position | None = None
+    end: Position | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole text."""
+        return self.start is None
+
+
+class DocumentOpened(Struct, frozen=True):
+    uri: str
+    version: int
+    text: str
+
+
+class DocumentChanged(Struct, frozen=True):
+    """Each of `changes` is about the text that those before it have left."""
+
+    uri: str
+    version: int
+    changes: tuple[DocumentChange, ...]
+
+
+class DocumentRef(Struct, frozen=True):
+    """The document that something is said of."""
+
+    uri: str
+
+
+class DocumentFocused(Struct, frozen=True):
+    uri: str
+    version: int
 
 
 class Text(Struct, frozen=True):

@@ -20,6 +20,7 @@ STAGES: Final[dict[Stage, tuple[str, ...]]] = {
         "acp_adapter.handlers.session_prompt",
         ".prompts",
         ".permissions",
+        ".files",
         "acp_adapter.handlers.session_cancel",
         "acp_adapter.handlers.session_close",
         "acp_adapter.handlers.session_delete",

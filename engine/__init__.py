@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .legible import source_text as source_text
     from .models.setup import ModelSetup as ModelSetup
     from .ports import ASKED_CHARS as ASKED_CHARS
+    from .ports import Buffers as Buffers
     from .ports import Clock as Clock
     from .ports import CommandOutcome as CommandOutcome
     from .ports import CommandOutput as CommandOutput
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from .ports import Comparison as Comparison
     from .ports import Contents as Contents
     from .ports import Differences as Differences
+    from .ports import Editor as Editor
     from .ports import EffectAnswer as EffectAnswer
     from .ports import EffectHandler as EffectHandler
     from .ports import EffectRequest as EffectRequest
@@ -159,6 +161,7 @@ __all__ = [
     "SETTINGS",
     "TOOLS",
     "Artifact",
+    "Buffers",
     "Captured",
     "Cell",
     "Clock",
@@ -171,6 +174,7 @@ __all__ = [
     "CycleSummary",
     "Differences",
     "Display",
+    "Editor",
     "EffectAnswer",
     "EffectHandler",
     "EffectRequest",
@@ -299,14 +303,14 @@ _MODULES: Final = {
     "legible": "legible_line source_command source_lines source_text",
     "models.setup": "ModelSetup",
     "ports": (
-        "ASKED_CHARS Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents Differences "
-        "EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FeedItem FileSubject HandleRow "
-        "Limits Looked MadeHandle Model ModelError ModelSignal ModelUnusableError News OutputSink PastAnswer "
-        "PastExecution PastLooks PastPayload PastQuestion PastRevision PastStatement PastStep PastTick PastValues "
-        "PermissionAnswer PermissionQuestion PermissionSubject Permissions Preserved ProjectionPart Prompt "
-        "ReasoningDelta ReplyEnded Restored RestorePlan RunOutcome RunRequest SessionRow StatementAsked "
-        "StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want "
-        "ignore_touched"
+        "ASKED_CHARS Buffers Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
+        "Differences Editor EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FeedItem "
+        "FileSubject HandleRow Limits Looked MadeHandle Model ModelError ModelSignal ModelUnusableError News "
+        "OutputSink PastAnswer PastExecution PastLooks PastPayload PastQuestion PastRevision PastStatement PastStep "
+        "PastTick PastValues PermissionAnswer PermissionQuestion PermissionSubject Permissions Preserved "
+        "ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored RunOutcome RunRequest SessionRow "
+        "StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload "
+        "ValueGroup Want ignore_touched"
     ),
     "projection.feed": "changes_of",
     "projection.results": "given_text output_text printed_text result_text",

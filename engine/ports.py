@@ -83,6 +83,59 @@ class Files(Protocol):
         ...
 
 
+class Buffers(Protocol):
+    """What the user's editor holds of files, saved or not, for the views of one session."""
+
+    @property
+    def offers(self) -> bool:
+        """Whether there is an editor that says anything; where there is none, nothing else is called."""
+        ...
+
+    def take_moved(self) -> Collection[str] | None:
+        """The absolute paths of which the texts may be others since the last call; None for all, as at the first."""
+        ...
+
+    async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
+        """What it holds of the files at these absolute paths, within seconds; None where it has no text of one.
+
+        A path of which that is not to be learned is missing. Raises nothing.
+        """
+        ...
+
+
+class Editor(Protocol):
+    """The files of one session as a user's editor offers them; who is attached to a session may have one.
+
+    A text has no byte order mark, and ends its lines as the editor likes.
+    """
+
+    @property
+    def offers(self) -> bool:
+        """Whether `read` has anything to say."""
+        ...
+
+    @property
+    def writes(self) -> bool:
+        """Whether `write` can be asked for."""
+        ...
+
+    def take_moved(self) -> Collection[str] | None:
+        """The paths, as `read` was asked for them, that may have another text since the last call; None for all."""
+        ...
+
+    async def read(self, path: str) -> str | None:
+        """The text that it holds of the file at an absolute path, unsaved or not; None where it has none, or says none.
+
+        Raises:
+            TimeoutError: it has not answered in time.
+        """
+        ...
+
+    async def write(self, path: str, text: str) -> None:
+        """Has it put that text into the file, and into what it holds of it. Raises OSError where it does not."""
+        ...
+
+
 class Trees(Protocol):
     """Listing the files that a glob matches, for groups. Errors are OSError."""
 
@@ -898,6 +951,10 @@ class Environment(Protocol):
 
     def read(self) -> None:
         """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
+        ...
+
+    def follow(self, buffers: Buffers | None) -> None:
+        """Has views show what an editor holds, from the next request on; with None nobody is asked."""
         ...
 
     def kept(self) -> Preserved | None:

@@ -26,6 +26,11 @@ _MODULES: Final = {
     "session/close": "session_close",
     "session/set_mode": "session_set_mode",
     "session/set_config_option": "session_set_config_option",
+    "document/didOpen": "document_did_open",
+    "document/didChange": "document_did_change",
+    "document/didSave": "document_did_save",
+    "document/didClose": "document_did_close",
+    "document/didFocus": "document_did_focus",
 }
 
 

@@ -75,6 +75,26 @@ class PermissionCodec(Protocol):
         ...
 
 
+class FilesCodec(Protocol):
+    """What the client is asked about files, and its answers."""
+
+    def write_reading(self, session_id: str, path: str) -> Json:
+        """The params of `fs/read_text_file`, for all of the file at an absolute path."""
+        ...
+
+    def read_text(self, result: object) -> str:
+        """The text that the client holds. Raises WireShapeError."""
+        ...
+
+    def write_writing(self, session_id: str, path: str, text: str) -> Json:
+        """The params of `fs/write_text_file`."""
+        ...
+
+    def read_written(self, result: object) -> None:
+        """Raises WireShapeError."""
+        ...
+
+
 class Codec(Protocol):
     """One version of the protocol."""
 
@@ -100,6 +120,9 @@ class Codec(Protocol):
 
     @property
     def permissions(self) -> PermissionCodec: ...
+
+    @property
+    def files(self) -> FilesCodec: ...
 
     def read_params(self, method: str, params: object) -> Any:
         """A value of `requests`. Raises WireShapeError."""

@@ -17,6 +17,7 @@ import anyio
 from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
 from ..ports import (
+    Buffers,
     CommandOutcome,
     CommandRequest,
     Comparison,
@@ -41,6 +42,9 @@ from ..ports import (
 )
 from ..worker.framing import ProtocolError, unpack_events
 from ..worker.protocol import (
+    AskBuffers,
+    BuffersMoved,
+    BufferTexts,
     Collect,
     Content,
     Failed,
@@ -102,6 +106,9 @@ class ConnectedEnvironment:
         self._running: StatementRun | None = None
         self._was_read = False
         """A model has read the handles since the last message."""
+        self._buffers: Buffers | None = None
+        self._following: Connection | None = None
+        """The runner that was told of the editor's buffers."""
         self._waiting: _Waiting | None = None
         self._turn = asyncio.Lock()
         self._closed = False
@@ -146,6 +153,8 @@ class ConnectedEnvironment:
             self._running = self._statement(self._connected(), request, effects, output)
             self._running.touched = touched
             self._running.on_its_way = begun
+            self._running.buffers = self._buffers
+            self._tell_moved(self._connected())
             self._running.after_reading = self._take_reading()
             try:
                 return await self._running.conduct()
@@ -178,6 +187,7 @@ class ConnectedEnvironment:
         async with self._turn:
             worker = self._connected()
             sent = SentContents(worker)
+            self._tell_moved(worker)
             tick = Tick(round_id, now, after_reading=self._take_reading(), payloads=tuple(payloads))
             match await self._exchange(worker, tick, sent):
                 case Ticked(events=packed, time_ms=time_ms, nodes=nodes, stops=stops, wants=wants):
@@ -235,6 +245,19 @@ class ConnectedEnvironment:
     def read(self) -> None:
         """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
         self._was_read = True
+
+    def follow(self, buffers: Buffers | None) -> None:
+        """See `ports.Environment`."""
+        self._buffers = buffers
+
+    def _tell_moved(self, worker: Connection) -> None:
+        if self._buffers is None or not self._buffers.offers:
+            return
+        moved = self._buffers.take_moved()
+        if self._following is not worker:
+            self._following, moved = worker, None
+        if moved is None or moved:
+            worker.send(BuffersMoved(None if moved is None else tuple(moved)))
 
     def kept(self) -> Preserved | None:
         """See `ports.Environment`; None while another request is answered."""
@@ -357,7 +380,7 @@ class ConnectedEnvironment:
         return self._connected()
 
     async def _discard(self) -> None:
-        worker, self._worker = self._worker, None
+        worker, self._worker, self._following = self._worker, None, None
         self._started = self._was_read = self._is_unused = False
         if worker is not None:
             try:
@@ -380,18 +403,24 @@ class ConnectedEnvironment:
     ) -> Received | None:
         """Sends a request and receives its answer; a cancelled exchange ends the worker, who would be out of step.
 
-        Into `sent` goes what comes before that.
+        Into `sent` goes what comes before that; a tick may also ask what the user's editor holds.
         """
         worker.send(message)
         try:
             answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
-            while isinstance(answer, Content) and sent is not None:
-                sent.take(answer)
+            while sent is not None and isinstance(answer, Content | AskBuffers):
+                if isinstance(answer, Content):
+                    sent.take(answer)
+                else:
+                    worker.send(BufferTexts(answer.number, await self._texts(answer)))
                 answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
         except BaseException:
             await worker.kill()
             raise
         return answer
+
+    async def _texts(self, ask: AskBuffers) -> dict[str, str | None]:
+        return {} if self._buffers is None else dict(await self._buffers.texts(ask.paths))
 
     async def _failed(self, worker: Connection, what: str, answer: Received | None) -> EnvironmentUnavailableError:
         if isinstance(answer, Failed):

@@ -25,13 +25,14 @@ Must not know sessions or the log, nor whether a process or a thread runs it. Us
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Final, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Literal, TypeVar
 
 import anyio
 
 from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
 from ..ports import (
+    Buffers,
     EffectAnswer,
     EffectHandler,
     EffectRequest,
@@ -43,7 +44,7 @@ from ..ports import (
     ignore_touched,
 )
 from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
-from ..worker.protocol import Answer, Ask, Content, Failed, Ran, Replay, Run
+from ..worker.protocol import Answer, Ask, AskBuffers, BufferTexts, Content, Failed, Ran, Replay, Run
 from .bounded_request import REPEAT_SECONDS, forget_interrupts
 from .capture import Capture
 from .connection import Connection, Received
@@ -56,6 +57,7 @@ _SENDING_SECONDS: Final = 10.0
 _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
 
 Stop = Literal["cancelled", "timeout"]
+T = TypeVar("T")
 
 
 class StatementRun:
@@ -94,6 +96,8 @@ class StatementRun:
         """Is told of the files that the statement's own code writes."""
         self.on_its_way: Callable[[], None] | None = None
         """Is called when the statement is on its way."""
+        self.buffers: Buffers | None = None
+        """What the user's editor holds of files."""
         self.after_reading = recording is not None and recording.after_reading
 
     async def conduct(self) -> RunOutcome:
@@ -177,8 +181,8 @@ class StatementRun:
                     self._send_interrupt()
                 case None:
                     self._outcome = self._died(await self._worker.kill())
-                case Ask():
-                    await self._answer(message)
+                case Ask() | AskBuffers():
+                    await (self._answer(message) if isinstance(message, Ask) else self._tell_texts(message))
                 case Content():
                     self._take(message)
                 case Ran():
@@ -215,16 +219,26 @@ class StatementRun:
 
     async def _ask_handler(self, ask: Ask) -> EffectAnswer:
         """The handler's answer; that of a stopped statement where nobody waits for it any more."""
-        answer, self._failure = EffectAnswer(error=_STOPPED), None
+        return await self._listening(lambda: self._handle(ask), EffectAnswer(error=_STOPPED))
+
+    async def _tell_texts(self, ask: AskBuffers) -> None:
+        texts: Mapping[str, str | None] = {}
+        if self._stop is None and (buffers := self.buffers) is not None:
+            texts = await self._listening(lambda: buffers.texts(ask.paths), texts)
+        self._worker.send(BufferTexts(ask.number, dict(texts)))
+
+    async def _listening(self, act: Callable[[], Awaitable[T]], otherwise: T) -> T:
+        """What `act` comes to, or `otherwise` where it is given up; what the worker says meanwhile is heard."""
+        found, self._failure = otherwise, None
         with anyio.CancelScope() as self._answering:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listen)
-                answer = await self._handle(ask)
+                found = await act()
                 tasks.cancel_scope.cancel()
         self._answering = None
         if self._failure is not None:
             raise self._failure
-        return answer
+        return found
 
     async def _listen(self) -> None:
         """Takes output while an effect is answered, and gives the answer up when the worker says anything.

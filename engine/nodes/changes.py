@@ -14,18 +14,23 @@ from ..ticks.delta import describe, with_added
 from ..ticks.result import SourceChange, TickResult
 from .paged_change import change_between, size_of
 from .revision import Revision
+from .unsaved import NOTICES
 
 _DELTA_TOKENS: Final = 300
 """Budget of the diff that one tick reports of one view."""
 _NAMED: Final = 8
 """Entries of a directory that are named of each kind."""
+_SAVED: Final = "is on disk now as the editor had it"
+_UNSAVED: Final = "is another file on disk now, and unsaved in the editor"
 
 
 def told(
     title: str, path: str, before: Revision, after: Revision, count: Callable[[str], int], note: str = ""
 ) -> TickResult:
     """How a document changed. `note` is a clause on the view, which follows the first line."""
-    if before.state == after.state == "text":
+    if before.digest and before.digest == after.digest:
+        summary = delta = f"{title} {_SAVED if before.notice in NOTICES else _UNSAVED}"
+    elif before.state == after.state == "text":
         form = changed_form(before, after)
         summary, delta = describe(title, before.lines, after.lines, count, _DELTA_TOKENS, form)
     elif before.is_listing and after.is_listing:

@@ -1,4 +1,4 @@
-"""The source of looks of live steps: the disk, with a record of what it showed.
+"""The source of looks of live steps: the disk behind the editor's buffers, with a record of what they showed.
 
 Owns the events of the revisions that were adopted, and which contents the host has been sent. Must not know who asks.
 Made by the Board.
@@ -16,6 +16,7 @@ from msgspec.structs import asdict, replace
 
 from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
 from ..ports import STEP_CONTENT_BYTES
+from .buffers import Buffers
 from .disk import Disk
 from .found import Found, recorded_path
 from .paged_lines import ReadPage
@@ -23,12 +24,16 @@ from .revision import decoded
 
 
 class LiveLooks:
-    """Looks at `disk`, and records each revision that is another than the document had. `pages` reads large texts."""
+    """Looks at `disk` through `buffers`, and records each revision that is another than the document had.
 
-    __slots__ = ("_adopted", "_contents", "_disk", "_of_globs", "_pages", "_sent", "_size")
+    `pages` reads large texts. Globs are about what is on disk, and look there.
+    """
 
-    def __init__(self, disk: Disk, pages: ReadPage) -> None:
+    __slots__ = ("_adopted", "_buffers", "_contents", "_disk", "_of_globs", "_pages", "_sent", "_size")
+
+    def __init__(self, disk: Disk, buffers: Buffers, pages: ReadPage) -> None:
         self._disk = disk
+        self._buffers = buffers
         self._pages = pages
         self._adopted: list[RevisionAdopted] = []
         self._of_globs: list[AdoptedContent] = []
@@ -47,7 +52,11 @@ class LiveLooks:
         until: float | None = None,
     ) -> Found:
         """As `LookSource.look`. A glob reads no large text: its files are shown in a few lines each."""
-        found = self._disk.look(path, title, last, None if of_glob else self._pages, until)
+
+        def on_disk(last: Found | None) -> Found:
+            return self._disk.look(path, title, last, None if of_glob else self._pages, until)
+
+        found = on_disk(last) if of_glob else self._buffers.look(path, last, on_disk)
         if found is last and found.recorded:
             return found
         if last is None or not last.recorded or found.revision is not last.revision:
@@ -60,7 +69,8 @@ class LiveLooks:
 
     def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
         """As `LookSource.bring`. No stamp goes with it, so the next look of its own reads the file."""
-        del title
+        if self._buffers.unsaved(path) is not None:
+            return self.look(path, title, last, number)
         revision = decoded(data)
         if last is not None and last.recorded and revision.same_as(last.revision):
             return last

@@ -8,10 +8,11 @@ know nodes. Made by the Board; asked by documents; `interpreter` says which step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from ..events.nodes import ContentsAdopted, RevisionAdopted
+from .buffers import Buffers
 from .disk import Disk
 from .found import Found, LookSource
 from .live import LiveLooks
@@ -29,12 +30,13 @@ _HELD_PAGES: Final = 64
 class Looks:
     """The looks of one board's documents, one step after the other. `now` is in seconds since the epoch."""
 
-    __slots__ = ("_disk", "_live", "_now", "_numbers", "_pages", "_recorded", "_source", "_until", "tick")
+    __slots__ = ("_buffers", "_disk", "_live", "_now", "_numbers", "_pages", "_recorded", "_source", "_until", "tick")
 
-    def __init__(self, disk: Disk, now: Callable[[], float]) -> None:
+    def __init__(self, disk: Disk, buffers: Buffers, now: Callable[[], float]) -> None:
         self._disk = disk
+        self._buffers = buffers
         self._now = now
-        self._live = LiveLooks(disk, self.page)
+        self._live = LiveLooks(disk, buffers, self.page)
         self._recorded = RecordedLooks(disk, self.page)
         self._source: LookSource = self._live
         self._pages: dict[str, bytes] = {}
@@ -47,11 +49,23 @@ class Looks:
         """A step begins: the next look at each path has the number 0."""
         self._numbers.clear()
         self._live.begin()
+        self._buffers.begin()
 
-    def begin_tick(self) -> None:
-        """A tick begins, as a step or within a statement: each document looks at its file once more."""
+    def begin_tick(self, paths: Callable[[], Iterable[str]]) -> None:
+        """A tick begins, as a step or within a statement: each document, those at `paths`, looks once more."""
         self.tick += 1
         self._until = self._now() + _TICK_SECONDS
+        self._buffers.begin_tick()
+        if self._source is self._live:
+            self._buffers.expect(paths)
+
+    def end_tick(self) -> None:
+        """The tick has ended."""
+        self._buffers.end_tick()
+
+    def forget_buffers(self, paths: Collection[str] | None) -> None:
+        """As `Buffers.forget`."""
+        self._buffers.forget(paths)
 
     def look(self, path: str, title: str, last: Found | None, *, of_glob: bool = False, at_tick: bool = False) -> Found:
         """As `LookSource.look`, with the number that is due. What looks `at_tick` has the time of a tick."""

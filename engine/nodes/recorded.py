@@ -179,7 +179,8 @@ class RecordedLooks:
         if seen.state == "directory":
             return listing(data)
         if seen.state != "paged":
-            return decoded(data)
+            # With the notice of then, which says more than the content: that a text was not saved.
+            return replace(decoded(data), notice=seen.notice)
         try:
             return paged_revision(seen.digest, seen.size, PagedLines(unpacked(data), path, title, self._pages))
         except ValueError:
@@ -210,7 +211,7 @@ class RecordedLooks:
 
 def _is(revision: Revision, seen: SeenRevision) -> bool:
     if seen.digest:
-        return revision.digest == seen.digest
+        return revision.digest == seen.digest and (seen.state != "text" or revision.notice == seen.notice)
     return (revision.state, revision.notice) == (seen.state, seen.notice)
 
 

@@ -11,6 +11,7 @@ Made by `statements` for each execution.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -53,6 +54,7 @@ from .act_events import (
     status_of,
     wrong_argument,
 )
+from .buffers import SessionBuffers, Unsaved
 from .policy import Policy
 from .questions import Questions
 from .signals import OutputStreamed
@@ -61,6 +63,9 @@ SHOWN_PLACES: Final = 20
 """To how many places an editor is sent for one answer."""
 SHOWN_CHANGES_CHARS: Final = 100_000
 """How much of what changed the log repeats, in whole regions; the contents are in blobs."""
+UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
+_OF_A_FILE: Final = frozenset(("read", "edit", "write"))
+"""Operations that are about the content of one file, which may be unsaved."""
 KEPT_BYTES: Final = 64 << 20
 """The largest content of a file that is kept."""
 
@@ -80,6 +85,7 @@ class Desk:
     policy: Policy
     questions: Questions
     seen: Seen
+    buffers: SessionBuffers
     signal: Callable[[OutputStreamed], None]
     dismissed: Callable[[], None]
 
@@ -131,13 +137,15 @@ class Acts:
         try:
             self._check_mode(request.operation)
             arguments: Any = msgspec.convert(request.arguments, operation.arguments)
-            found = await anyio.to_thread.run_sync(operation.perform, self._desk.workspace, arguments)
+            held = await self._unsaved(request)
+            workspace = self._desk.workspace if held is None else self._desk.workspace.holding(held.place, held.data)
+            found = await anyio.to_thread.run_sync(operation.perform, workspace, arguments)
             match found:
                 case Reading():
                     self._readings[request.ordinal] = found
                     return EffectAnswer(value=found.value)
                 case Change():
-                    return EffectAnswer(value=await self._change(request, call, found))
+                    return EffectAnswer(value=await self._change(request, call, found, held))
                 case Program():
                     return EffectAnswer(value=await self._run(request, call, found, environment))
                 case _:
@@ -153,9 +161,21 @@ class Acts:
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    async def _change(self, request: EffectRequest, call: ToolCallId, change: Change) -> object:
-        place = name_text(change.path)
-        self._desk.seen.check(place, change.before, request.basis, self._desk.workspace.shown(change.path))
+    async def _unsaved(self, request: EffectRequest) -> Unsaved | None:
+        """The unsaved changes of the file that is asked about. Raises OSError where they may not be touched."""
+        if request.operation not in _OF_A_FILE:
+            return None
+        held = await self._desk.buffers.unsaved(request.arguments.get("path"))
+        if held is not None and request.operation in CHANGING:
+            editor = self._desk.buffers.editor
+            if editor is None or not editor.writes or isinstance(request.arguments.get("text"), bytes):
+                shown = self._desk.workspace.shown(held.place)
+                raise OSError(errno.EBUSY, f"{shown} {UNSAVED_ADVICE}")
+        return held
+
+    async def _change(self, request: EffectRequest, call: ToolCallId, change: Change, held: Unsaved | None) -> object:
+        place, shown = name_text(change.path), self._desk.workspace.shown(change.path)
+        self._desk.seen.check(place, change.before, request.basis, shown, unsaved=held is not None)
         if change.after == change.before:  # so there is nothing to ask about, and nothing to do
             digest = digest_of(change.after)
             self._readings[request.ordinal] = Reading(path=place, digest=digest, value=change.value)
@@ -165,12 +185,20 @@ class Acts:
         kept, kept_note = await anyio.to_thread.run_sync(within, changes, note, SHOWN_CHANGES_CHARS)
         await self._permit(request, call, FileSubject(path=place, changes=changes, note=note))
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(land, self._desk.workspace, change)
+            await self._put(change, held)
             # On a thread, because a large content is looked through for every form of every secret.
             lost = [await anyio.to_thread.run_sync(self._withheld, data) for data in (change.before, change.after)]
             written = self._record(call, change, lost)
             self._log.append(replace(written, changes=kept, note=kept_note))
         return change.value
+
+    async def _put(self, change: Change, held: Unsaved | None) -> None:
+        """Does what was allowed: through the editor where it holds unsaved text, else on the disk."""
+        if held is not None:
+            await self._desk.buffers.write(held, change.after)
+        else:
+            await anyio.to_thread.run_sync(land, self._desk.workspace, change)
+        self._desk.buffers.note_replaced(change.path, change.before)
 
     def _check_secrets(self, change: Change) -> None:
         line = marked_line(change.before or b"", change.after) if self._desk.redactor else None

@@ -23,7 +23,7 @@ from ..events.session import EnvironmentRestored
 from ..execution import REPLAY_EFFECT
 from ..ids import BlobDigest, ExecutionId
 from ..log import EventLog
-from ..ports import Differences, Environment, EnvironmentSpec, PastExecution, Restored, RunOutcome, Store
+from ..ports import Buffers, Differences, Environment, EnvironmentSpec, PastExecution, Restored, RunOutcome, Store
 from ..timeline.divergence import bound_names, differences, ending_of
 from ..timeline.replay import History
 from .cancellation import Cancellation
@@ -61,6 +61,7 @@ class LiveEnvironment:
         of nodes belongs to the step that it stands in."""
         self._make = make
         self._environment: Environment | None = None
+        self._buffers: Buffers | None = None
         self._spec = spec
         self._log = log
         self._history = history
@@ -78,6 +79,7 @@ class LiveEnvironment:
         """
         if self._environment is None:
             self._environment = self._make()
+            self._environment.follow(self._buffers)
         environment = self._environment
         if environment.alive:
             await self._values.catch_up(environment)
@@ -149,6 +151,12 @@ class LiveEnvironment:
             if environment.alive:
                 raise
         return await act(await cancellation.guard(self.ready))
+
+    def follow(self, buffers: Buffers | None) -> None:
+        """Has views show what an editor holds, from the next statement or tick on."""
+        self._buffers = buffers
+        if self._environment is not None:
+            self._environment.follow(buffers)
 
     @property
     def next_look(self) -> float | None:

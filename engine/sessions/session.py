@@ -18,7 +18,7 @@ from ..events.conversation import Attachment, PromptKind
 from ..events.execution import ExecutionFinished
 from ..events.session import ConfigChanged, ModeChanged
 from ..ids import Seq, SessionId
-from ..ports import Looked, Permissions
+from ..ports import Editor, Looked, Permissions
 from ..timeline.index import Cell
 from ..user_message import Composed, compose
 from ..view import Window
@@ -44,6 +44,7 @@ class Session:
         self._made_turns: Turns | None = None
         self._tasks: TaskGroup | None = None
         self._permissions: Permissions | None = None
+        self._editor: Editor | None = None
         self._requests = RequestQueue(parts, lambda: self._turns)
         self._spellings = Spellings((parts.cwd, *parts.directories))
 
@@ -113,11 +114,11 @@ class Session:
 
     # --- what is asked of it ------------------------------------------------------------------------------------------
 
-    def attach(self, permissions: Permissions) -> None:
-        """Says whom to ask from now on."""
-        self._permissions = permissions
+    def attach(self, permissions: Permissions, editor: Editor | None = None) -> None:
+        """Says whom to ask from now on, and which editor's unsaved texts views and tools go by; None for none."""
+        self._permissions, self._editor = permissions, editor
         if self._made_turns is not None:
-            self._made_turns.attach(permissions)
+            self._made_turns.attach(permissions, editor)
 
     def accept(self, said: str | Sequence[str | Attachment], wanted: PromptKind | None = None) -> Ticket:
         """Takes a prompt; at once, so that a cancel read after it finds it.
@@ -273,7 +274,7 @@ class Session:
             from .turns import Turns  # of the prompt stage
 
             self._made_turns = Turns(self._parts)
-            self._made_turns.attach(self._permissions)
+            self._made_turns.attach(self._permissions, self._editor)
             if self._tasks is not None:
                 self._tasks.start_soon(self._made_turns.prepare)
         return self._made_turns

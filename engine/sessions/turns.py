@@ -21,7 +21,7 @@ from ..events.execution import StatementOmitted
 from ..events.session import TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
-from ..ports import Environment, FeedItem, Looked, Model, Permissions
+from ..ports import Editor, Environment, FeedItem, Looked, Model, Permissions
 from ..projection.account import Account
 from ..projection.news import LogNews
 from ..projection.sent import SentProjections
@@ -31,6 +31,7 @@ from ..tools import Seen, Workspace
 from ..turn import Stop
 from .acts import Desk
 from .agent_loop import AgentLoop
+from .buffers import SessionBuffers
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
 from .command import CommandContext
 from .commands import command_in
@@ -69,6 +70,7 @@ class Turns:
             ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
+        self._buffers = SessionBuffers(workspace, parts.clock)
         seen = Seen(parts.store.blob_get)
         log.follow(seen.apply, Seen.FOLLOWS)
         desk = Desk(
@@ -80,6 +82,7 @@ class Turns:
             policy=parts.policy,
             questions=self._questions,
             seen=seen,
+            buffers=self._buffers,
             signal=journal.signal,
             dismissed=self.cancel,
         )
@@ -187,9 +190,11 @@ class Turns:
         self._cancellation = Cancellation()
         """Of the command or the cell that is carried out; a turn has its own."""
 
-    def attach(self, permissions: Permissions | None) -> None:
-        """Says whom to ask from now on."""
+    def attach(self, permissions: Permissions | None, editor: Editor | None) -> None:
+        """Says whom to ask from now on, and whose files to look at first."""
         self._questions.permissions = permissions
+        self._buffers.editor = editor
+        self._environment.follow(None if editor is None else self._buffers)
 
     # --- one request --------------------------------------------------------------------------------------------------
 
@@ -300,6 +305,7 @@ class Turns:
         """Ends what is running, whatever it is; what is under way is given up at once."""
         self._loop.cancel()
         self._cancellation.cancel()
+        self._buffers.give_up()
 
     def _say(self, text: str) -> None:
         """Tells the user something that no model reads."""

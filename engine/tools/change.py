@@ -33,7 +33,7 @@ class Change:
 
 
 def file_to_change(workspace: Workspace, path: str) -> tuple[str, bytes | None]:
-    """The real place of the file at `path`, and what it holds; None where there is none yet.
+    """The real place of the file at `path`, and what it holds, unsaved or not; None where there is none yet.
 
     Raises:
         OSError: it lies outside the workspace, is no regular file, may not be written, or has more than `LARGEST`
@@ -41,6 +41,8 @@ def file_to_change(workspace: Workspace, path: str) -> tuple[str, bytes | None]:
     """
     with place_to_write(workspace.absolute(path), workspace.roots) as place:
         place.check_writable()
+        if place.path in workspace.unsaved:
+            return place.path, workspace.unsaved[place.path]
         with place.opened() as file:
             if file is not None:
                 check_size(os.fstat(file.fileno()).st_size, path)

@@ -25,7 +25,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) -> Reading:
-    """The text, UTF-8 with undecodable bytes replaced.
+    """The text, unsaved or not, UTF-8 with undecodable bytes replaced.
 
     Raises:
         OSError: the file cannot be read, or lies outside the workspace.
@@ -35,12 +35,20 @@ def perform(workspace: Workspace, arguments: Arguments, limit: int = MAX_BYTES) 
     end = arguments.end_line
     if start < 1 or (end is not None and end < start):
         raise ValueError(f"lines {start} to {end} are no range; lines count from 1")
-    with opened_file(workspace.absolute(arguments.path), workspace.roots) as file:
-        place = os.readlink(f"/proc/self/fd/{file.fileno()}")
-        data = file.read(limit + 1)
+    place, data = _content(workspace, arguments.path, limit)
     if len(data) > limit:
         raise ValueError(f"{arguments.path} has more than {limit >> 20} MiB; use view(), or open() in the statement")
     text = data.decode("utf-8", "replace")
     if start > 1 or end is not None:
         text = "".join(text.splitlines(keepends=True)[start - 1 : end])
     return Reading(path=place, digest=digest_of(data), value=text)
+
+
+def _content(workspace: Workspace, path: str, limit: int) -> tuple[str, bytes]:
+    """The real place of the file, and a byte more of it than `limit`, or all."""
+    absolute = workspace.absolute(path)
+    for place, data in workspace.unsaved.items():
+        if os.path.realpath(absolute) == place:
+            return place, data
+    with opened_file(absolute, workspace.roots) as file:
+        return os.readlink(f"/proc/self/fd/{file.fileno()}"), file.read(limit + 1)

@@ -6,6 +6,7 @@ the digest of that along (`basis`). Must not read files. Used by the desk, befor
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar, NamedTuple
@@ -16,7 +17,7 @@ from ..events import Event
 from ..events.execution import EffectAnswered, FileWritten
 from ..ids import BlobDigest
 from ..nodes.revision import digest_of
-from .stale import stale
+from .stale import ADVICE, stale
 
 Contents = Callable[[BlobDigest], bytes]
 """The content of a blob. Raises KeyError where it is not kept."""
@@ -54,7 +55,9 @@ class Seen:
             case _:
                 pass
 
-    def check(self, path: str, before: bytes | None, basis: str | None, shown: str = "") -> None:
+    def check(
+        self, path: str, before: bytes | None, basis: str | None, shown: str = "", *, unsaved: bool = False
+    ) -> None:
         """Returns where nobody has seen the file, or somebody has seen it as it is.
 
         Args:
@@ -62,16 +65,21 @@ class Seen:
             before: what it holds; None where there is none, so that there is nothing to lose.
             basis: the digest of what a view last showed of it, None where none did.
             shown: its name in the error; the path by default.
+            unsaved: `before` is on no disk but in the user's editor, so somebody must have seen it.
 
         Raises:
             OSError: it is not as it was seen (ESTALE), with what differs where that is known.
         """
         known = self._files.get(path)
-        if before is None or (known is None and basis is None):
+        if before is None or (known is None and basis is None and not unsaved):
             return
         present = digest_of(before)
         if present == basis or (known is not None and present == known.digest):
             return
+        if known is None and basis is None:
+            raise OSError(
+                errno.ESTALE, f"{shown or path} has unsaved changes in the editor that nobody has seen; {ADVICE}"
+            )
         since = "it was last viewed" if known is None else f"it was last {known.verb}"
         raise stale(shown or path, since, None if known is None else self._content(known), before)
 

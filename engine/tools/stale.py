@@ -14,7 +14,7 @@ from ..toolbox import STALE
 
 MOST_CHARS: Final = 2_000
 """Of the difference, which the error repeats."""
-_ADVICE: Final = "look at it again with view() or read(), and change it then"
+ADVICE: Final = "look at it again with view() or read(), and change it then"
 
 
 def stale(path: str, since: str, known: bytes | None = None, present: bytes | None = None) -> OSError:
@@ -28,7 +28,7 @@ def stale(path: str, since: str, known: bytes | None = None, present: bytes | No
     """
     if present is None:
         return OSError(errno.ESTALE, f"{path} was removed since {since}")
-    sentence = f"{path} {STALE} {since}; {_ADVICE}"
+    sentence = f"{path} {STALE} {since}; {ADVICE}"
     return OSError(errno.ESTALE, sentence if known is None else f"{sentence}. {difference(path, known, present)}")
 
 

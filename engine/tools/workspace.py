@@ -7,6 +7,8 @@ for each part that is no UTF-8, and takes that spelling back where one file alon
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from ..confinement import opened_directory
@@ -18,6 +20,7 @@ class Workspace:
     """The session's directories.
 
     Args:
+        unsaved: what files would hold, by their real places, if the user's editor saved them; tools read that.
         records: the directory of the records of writes under way (`temporary_files`); None keeps none.
         ripgrep: the absolute place of the program that searches; None for our own.
     """
@@ -29,16 +32,27 @@ class Workspace:
         *,
         records: str | None = None,
         ripgrep: str | None = None,
+        unsaved: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         self.cwd = cwd
         self.directories = directories
         self.records = records
         self.ripgrep = ripgrep
+        self.unsaved = unsaved
+
+    def holding(self, place: str, data: bytes) -> Workspace:
+        """The same where the editor holds that, unsaved, for the file at a real place."""
+        return Workspace(self.cwd, self.directories, records=self.records, ripgrep=self.ripgrep, unsaved={place: data})
 
     @property
     def roots(self) -> tuple[str, ...]:
         """Everything a tool may open lies in one of these."""
         return (self.cwd, *self.directories)
+
+    @property
+    def real_roots(self) -> tuple[str, ...]:
+        """The same, links in them resolved. Asks the file system."""
+        return tuple(map(os.path.realpath, self.roots))
 
     def absolute(self, path: str) -> str:
         """`path`, which may be relative to the working directory or start with `~`; links are left as they are.

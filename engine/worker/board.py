@@ -13,6 +13,7 @@ from ..execution import Display
 from ..ids import ExecutionId, ObjId
 from ..nodes import source
 from ..nodes.base import NodeBase
+from ..nodes.buffers import AskEditor, Buffers, nobody
 from ..nodes.disk import Disk, Sizes
 from ..nodes.document import Documents
 from ..nodes.glob_member import Globbing
@@ -46,6 +47,7 @@ class Board:
         directories: absolute roots of the workspace; files outside of them are titled by their absolute path.
         now: seconds since the epoch.
         outliner: what outlines contents.
+        ask_editor: gives the texts that the user's editor holds.
         sizes: which files are held, and which are read by pages.
     """
 
@@ -57,19 +59,24 @@ class Board:
         directories: tuple[str, ...],
         now: Callable[[], float],
         outliner: Outliner,
+        ask_editor: AskEditor = nobody,
         sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
     ) -> None:
         self.cwd = cwd
         self._count = count
-        self.looks = Looks(Disk(files, DirectTrees(now), now, sizes), now)
+        disk = Disk(files, DirectTrees(now), now, sizes)
+        self.looks = Looks(disk, Buffers(files, now, ask_editor), now)
         self._documents = Documents(self.looks)
-        self._ticks = Ticks(self.looks, now)
+        self._ticks = Ticks(self.looks, now, self._followed)
         self.outlines = Outlines(outliner)
         globs = Globs(Globbing(self.looks, self.outlines.of, count), (cwd, *directories))
         self._nodes = LiveNodes(count, self.outlines.of, globs.glob, self._ticks)
         self._states = HandleStates(self._nodes, self._documents, self.looks, globs)
         self._shown: dict[str, Shown] = {}
         self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
+
+    def _followed(self) -> Iterable[str]:
+        return (view.path for view in self._nodes.views() if view.running and view.path is not None)
 
     def _show(self, shown: Shown) -> None:
         self._shown[shown.node.obj_id] = shown

@@ -1,5 +1,7 @@
 """What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
 
+`texts` is no effect: a look asks so for what the user's editor holds, and what it brings is recorded as a revision.
+
 Owns the numbering of effects within a run. Must not know which operations there are, nor how messages travel. Used by
 `names`; opened and closed around each statement by `interpreter`.
 """
@@ -8,7 +10,8 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from ..cutting import cut_line
@@ -17,7 +20,7 @@ from ..toolbox import call_title
 from .framing import frame
 from .guard import KEPT_STOPS, ReplayEffect
 from .interrupts import Interrupts
-from .protocol import Answer, Ask, FromWorker, ToWorker
+from .protocol import Answer, Ask, AskBuffers, BufferTexts, FromWorker, ToWorker
 from .recording import Recording
 
 _TITLE_CHARS: Final = 120
@@ -62,6 +65,8 @@ class Effects:
         self._lock = threading.Lock()
         self._asking = 0
         self._open = False
+        self._ticking = False
+        self._questions = 0
         self._ordinal = 0
         self._recorded: Recording | None = None
         self.planning = False
@@ -118,6 +123,39 @@ class Effects:
         with self._lock:
             self._open = False
 
+    @contextmanager
+    def ticking(self) -> Generator[None]:
+        """While a tick between two statements looks at files, which may have it ask for texts."""
+        self._ticking = True
+        try:
+            yield
+        finally:
+            self._ticking = False
+
+    def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
+        """What the user's editor holds of the files at these absolute paths; nothing where it cannot be asked now.
+
+        That is where no step is under way, in a replay, in a process that a statement forked, and in the middle of
+        another question of the same thread.
+        """
+        if not self._transport.ours or self.busy:
+            return {}
+        with self._lock:
+            if self._recorded is not None or not (self._open or self._ticking):
+                return {}
+            self._asking = threading.get_ident()
+            try:
+                self._questions += 1
+                question = AskBuffers(self._questions, tuple(paths))
+                with self._interrupts.held():
+                    self._transport.send(question)
+                while True:
+                    message = self._next()
+                    if isinstance(message, BufferTexts) and message.number == question.number:
+                        return message.texts
+            finally:
+                self._asking = 0
+
     def ask(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object:
         """Plain data from the host. `basis` is what a view has shown of the file that is to be changed.
 
@@ -160,12 +198,15 @@ class Effects:
         with self._interrupts.held():
             self._transport.send(question)
         while True:
-            self._transport.wait()
-            with self._interrupts.held():
-                message = self._transport.receive()
+            message = self._next()
             # The answer to a question whose wait was interrupted may still come.
             if isinstance(message, Answer) and message.ordinal == ordinal:
                 return message
+
+    def _next(self) -> ToWorker:
+        self._transport.wait()
+        with self._interrupts.held():
+            return self._transport.receive()
 
 
 def exception_named(name: str, message: str) -> Exception:

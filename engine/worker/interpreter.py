@@ -32,6 +32,7 @@ from .namespace import NamespaceWatch
 from .opening import Opening
 from .own_python import OwnPython
 from .protocol import (
+    BuffersMoved,
     CleanedUp,
     CleanUp,
     Collect,
@@ -70,6 +71,7 @@ Request = (
     | Project
     | LookAt
     | Foresee
+    | BuffersMoved
     | CleanUp
     | Preserve
     | Collect
@@ -124,8 +126,9 @@ class Interpreter:
         self._interrupts = interrupts
         self._guard = guard
         roots = (cwd, *directories)
-        self._board = Board(DirectFiles(roots if confined else None), count, cwd, directories, time.time, outliner)
         self._effects = Effects(transport, interrupts, guard.admit)
+        files = DirectFiles(roots if confined else None)
+        self._board = Board(files, count, cwd, directories, time.time, outliner, self._effects.texts)
         self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
         opening = Opening(self._effects, change, roots)
@@ -161,7 +164,7 @@ class Interpreter:
                 return CleanedUp()
             case Preserve() | Collect() | SetValues():
                 return self._values.answer(request)
-            case Content() | Known() | Outlined():
+            case Content() | Known() | Outlined() | BuffersMoved():
                 self._take(request)
                 return None
             case Settle():
@@ -171,9 +174,11 @@ class Interpreter:
         """What follows the answer to a request that `keeps`."""
         return self._values.kept(execution_id)
 
-    def _take(self, known: Content | Known | Outlined) -> None:
-        """What a replay knows of the past."""
+    def _take(self, known: Content | Known | Outlined | BuffersMoved) -> None:
+        """What a replay knows of the past; what moved in the user's editor."""
         match known:
+            case BuffersMoved(paths=paths):
+                self._board.looks.forget_buffers(paths)
             case Content(digest=digest, data=data):
                 self._board.looks.take_content(digest, data)
             case Outlined(tiers=tiers):
@@ -312,7 +317,8 @@ class Interpreter:
             self._board.read()
         started = time.perf_counter_ns()
         nodes = sum(node.running for node in self._board.handles())
-        events = self._board.tick(request.round_id, request.now, request.payloads)
+        with self._effects.ticking():
+            events = self._board.tick(request.round_id, request.now, request.payloads)
         wants = self._board.wants()
         self._say(f"the tick of Round {request.round_id}")
         self._send_contents()

@@ -133,6 +133,22 @@ class Look(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     lost: str = ""
 
 
+class BuffersMoved(msgspec.Struct, frozen=True, tag=True):
+    """The user's editor may hold another text of these files, or of all; the first one says that there is an editor.
+
+    Has no answer.
+    """
+
+    paths: tuple[str, ...] | None
+
+
+class BufferTexts(msgspec.Struct, frozen=True, tag=True):
+    """The answer to the `AskBuffers` of that number. A path is missing where nothing is known of it."""
+
+    number: int
+    texts: dict[str, str | None]
+
+
 class Content(msgspec.Struct, frozen=True, tag=True):
     """The content of a revision, by its xxh3 hex: in a replay to the worker, otherwise to the host. Has no answer."""
 
@@ -287,6 +303,8 @@ ToWorker = (
     | LookAt
     | Foresee
     | Answer
+    | BuffersMoved
+    | BufferTexts
     | CleanUp
     | Preserve
     | Collect
@@ -313,6 +331,13 @@ class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     operation: str
     arguments: dict[str, object]
     basis: str | None = None
+
+
+class AskBuffers(msgspec.Struct, frozen=True, tag=True):
+    """A statement or a tick looks at these absolute paths: which texts does the user's editor hold of them?"""
+
+    number: int
+    paths: tuple[str, ...]
 
 
 TOUCHED_BYTES: Final = 256 << 20
@@ -476,6 +501,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 FromWorker = (
     Started
     | Ask
+    | AskBuffers
     | Touching
     | TouchingPart
     | Content

@@ -14,7 +14,7 @@ from ..execution import ExceptionInfo
 from .effects import Transport
 from .framing import FrameTooLargeError, events_of
 from .interpreter import Request
-from .protocol import Answer, Failed, FromWorker, Kept, OutputTaken, Ran, Run, Started
+from .protocol import Answer, BufferTexts, Failed, FromWorker, Kept, OutputTaken, Ran, Run, Started
 
 
 def serve(
@@ -24,8 +24,8 @@ def serve(
     transport.send(Started())
     while True:
         request = transport.receive()
-        # An answer here is one to a question whose wait was interrupted, and the other is about a replay that is over.
-        if not isinstance(request, Answer | OutputTaken):
+        # An answer here is one to a question whose wait was interrupted, and the last is about a replay that is over.
+        if not isinstance(request, Answer | BufferTexts | OutputTaken):
             _reply(transport, request, answer)
         if isinstance(request, Run) and request.keeps:
             # After the reply, which the host records meanwhile.

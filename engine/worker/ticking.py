@@ -24,11 +24,12 @@ from ..ticks import TickContext, phases_of
 
 
 class Ticks:
-    """The ticks of one board. `now` is in seconds since the epoch."""
+    """The ticks of one board. `now` is in seconds since the epoch; at `paths` a tick is about to look."""
 
-    def __init__(self, looks: Looks, now: Callable[[], float]) -> None:
+    def __init__(self, looks: Looks, now: Callable[[], float], paths: Callable[[], Iterable[str]]) -> None:
         self._looks = looks
         self._now = now
+        self._paths = paths
         self._thread: int | None = None
         self._execution_id = ExecutionId("")
         self._round_id = 0
@@ -78,5 +79,8 @@ class Ticks:
         yield from self._run(context)
 
     def _run(self, context: TickContext) -> Iterator[Event]:
-        self._looks.begin_tick()
-        return phases_of(context)
+        self._looks.begin_tick(self._paths)
+        try:
+            yield from phases_of(context)
+        finally:
+            self._looks.end_tick()

@@ -12,6 +12,8 @@ import pytest
 from anyio.abc import TaskGroup
 
 from acp_adapter.conversation import Conversation
+from acp_adapter.documents import Documents
+from acp_adapter.editor_files import EditorFiles
 from acp_adapter.wire.negotiation import codec_for
 from engine import Sessions
 from engine.events.conversation import RunStop
@@ -86,7 +88,8 @@ async def opening(tmp_path: Path) -> AsyncIterator[Opening]:
         peer = NotingPeer()
         with anyio.fail_after(SECONDS):
             async with anyio.create_task_group() as tasks:
-                yield Opening(sessions, Conversation(session, peer, codec_for(1)), peer, tasks)
+                files = EditorFiles("", Documents(), peer, codec_for(1), session.spelled, reads=False, writes=False)
+                yield Opening(sessions, Conversation(session, peer, codec_for(1), files), peer, tasks)
 
 
 async def ended(conversation: Conversation) -> None:

@@ -24,8 +24,10 @@ stages.load("prompt", codec.package)
 everything = loaded()
 for name in METHODS:
     METHODS[name]
-codec.updates, codec.permissions
-late = loaded() - everything - {"acp_adapter.handlers.authenticate"}
+codec.updates, codec.permissions, codec.files
+# Some clients send notifications of documents, and hardly any signs in.
+rare = {name for name in loaded() if name.startswith("acp_adapter.handlers.document_")}
+late = loaded() - everything - rare - {"acp_adapter.handlers.authenticate"}
 shapes = {name for name in answering if ".shapes." in name}
 print(sorted(late), sorted(shapes), len(begun) < len(answering) < len(session) < len(everything))
 """

@@ -14,6 +14,7 @@ import pytest
 
 import engine
 from engine import (
+    Buffers,
     CommandOutcome,
     CommandRequest,
     Comparison,
@@ -82,10 +83,11 @@ class Abacus:
         return ProjectionPart(tail="", tail_tokens=0, text_tokens=tuple(map(len, texts)))
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
-        for step in plan.steps:
-            if isinstance(step, PastExecution):
-                self.ran.append(step.request.source)
+        self.ran += [step.request.source for step in plan.steps if isinstance(step, PastExecution)]
         return Restored(executions=len(plan.steps))
+
+    def follow(self, buffers: Buffers | None) -> None:
+        pass
 
     def kept(self) -> Preserved | None:
         return None
@@ -195,6 +197,8 @@ PUBLIC = [
     "FileSubject",
     "PermissionSubject",
     "StatementSubject",
+    "Buffers",
+    "Editor",
     "Captured",
     "Cell",
     "Clock",

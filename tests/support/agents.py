@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.acp_schema import Coverage
+from tests.support.fake_editor import FakeEditor
 from tests.support.transcripts import (
     Message,
     NoAnswerError,
@@ -47,6 +48,8 @@ class Agent(Transcript):
         """
         super().__init__(coverage)
         self.permission = permission
+        self.editor: FakeEditor | None = None
+        """Answers what the agent asks of files."""
         self._lines: queue.Queue[bytes | None] = queue.Queue()
         self.process = subprocess.Popen(
             [*started_by, str(AGENT), *arguments],
@@ -118,6 +121,8 @@ class Agent(Transcript):
         message = self.take(line)
         if asks_permission(message) and self.permission is not None:
             self.answer(message, selected(self.permission))
+        if self.editor is not None and (line := self.editor.answer(message)) is not None:
+            self.write(line)
         return message
 
     def until(self, wanted: Callable[[Message], bool], seconds: float = SECONDS) -> Message:

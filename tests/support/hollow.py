@@ -9,6 +9,7 @@ import anyio.lowlevel
 
 from engine.ids import ExecutionId
 from engine.ports import (
+    Buffers,
     CommandOutcome,
     CommandRequest,
     Comparison,
@@ -106,6 +107,9 @@ class HollowEnvironment:
 
     async def foresee(self, round_id: int, now: float) -> Sequence[FeedItem]:
         return ()
+
+    def follow(self, buffers: Buffers | None) -> None:
+        pass
 
     def kept(self) -> Preserved | None:
         return None

@@ -25,6 +25,7 @@ from engine.environment.in_process import InProcessEnvironment
 from engine.events.codec import encode
 from engine.store.memory import MemoryStore
 from tests.support.acp_schema import Coverage
+from tests.support.fake_editor import FakeEditor
 from tests.support.fixed import CountingEntropy
 from tests.support.sessions import LentStore
 from tests.support.transcripts import (
@@ -93,6 +94,8 @@ class Client(Transcript):
         """`permission` is the option chosen whenever the agent asks; None leaves the answer to the test."""
         super().__init__(coverage)
         self.permission = permission
+        self.editor: FakeEditor | None = None
+        """Answers what the agent asks of files."""
         self.ended = anyio.Event()
         """Set when the agent has ended."""
         self._transport = transport
@@ -132,6 +135,8 @@ class Client(Transcript):
         message = self.take(self._lines.pop(0))
         if asks_permission(message) and self.permission is not None:
             await self.answer(message, selected(self.permission))
+        if self.editor is not None and (line := self.editor.answer(message)) is not None:
+            await self.write(line)
         return message
 
     async def until(self, wanted: Wanted, seconds: float = SECONDS) -> Message:

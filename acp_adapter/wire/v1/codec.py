@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from acp_adapter.wire.codec import Json, PermissionCodec, Readers, UpdateWriter, Writers
+from acp_adapter.wire.codec import FilesCodec, Json, PermissionCodec, Readers, UpdateWriter, Writers
 
 _PACKAGE: Final = "acp_adapter.wire.v1"
 
@@ -28,6 +28,11 @@ _MODULES: Final = {
     "session/prompt": ".prompts",
     "session/set_mode": ".options",
     "session/set_config_option": ".options",
+    "document/didOpen": ".documents",
+    "document/didChange": ".documents",
+    "document/didSave": ".documents",
+    "document/didClose": ".documents",
+    "document/didFocus": ".documents",
 }
 """Method to the module whose READERS and WRITERS know it."""
 
@@ -65,6 +70,12 @@ class V1Codec:
         from acp_adapter.wire.v1 import permissions  # as above
 
         return permissions
+
+    @property
+    def files(self) -> FilesCodec:
+        from acp_adapter.wire.v1 import files  # as above
+
+        return files
 
 
 def _module(method: str) -> ModuleType:

@@ -28,7 +28,13 @@ _TERMINALS: Final = "terminal_output"
 
 def _read_initialize(params: object) -> Initialize:
     request = from_wire(InitializeRequest, params)
-    return Initialize(request.protocol_version, (request.client_capabilities.meta or {}).get(_TERMINALS) is True)
+    client = request.client_capabilities
+    return Initialize(
+        request.protocol_version,
+        terminals=(client.meta or {}).get(_TERMINALS) is True,
+        reads_files=client.fs.read_text_file,
+        writes_files=client.fs.write_text_file,
+    )
 
 
 def _write_initialized(reply: Initialized) -> Json:

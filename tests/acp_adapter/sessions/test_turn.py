@@ -15,6 +15,7 @@ from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.v1 import updates
 from engine import TOOLS
 from engine.store.memory import MemoryStore
+from tests.support.fake_editor import OFFERS, READ, WRITE, FakeEditor
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory
 from tests.support.scripts import (
@@ -31,12 +32,16 @@ async def test_every_method_and_every_kind_of_update_occurs_and_is_valid(store: 
         {
             "reasoning": "I shall look.",
             "text": "Looking.",
-            "statement": 'n = view("notes.md")\nn.Run()\nread("notes.md")\ngrep("N")\nwrite("a", "b")\nbash("true")',
+            "statement": 'n = view("notes.md")\nn.Run()\nread("notes.md")\ngrep("N")\nwrite("a", "b")\nbash("true")\n'
+            'edit("notes.md", "Unsaved", "Notes")',
         },
         {"text": "It holds a heading."},
     )
     async with in_memory(tmp_path, store=store, model=model) as agent:
-        session = await agent.open(tmp_path)
+        agent.editor = FakeEditor()
+        agent.editor.hold(tmp_path / "notes.md", "# Unsaved\n")
+        await agent.initialize(**OFFERS)
+        session = await agent.new_session(tmp_path)
         await agent.call("session/set_mode", {"sessionId": session, "modeId": "ask"})
         option = {"sessionId": session, "configId": "_while_running", "value": "steer"}
         assert (await agent.call("session/set_config_option", option))["configOptions"][1]["currentValue"] == "steer"
@@ -52,12 +57,12 @@ async def test_every_method_and_every_kind_of_update_occurs_and_is_valid(store: 
         assert [row["sessionId"] for row in (await agent.call("session/list", {}))["sessions"]] == [session]
         assert await agent.call("session/delete", {"sessionId": session}) == {}
         assert (await agent.call("session/list", {}))["sessions"] == []
-        refused_or_silent = {"authenticate", "session/cancel"}
-        assert set(agent.coverage.answered) == set(METHODS) - refused_or_silent
+        silent = {name for name, method in METHODS.items() if method.is_notification}
+        assert set(agent.coverage.answered) == set(METHODS) - silent - {"authenticate"}
         assert set(agent.coverage.updates) == update_kinds()
         assert set(agent.coverage.calls) == {tool.kind for tool in TOOLS.values()}
         assert set(agent.coverage.contents) == {"content", "diff", "location"}
-        assert set(agent.coverage.sent) == {"session/update", "session/request_permission"}
+        assert set(agent.coverage.sent) == {"session/update", "session/request_permission", READ, WRITE}
 
 
 def update_kinds() -> set[str]:

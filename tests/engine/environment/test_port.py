@@ -13,6 +13,7 @@ from engine.environment.in_process import InProcessEnvironment
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.ids import ExecutionId
 from engine.ports import (
+    Buffers,
     CommandOutcome,
     CommandRequest,
     Comparison,
@@ -38,8 +39,8 @@ from engine.ports import (
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "idle", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee", "read", "kept",
-    "preserve", "collect", "restore", "snapshot", "close",
+    "alive", "idle", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee", "read", "follow",
+    "kept", "preserve", "collect", "restore", "snapshot", "close",
 )  # fmt: skip
 LINES = 75
 """Of an Environment that somebody makes up, at most."""
@@ -92,6 +93,9 @@ class EchoEnvironment:
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         return Restored(executions=len(plan.steps))
+
+    def follow(self, buffers: Buffers | None) -> None:
+        pass
 
     def kept(self) -> Preserved | None:
         return None

@@ -19,6 +19,7 @@ from engine.ports import EffectAnswer, EffectRequest
 from engine.redaction import Redactor
 from engine.sessions.act_events import SHOWN_CHARS
 from engine.sessions.acts import Acts, Desk
+from engine.sessions.buffers import SessionBuffers
 from engine.sessions.policy import Policy
 from engine.sessions.questions import Questions
 from engine.store.memory import MemoryStore
@@ -52,6 +53,7 @@ async def logged(root: Path, operation: str, arguments: dict[str, object]) -> tu
         policy=policy,
         questions=Questions(log, policy, redactor, roots),
         seen=Seen(),
+        buffers=SessionBuffers(Workspace(str(root)), clock),
         signal=lambda signal: None,
         dismissed=lambda: None,
     )

@@ -22,6 +22,7 @@ from engine.ports import EffectAnswer, EffectRequest, PermissionAnswer, Permissi
 from engine.redaction import Redactor
 from engine.sessions import acts as module
 from engine.sessions.acts import Acts, Desk
+from engine.sessions.buffers import SessionBuffers
 from engine.sessions.policy import Policy
 from engine.sessions.questions import Questions
 from engine.store.memory import MemoryStore
@@ -56,6 +57,7 @@ class Office:
             policy=policy,
             questions=self.questions,
             seen=Seen(),
+            buffers=SessionBuffers(Workspace(str(root)), clock),
             signal=lambda signal: None,
             dismissed=lambda: self.dismissed.append(True),
         )

@@ -1,0 +1,404 @@
+"""What an editor holds unsaved: views show it, ticks follow it, tools do not overwrite it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.store.memory import MemoryStore
+from tests.support.fake_editor import OFFERS, READ, WRITE, FakeEditor
+from tests.support.memory import Client, in_memory, logged
+
+pytestmark = pytest.mark.anyio
+READS_ONLY = {"readTextFile": True, "writeTextFile": False}
+
+
+@pytest.fixture
+def editor() -> FakeEditor:
+    return FakeEditor()
+
+
+@pytest.fixture
+async def client(tmp_path: Path, store: MemoryStore, editor: FakeEditor) -> AsyncIterator[Client]:
+    async with in_memory(tmp_path, store=store) as made:
+        made.editor = editor
+        yield made
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    put(tmp_path / "a.py", "saved = 1\n")
+    return tmp_path / "a.py"
+
+
+def put(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def on_disk(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+async def opened(client: Client, root: Path, **capabilities: Any) -> str:
+    await client.initialize(**(capabilities or OFFERS))
+    return await client.new_session(root)
+
+
+async def answer(client: Client, session: str, text: str) -> str:
+    """What the agent says to a prompt."""
+    before = len(client.text())
+    assert await client.prompt(session, text) == "end_turn"
+    return client.text()[before:]
+
+
+def adopted(store: MemoryStore, session: str) -> list[bytes]:
+    """The contents of the revisions on the log, in order."""
+    events = [event for event in logged(store, session) if event["kind"] == "revision_adopted"]
+    return [store.blob_get(event["content"]) for event in events]
+
+
+async def did(client: Client, what: str, path: Path, **params: Any) -> None:
+    """A notification about a document; its session is one that the agent does not know."""
+    await client.notify(f"document/did{what}", {"sessionId": "nes-1", "uri": path.as_uri(), **params})
+
+
+async def did_open(client: Client, path: Path, text: str, version: int = 1) -> None:
+    await did(client, "Open", path, languageId="python", version=version, text=text)
+
+
+# --- a client that can be asked ---------------------------------------------------------------------------------------
+
+
+async def test_a_view_shows_the_unsaved_text_and_says_so(
+    client: Client, store: MemoryStore, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    editor.hold(path, "unsaved = 2\n")
+    session = await opened(client, tmp_path)
+    text = await answer(client, session, "a = view('a.py')")
+    assert "(unsaved: the text of the editor; the file on disk is another)\n1\tunsaved = 2\n" in text
+    assert editor.asked == [str(path)]
+    assert adopted(store, session) == [b"unsaved = 2\n"]
+
+
+async def test_a_file_that_is_saved_is_shown_as_the_disk_has_it(
+    client: Client, store: MemoryStore, tmp_path: Path, path: Path
+) -> None:
+    put(path, b"\xef\xbb\xbfsaved = 1\r\nmore\r\n")
+    session = await opened(client, tmp_path)
+    assert client.editor is not None
+    client.editor.hold(path, "saved = 1\nmore")
+    assert "unsaved" not in await answer(client, session, "a = view('a.py')")
+    assert adopted(store, session) == [on_disk(path)]
+
+
+async def test_a_file_that_exists_in_the_editor_only_is_shown(
+    client: Client, editor: FakeEditor, tmp_path: Path
+) -> None:
+    editor.hold(tmp_path / "new.py", "fresh = 1\n")
+    session = await opened(client, tmp_path)
+    text = await answer(client, session, "a = view('new.py')")
+    assert "(unsaved: in the editor only, there is no such file on disk)\n1\tfresh = 1\n" in text
+
+
+async def test_a_client_that_does_not_offer_its_files_is_not_asked(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    editor.hold(path, "unsaved = 2\n")
+    session = await opened(client, tmp_path, fs={"readTextFile": False, "writeTextFile": True})
+    assert "1\tsaved = 1" in await answer(client, session, "a = view('a.py').Run()")
+    await answer(client, session, "/tick")
+    await answer(client, session, "edit('a.py', 'saved = 1', 'saved = 3')")
+    assert on_disk(path) == b"saved = 3\n"
+    assert editor.asked == editor.written == []
+
+
+async def test_a_prompt_has_running_views_ask_once_and_a_tick_without_one_asks_nothing(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path)
+    await answer(client, session, "a = view('a.py').Run()")
+    editor.hold(path, "unsaved = 2\n")
+    editor.asked.clear()
+    assert "1 line changed in a.py" in await answer(client, session, "/tick")
+    assert editor.asked == [str(path)]
+    assert "unsaved = 2" in await answer(client, session, "tick(); tick(); show(a)")
+    assert editor.asked == [str(path)] * 2, "one for the prompt, although it ticked three times"
+
+
+async def test_a_refresh_asks_again(client: Client, editor: FakeEditor, tmp_path: Path, path: Path) -> None:
+    session = await opened(client, tmp_path)
+    await answer(client, session, "a = view('a.py')")
+    editor.hold(path, "unsaved = 2\n")
+    assert "1\tsaved = 1" in await answer(client, session, "show(a)")
+    assert "1\tunsaved = 2" in await answer(client, session, "show(a.Refresh())")
+
+
+async def test_what_is_saved_as_it_was_is_told_as_that(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    editor.hold(path, "unsaved = 2\n")
+    session = await opened(client, tmp_path)
+    await answer(client, session, "a = view('a.py').Run()")
+    put(path, editor.buffers.pop(str(path)))
+    assert "a.py is on disk now as the editor had it" in await answer(client, session, "/tick")
+    assert "(unsaved" not in await answer(client, session, "show(a)")
+
+
+async def test_a_file_outside_the_workspace_is_read_from_disk(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "link.py").symlink_to(path)
+    editor.hold(path, "unsaved = 2\n")
+    editor.hold(tmp_path / "project" / "link.py", "unsaved = 2\n")
+    session = await opened(client, tmp_path / "project")
+    assert "1\tsaved = 1" in await answer(client, session, f"a = view({str(path)!r}); b = view('link.py')")
+    assert editor.asked == []
+
+
+async def test_an_editor_that_lags_behind_the_disk_is_not_taken_for_unsaved(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path)
+    await answer(client, session, "a = view('a.py').Run()")
+    editor.hold(path, "saved = 1\n")  # what it had read, and goes on with for a while
+    await answer(client, session, "edit('a.py', 'saved = 1', 'saved = 2')")
+    assert "1\tsaved = 2" in await answer(client, session, "show(a.Refresh())")
+    await answer(client, session, "edit('a.py', 'saved = 2', 'saved = 3')")
+    assert on_disk(path) == b"saved = 3\n"
+    assert editor.written == []
+
+
+async def test_what_was_unsaved_is_on_the_log_and_the_editor_is_not_asked_for_the_past(
+    client: Client, store: MemoryStore, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    editor.hold(path, "unsaved = 2\n")
+    session = await opened(client, tmp_path)
+    await answer(client, session, "a = view('a.py')")
+    del editor.buffers[str(path)]
+    editor.asked.clear()
+    await client.call("session/close", {"sessionId": session})
+    await client.load(session, tmp_path, "session/resume")
+    text = await answer(client, session, "show(a)")
+    assert "(unsaved: the text of the editor; the file on disk is another)\n1\tunsaved = 2\n" in text
+    assert editor.asked == []
+    assert "environment_restored" in [event["kind"] for event in logged(store, session)]
+    assert not [event for event in logged(store, session) if event.get("divergences")]
+
+
+# --- a client that answers badly --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [-32601, -32002, -32603])
+async def test_an_editor_that_refuses_leaves_the_file_to_the_disk(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path, code: int
+) -> None:
+    editor.refusals[READ] = code
+    session = await opened(client, tmp_path)
+    assert "1\tsaved = 1" in await answer(client, session, "a = view('a.py')")
+    await answer(client, session, "a.Refresh()")
+    assert len(editor.asked) == (1 if code == -32601 else 2)
+
+
+async def test_a_cancel_ends_the_wait_for_the_editor(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    editor.silent = True
+    session = await opened(client, tmp_path)
+    prompt = await client.begin_prompt(session, "a = view('a.py')")
+    asked = await client.until(lambda message: message.get("method") == READ)
+    await client.notify("session/cancel", {"sessionId": session})
+    assert (await client.response(prompt))["result"] == {"stopReason": "cancelled"}
+    await client.answer(asked, {"content": "late = 1\n"})
+    editor.silent = False
+    assert "1\tsaved = 1" in await answer(client, session, "a = view('a.py')")
+
+
+async def test_a_client_that_leaves_while_it_is_asked_leaves_a_session_that_goes_on(
+    tmp_path: Path, store: MemoryStore, path: Path
+) -> None:
+    async with in_memory(tmp_path, store=store) as client:
+        client.editor = FakeEditor()
+        client.editor.silent = True
+        session = await opened(client, tmp_path)
+        await client.begin_prompt(session, "a = view('a.py')")
+        await client.until(lambda message: message.get("method") == READ)
+    async with in_memory(tmp_path, store=store) as client:
+        await client.initialize()
+        await client.load(session, tmp_path, "session/resume")
+        assert "1\tsaved = 1" in await answer(client, session, "a = view('a.py')")
+
+
+# --- a client that says what it has open ------------------------------------------------------------------------------
+
+
+async def test_views_follow_documents_by_version_without_asking(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path)
+    await did_open(client, path, "saved = 1\n")
+    await answer(client, session, "a = view('a.py').Run()")
+    change = {"range": {"start": {"line": 0, "character": 8}, "end": {"line": 0, "character": 9}}, "text": "2"}
+    await did(client, "Change", path, version=2, contentChanges=[change])
+    assert "1 line changed in a.py" in await answer(client, session, "/tick")
+    assert "Nothing changed" in await answer(client, session, "/tick")
+    assert "1\tsaved = 2" in await answer(client, session, "show(a)")
+    assert editor.asked == []
+
+
+async def test_a_version_that_was_missed_has_the_editor_asked_once(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path)
+    await did_open(client, path, "saved = 1\n")
+    await answer(client, session, "a = view('a.py').Run()")
+    editor.hold(path, "unsaved = 3\n")
+    position = {"line": 0, "character": 0}
+    await did(client, "Focus", path, version=3, position=position, visibleRange={"start": position, "end": position})
+    assert "1 line changed in a.py" in await answer(client, session, "/tick")
+    assert "Nothing changed" in await answer(client, session, "/tick")
+    assert editor.asked == [str(path)]
+
+
+async def test_a_client_that_says_what_is_open_is_not_asked_for_other_files(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path)
+    await did_open(client, tmp_path / "b.py", "b\n")
+    await answer(client, session, "a = view('a.py').Run()")
+    await answer(client, session, "a.Refresh()")
+    assert editor.asked == []
+
+
+async def test_documents_are_followed_without_the_capability_to_read_files(
+    client: Client, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path, terminal=False)
+    await did_open(client, path, "unsaved = 2\n")
+    assert "1\tunsaved = 2" in await answer(client, session, "a = view('a.py').Run()")
+
+
+async def test_a_document_that_is_closed_unsaved_is_what_the_disk_has(
+    client: Client, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path)
+    await did_open(client, path, "unsaved = 2\n")
+    await answer(client, session, "a = view('a.py').Run()")
+    await did(client, "Close", path)
+    assert "1 line changed in a.py" in await answer(client, session, "/tick")
+    assert "1\tsaved = 1" in await answer(client, session, "show(a)")
+
+
+async def test_a_dirty_document_is_shown_also_when_its_file_changes_on_disk(
+    client: Client, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path)
+    await did_open(client, path, "unsaved = 2\n")
+    await answer(client, session, "a = view('a.py').Run()")
+    put(path, "elsewhere = 3\n")
+    assert "Nothing changed" in await answer(client, session, "/tick")
+    await did(client, "Save", path)
+    put(path, "unsaved = 2\n")
+    assert "as the editor had it" in await answer(client, session, "/tick")
+
+
+async def test_two_sessions_of_a_client_see_one_buffer(client: Client, tmp_path: Path, path: Path) -> None:
+    first = await opened(client, tmp_path)
+    second = await client.new_session(tmp_path)
+    await did_open(client, path, "unsaved = 2\n")
+    for session in (first, second):
+        assert "1\tunsaved = 2" in await answer(client, session, "a = view('a.py').Run()")
+    await did(client, "Change", path, version=2, contentChanges=[{"text": "unsaved = 3\n"}])
+    for session in (first, second):
+        assert "1 line changed in a.py" in await answer(client, session, "/tick")
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"version": 2},
+        {"version": "2", "contentChanges": []},
+        {"version": 2, "contentChanges": [{"range": {"start": 1}, "text": "x"}]},
+        {"version": 2, "contentChanges": [{"range": None}]},
+        {"uri": "https://example.com/a.py", "version": 2, "contentChanges": [{"text": "x"}]},
+    ],
+)
+async def test_a_notification_that_cannot_be_read_changes_nothing(
+    client: Client, tmp_path: Path, path: Path, params: dict[str, Any]
+) -> None:
+    session = await opened(client, tmp_path)
+    await did_open(client, path, "unsaved = 2\n")
+    await did(client, "Change", path, **params)
+    assert "1\tunsaved = 2" in await answer(client, session, "a = view('a.py')")
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+async def test_read_gives_the_unsaved_text(client: Client, editor: FakeEditor, tmp_path: Path, path: Path) -> None:
+    editor.hold(path, "unsaved = 2\n")
+    session = await opened(client, tmp_path)
+    assert "unsaved = 2" in await answer(client, session, "read('a.py')")
+
+
+@pytest.mark.parametrize(
+    "source", ["edit('a.py', 'unsaved = 2', 'x = 1')", "write('a.py', 'x = 1')", "open({path!r}, 'w').write('x')"]
+)
+async def test_unsaved_changes_are_not_overwritten_where_the_client_cannot_write(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path, source: str
+) -> None:
+    editor.hold(path, "unsaved = 2\n")
+    session = await opened(client, tmp_path, fs=READS_ONLY)
+    await answer(client, session, "a = view('a.py')")
+    assert "a.py has unsaved changes in the editor" in await answer(client, session, source.format(path=str(path)))
+    assert on_disk(path) == b"saved = 1\n"
+
+
+async def test_an_edit_of_unsaved_text_goes_through_the_editor(
+    client: Client, store: MemoryStore, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    put(path, b"one\r\ntwo\r\n")
+    editor.hold(path, "one\n2\n")
+    session = await opened(client, tmp_path)
+    await answer(client, session, "a = view('a.py').Run()")
+    await answer(client, session, "edit('a.py', '2', 'three')")
+    assert editor.written == [(str(path), "one\nthree\n")]
+    (written,) = [event for event in logged(store, session) if event["kind"] == "file_written"]
+    assert store.blob_get(written["before"]) == b"one\r\n2\r\n"
+    assert store.blob_get(written["after"]) == b"one\r\nthree\r\n"
+    assert "2\tthree" in await answer(client, session, "show(a)")
+
+
+async def test_unsaved_text_that_nobody_has_seen_is_not_replaced(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    editor.hold(path, "unsaved = 2\n")
+    session = await opened(client, tmp_path)
+    text = await answer(client, session, "write('a.py', 'x = 1')")
+    assert "a.py has unsaved changes in the editor that nobody has seen" in text
+    await answer(client, session, "read('a.py')")
+    await answer(client, session, "write('a.py', 'x = 1\\n')")
+    assert editor.written == [(str(path), "x = 1\n")]
+
+
+async def test_an_editor_that_does_not_write_is_the_errors_reason(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    editor.hold(path, "unsaved = 2\n")
+    editor.refusals[WRITE] = -32603
+    session = await opened(client, tmp_path)
+    await answer(client, session, "a = view('a.py')")
+    assert "the editor did not write the file" in await answer(client, session, "edit('a.py', '2', '3')")
+    assert on_disk(path) == b"saved = 1\n"
+
+
+async def test_a_file_without_unsaved_changes_is_written_to_disk(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    session = await opened(client, tmp_path)
+    await answer(client, session, "edit('a.py', '1', '3')")
+    assert on_disk(path) == b"saved = 3\n"
+    assert editor.written == []
