@@ -153,7 +153,7 @@ class Buffers:
         return Found(replace(decoded(data), notice=notice), data=data)
 
     def _on_disk(self, path: str, last: Found | None, on_disk: LookAtDisk) -> Found:
-        """What `on_disk` finds; what the disk held before is remembered, by its digest, where it holds something else now."""
+        """What `on_disk` finds; where that is something else now, the digest of what the disk held before is kept."""
         if last is not None and last.revision.notice in NOTICES:
             last = None  # because the disk would give a text that is saved now for the same
         found = on_disk(last)
