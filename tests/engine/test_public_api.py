@@ -86,8 +86,7 @@ class Abacus:
         self.ran += [step.request.source for step in plan.steps if isinstance(step, PastExecution)]
         return Restored(executions=len(plan.steps))
 
-    def follow(self, buffers: Buffers | None) -> None:
-        pass
+    def follow(self, buffers: Buffers | None) -> None: ...
 
     def kept(self) -> Preserved | None:
         return None
@@ -98,8 +97,7 @@ class Abacus:
     async def collect(self) -> Preserved:
         return Preserved()
 
-    def read(self) -> None:
-        pass
+    def read(self) -> None: ...
 
     async def snapshot(self, execution_id: str) -> bool:
         return False
