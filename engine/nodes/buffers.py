@@ -153,12 +153,12 @@ class Buffers:
         return Found(replace(decoded(data), notice=notice), data=data)
 
     def _on_disk(self, path: str, last: Found | None, on_disk: LookAtDisk) -> Found:
-        """What `on_disk` finds; where that is something else now, the digest of what the disk held before is kept."""
-        if last is not None and last.revision.notice in NOTICES:
-            last = None  # because the disk would give a text that is saved now for the same
-        found = on_disk(last)
-        if last is not None and last.revision.digest and last.revision.digest != found.revision.digest:
-            self._earlier.setdefault(path, deque(maxlen=_EARLIER)).append(last.revision.digest)
+        """What `on_disk` finds; what the disk held before is remembered where it holds something else now."""
+        # The disk would give a text that is saved now for the same as it was.
+        before = None if last is None or last.revision.notice in NOTICES else last
+        found = on_disk(before)
+        if before is not None and before.revision.digest and before.revision.digest != found.revision.digest:
+            self._earlier.setdefault(path, deque(maxlen=_EARLIER)).append(before.revision.digest)
         return found
 
     def _is_late(self, path: str, data: bytes) -> bool:
@@ -172,8 +172,8 @@ class Buffers:
 
 
 def _may_be_asked(path: str) -> bool:
-    """Whether it is a file's path, and one that is text."""
-    return not is_glob(path) and recorded_path(path) == path
+    """Whether it is a file's path, in its normal form, and one that is text."""
+    return not is_glob(path) and "/../" not in path and recorded_path(path) == path
 
 
 def _kept(found: Found, last: Found | None) -> Found:

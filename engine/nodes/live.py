@@ -64,8 +64,8 @@ class LiveLooks:
         return Found(found.revision, found.stamp, recorded=True)
 
     def peek(self, path: str, title: str, last: Found | None) -> Found:
-        """What `look` would find, without a record of it."""
-        return self._disk.look(path, title, last)
+        """What `look` would find, without a record of it, and without asking an editor."""
+        return self._buffers.unsaved(path) or self._disk.look(path, title, last)
 
     def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
         """As `LookSource.bring`. No stamp goes with it, so the next look of its own reads the file."""

@@ -154,7 +154,11 @@ class SessionBuffers:
         found = decode(after)
         if found is None:
             raise ValueError(f"{shown} has unsaved changes in the editor, which takes text only")
-        if self.editor is None or await self.editor.read(held.path) != held.text:
+        try:
+            text = None if self.editor is None else await self.editor.read(held.path)
+        except TimeoutError:
+            raise OSError(errno.ETIMEDOUT, f"the editor does not answer about {shown}; nothing was written") from None
+        if self.editor is None or text != held.text:
             message = f"{shown} has changed in the editor since the change was asked for; nothing was written"
             raise OSError(errno.ESTALE, message)
         await self.editor.write(held.path, with_line_ends(found.text, line_ends(held.text) or "LF"))

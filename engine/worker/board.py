@@ -47,8 +47,8 @@ class Board:
         directories: absolute roots of the workspace; files outside of them are titled by their absolute path.
         now: seconds since the epoch.
         outliner: what outlines contents.
-        ask_editor: gives the texts that the user's editor holds.
         sizes: which files are held, and which are read by pages.
+        ask_editor: gives the texts that the user's editor holds.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Board:
         directories: tuple[str, ...],
         now: Callable[[], float],
         outliner: Outliner,
-        ask_editor: AskEditor = nobody,
         sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
+        ask_editor: AskEditor = nobody,
     ) -> None:
         self.cwd = cwd
         self._count = count

@@ -128,7 +128,7 @@ class Interpreter:
         roots = (cwd, *directories)
         self._effects = Effects(transport, interrupts, guard.admit)
         files = DirectFiles(roots if confined else None)
-        self._board = Board(files, count, cwd, directories, time.time, outliner, self._effects.texts)
+        self._board = Board(files, count, cwd, directories, time.time, outliner, ask_editor=self._effects.texts)
         self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
         opening = Opening(self._effects, change, roots)

@@ -220,6 +220,16 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/acp_adapter/sessions/test_mentions.py::"
         "test_a_sentence_with_a_mention_is_its_title_and_a_load_shows_its_blocks",
     ),
+    "Unsaved text is what views show, and no tool overwrites it": (
+        "tests/acp_adapter/sessions/test_buffers.py::test_a_view_shows_the_unsaved_text_and_says_so",
+        "tests/acp_adapter/sessions/test_buffers.py::test_views_follow_documents_by_version_without_asking",
+        "tests/acp_adapter/sessions/test_buffers.py::test_an_edit_of_unsaved_text_goes_through_the_editor",
+        "tests/acp_adapter/sessions/test_buffers.py::"
+        "test_unsaved_changes_are_not_overwritten_where_the_client_cannot_write",
+        "tests/acp_adapter/sessions/test_buffers.py::"
+        "test_a_prompt_has_running_views_ask_once_and_a_tick_without_one_asks_nothing",
+        "tests/engine/nodes/test_buffers.py::test_the_editor_is_not_asked_for_what_it_cannot_hold",
+    ),
     "Only regular files are opened": (
         "tests/engine/test_confinement.py::test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside",
         "tests/engine/test_confinement.py::test_what_is_no_regular_file_is_named_and_does_not_block",

@@ -24,6 +24,7 @@ from engine.events.nodes import (
 )
 from engine.ids import PayloadId
 from engine.nodes.base import NodeBase
+from engine.nodes.buffers import AskEditor, nobody
 from engine.nodes.disk import Sizes
 from engine.nodes.outline.indentation import IndentationOutliner
 from engine.nodes.outline.model import Outliner
@@ -88,6 +89,7 @@ class Desk:
         directories: tuple[str, ...] = (),
         outliner: Outliner | None = None,
         sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
+        ask_editor: AskEditor = nobody,
     ) -> None:
         self.root = root
         self.sizes = sizes
@@ -96,7 +98,9 @@ class Desk:
         self.seconds = 1_000_000.0
         self.round = 0
         self.index = 0
-        self.board = Board(self.files, count, str(root), directories, lambda: self.seconds, self.outliner, sizes)
+        self.board = Board(
+            self.files, count, str(root), directories, lambda: self.seconds, self.outliner, sizes, ask_editor
+        )
         self.namespace: dict[str, object] = self.board.names()
         self.steps: list[Step] = []
         self.contents: dict[str, bytes] = {}

@@ -1,0 +1,145 @@
+"""What a session asks of the editor that is attached to it, and what of the answers counts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.nodes.revision import LARGEST
+from engine.sessions.buffers import SessionBuffers
+from engine.tools import Workspace
+from tests.support.fixed import FixedClock
+
+pytestmark = pytest.mark.anyio
+SECONDS = 5
+
+
+class Texts:
+    """An editor that holds these texts by name; a None is one that does not come in time."""
+
+    def __init__(self, root: Path, **texts: str | None) -> None:
+        self.root = root
+        self.texts = texts
+        self.asked: list[str] = []
+        self.at_once = self.most_at_once = 0
+        self.blocks = False
+        self.written: list[tuple[str, str]] = []
+
+    offers = True
+    writes = True
+
+    def take_moved(self) -> Collection[str] | None:
+        return []
+
+    async def read(self, path: str) -> str | None:
+        self.asked.append(Path(path).name)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await (anyio.sleep_forever() if self.blocks else anyio.lowlevel.checkpoint())
+        finally:
+            self.at_once -= 1
+        name = Path(path).name
+        if name in self.texts and self.texts[name] is None:
+            raise TimeoutError
+        return self.texts.get(name)
+
+    async def write(self, path: str, text: str) -> None:
+        self.written.append((Path(path).name, text))
+
+
+def attached(root: Path, editor: Texts, clock: FixedClock | None = None) -> SessionBuffers:
+    buffers = SessionBuffers(Workspace(str(root)), clock or FixedClock())
+    buffers.editor = editor
+    return buffers
+
+
+def paths(root: Path, *names: str) -> Sequence[str]:
+    return [str(root / name) for name in names]
+
+
+async def test_many_files_are_asked_for_some_at_a_time(tmp_path: Path) -> None:
+    editor = Texts(tmp_path, a="A", late=None)
+    names = ["a", "late", *(f"file{number}" for number in range(100))]
+    found = await attached(tmp_path, editor).texts(paths(tmp_path, *names))
+    assert found == {str(tmp_path / "a"): "A"} | dict.fromkeys(paths(tmp_path, *names[2:]))
+    assert 1 < editor.most_at_once <= 16
+
+
+async def test_files_outside_are_not_asked_for_also_not_by_a_link(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "link").symlink_to(tmp_path / "secret")
+    editor = Texts(tmp_path, link="x", secret="x")
+    wanted = [str(tmp_path / "secret"), str(project / "link"), str(project / ".." / "secret")]
+    assert await attached(project, editor).texts(wanted) == dict.fromkeys(wanted)
+    assert editor.asked == []
+
+
+async def test_a_text_that_no_view_could_read_is_none(tmp_path: Path) -> None:
+    found = await attached(tmp_path, Texts(tmp_path, a="x" * (LARGEST + 1))).texts(paths(tmp_path, "a"))
+    assert found == {str(tmp_path / "a"): None}
+
+
+async def test_one_answer_holds_a_bounded_amount_and_at_least_one_text(tmp_path: Path) -> None:
+    editor = Texts(tmp_path, a="x" * LARGEST, b="x", c="x")
+    found = await attached(tmp_path, editor).texts(paths(tmp_path, "a", "b", "c"))
+    assert 1 <= len(found) < 3
+
+
+async def test_who_gives_up_gets_what_is_there_by_then(tmp_path: Path) -> None:
+    editor = Texts(tmp_path, a="A")
+    editor.blocks = True
+    buffers = attached(tmp_path, editor)
+    buffers.give_up()
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(buffers.texts, paths(tmp_path, "a"))
+            await anyio.wait_all_tasks_blocked()
+            assert editor.at_once == 1
+            buffers.give_up()
+
+
+async def test_without_an_editor_there_is_nothing_to_be_known(tmp_path: Path) -> None:
+    buffers = SessionBuffers(Workspace(str(tmp_path)), FixedClock())
+    assert not buffers.offers
+    assert await buffers.unsaved("a") is None
+    assert await buffers.texts(paths(tmp_path, "a")) == {str(tmp_path / "a"): None}
+
+
+async def test_what_a_tool_has_replaced_is_old_for_a_while(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("new\n")
+    clock = FixedClock()
+    buffers = attached(tmp_path, Texts(tmp_path, a="old"), clock)
+    buffers.note_replaced(str(tmp_path / "a"), b"old\r\n")
+    assert await buffers.unsaved("a") is None
+    assert await buffers.texts(paths(tmp_path, "a")) == {str(tmp_path / "a"): None}
+    clock.time += 60
+    held = await buffers.unsaved("a")
+    assert held is not None
+    assert (held.text, held.data) == ("old", b"old")
+
+
+@pytest.mark.parametrize("path", [7, None, "../a", "b\0", "x" * 5000, "directory"])
+async def test_what_is_no_file_of_the_workspace_has_nothing_unsaved(tmp_path: Path, path: object) -> None:
+    (tmp_path / "directory").mkdir()
+    assert await attached(tmp_path, Texts(tmp_path, a="x", directory="x")).unsaved(path) is None
+
+
+async def test_a_text_that_has_changed_since_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("saved\n")
+    editor = Texts(tmp_path, a="one\r\n")
+    buffers = attached(tmp_path, editor)
+    held = await buffers.unsaved("a")
+    assert held is not None
+    editor.texts["a"] = "two\r\n"
+    with pytest.raises(OSError, match="has changed in the editor since"):
+        await buffers.write(held, b"three\n")
+    editor.texts["a"] = "one\r\n"
+    with pytest.raises(ValueError, match="takes text only"):
+        await buffers.write(held, b"\x00\x01")
+    await buffers.write(held, b"three\n")
+    assert editor.written == [("a", "three\r\n")]
