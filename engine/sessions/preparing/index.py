@@ -6,13 +6,13 @@ of the workspace are read, and none that holds a secret: its names would reach a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import anyio.to_thread
 
 from ...nodes.manifest import Listed, manifest_of, place_of
-from ...nodes.outline.model import Outliner
+from ...nodes.outline.model import TOP, Kind, Outline, Outliner, Symbol
 from ...nodes.overview import Declared, packed, ranked
 from ...ports import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
@@ -21,6 +21,7 @@ _MOST: Final = 1_500
 """Files that are outlined, at most; of more, those in the order of their paths."""
 _LARGEST: Final = 128 << 10
 """Bytes of a file that is."""
+_NO_CODE: Final[frozenset[Kind]] = frozenset({"heading", "key", "rule", "element"})
 
 
 async def index(want: Want, sources: Sources) -> Made | None:
@@ -56,5 +57,17 @@ def _declared(path: str, title: str, sources: Sources, outliner: Outliner) -> De
     if sources.redactor.holds(text):
         return None
     outline = outliner.outline(text.encode, digest=revision.digest, path=title, references=True)
-    names = tuple(symbol.name for symbol in outline.symbols if symbol.public and symbol.depth == 0)
-    return Declared(names=names, uses=outline.references)
+    names = tuple(symbol.name for symbol in _outer(outline) if symbol.public)
+    is_code = not any(symbol.kind in _NO_CODE for symbol in outline.symbols)
+    return Declared(names=names, uses=outline.references, imports=outline.imports, is_code=is_code)
+
+
+def _outer(outline: Outline) -> Iterator[Symbol]:
+    """The symbols of the file itself, or of a namespace around them."""
+    spaces = {TOP}
+    for index, symbol in enumerate(outline.symbols):
+        if symbol.parent in spaces:
+            if symbol.kind == "module":
+                spaces.add(index)
+            else:
+                yield symbol

@@ -16,10 +16,10 @@ from engine.tokens import count
 from tests.support.boards import Desk
 
 FILES = {
-    "app.py": Declared(("main",), {"Store": 4, "parse": 2}),
-    "cli.py": Declared(("run",), {"main": 1, "Store": 1}),
+    "app.py": Declared(("main",), {"Store": 4, "parse": 2}, ("store", "parser")),
+    "cli.py": Declared(("run",), {"main": 1, "Store": 1}, (".app", ".store")),
     "parser.py": Declared(("parse", "helper"), {"Token": 9}),
-    "store.py": Declared(("Row", "Store"), {"Token": 1}),
+    "store.py": Declared(("Row", "Store"), {"Token": 1}, ("./token",)),
     "token.py": Declared(("Token",), {}),
 }
 
@@ -29,6 +29,43 @@ def test_a_file_that_much_is_built_on_comes_first_and_its_names_by_use() -> None
     assert found[0] == Ranked("token.py", ("Token",))
     assert found[-1].path == "cli.py"
     assert next(each for each in found if each.path == "store.py").names == ("Store", "Row")
+
+
+def test_a_name_counts_for_the_file_that_is_imported_and_hardly_for_others_that_declare_it_too() -> None:
+    both = Declared(("get_origin", "Origin"), {})
+    users = {f"new/user_{number}.py": Declared((), {"get_origin": 9}, (".typing",)) for number in range(5)}
+    found = ranked({"old/typing.py": both, "new/typing.py": both, **users})
+    assert found[0] == Ranked("new/typing.py", ("get_origin", "Origin"))
+    assert next(each for each in found if each.path == "old/typing.py").names == ("get_origin", "Origin")
+
+
+def test_what_a_file_calls_its_local_variables_refers_to_nothing() -> None:
+    users = {f"user_{number}.py": Declared((), {"text": 50, "rows": 20, "Row": 1}, ("store",)) for number in range(9)}
+    found = ranked({"test_a.py": Declared(("text", "rows"), {}), "store.py": Declared(("Row",), {}), **users})
+    assert found[0].path == "store.py"
+    assert found[1].path == "test_a.py"
+    alone = ranked(
+        {
+            "a.go": Declared((), {"text": 50, "parseRow": 1}),
+            "b.go": Declared(("text",), {}),
+            "c.go": Declared(("parseRow",), {}),
+        }
+    )
+    assert alone[0].path == "c.go"
+
+
+def test_nothing_refers_to_the_keys_of_data_and_to_headings() -> None:
+    users = {f"user_{number}.py": Declared((), {"long_name": 9}) for number in range(9)}
+    found = ranked({"z.json": Declared(("long_name",), {}, is_code=False), **users})
+    assert found[-1] == Ranked("z.json", ("long_name",))
+
+
+def test_of_names_that_nobody_uses_a_few_are_said() -> None:
+    names = ("T", "used_name", *(f"name_{number}" for number in range(30)))
+    files = {"a.py": Declared(names, {}), "b.py": Declared((), {"used_name": 1}, (".a",))}
+    assert ranked(files)[0].names == ("used_name", "name_0", "name_1", "name_2")
+    long = Declared(tuple(f"test_{'very_' * 8}long_{number}" for number in range(9)), {})
+    assert len(ranked({"a.py": long})[0].names) == 1
 
 
 @given(st.permutations(sorted(FILES)))
