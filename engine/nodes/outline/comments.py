@@ -25,6 +25,9 @@ _LEGAL: Final = re.compile(
     re.IGNORECASE,
 )
 """Comments at the top that say nothing of the text."""
+_QUOTED: Final = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+_LINK: Final = re.compile(r"!?\[(?:!\[[^\]]*\]\([^)]*\)|[^\]])*\](?:\([^)]*\)|\[[^\]]*\])|<[^>]*>")
+_BETWEEN_LINKS: Final = " \t\r\n|*-\u00b7\u2022"
 _PREAMBLES: Final = frozenset({"<?php", '"use strict";', "'use strict';"})
 
 
@@ -94,3 +97,9 @@ def _paragraph(lines: Sequence[str]) -> list[str]:
         elif found:
             break
     return found
+
+
+def paragraph(text: str) -> str:
+    """The first paragraph of a text about something, without marks of a quotation; empty for links and pictures."""
+    first = _QUOTED.sub("", text.strip()).split("\n\n", 1)[0]
+    return first if _LINK.sub("", first).strip(_BETWEEN_LINKS) else ""

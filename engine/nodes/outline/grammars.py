@@ -24,6 +24,7 @@ import tree_sitter
 
 from . import comments, imports
 from .languages import LANGUAGES, Language
+from .macros import without_macros
 from .model import Kind, Outline
 from .nesting import DOC_CHARS, NAME_CHARS, SIGNATURE_CHARS, Declared, nested, one_line, with_sections
 from .signatures import without_attributes
@@ -75,7 +76,7 @@ def outline_by_grammar(
     grammar = loaded(language.name)
     # A part of a character at the end would be an error in the text.
     source = text if len(text) <= most else text[: text.rfind(b"\n", 0, most) + 1]
-    tree = _parsed(grammar, source, stop)
+    tree = _parsed(grammar, without_macros(source, language.name), stop)
     matches = _Matches(source, language, grammar.declared, tree.root_node, stop)
     symbols = nested(with_sections(matches.declared, len(source), matches.rows))
     if not symbols and not matches.imports and tree.root_node.has_error:
@@ -200,8 +201,7 @@ class _Matches:
         for node in captured.get("package", ()):
             self.package = self._text(node).removeprefix("package").strip()
         if "about" in captured and not self.doc:
-            paragraph = self._text(captured["about"][0]).strip().split("\n\n", 1)[0]
-            self.doc = one_line(paragraph, 4 * DOC_CHARS)
+            self.doc = one_line(comments.paragraph(self._text(captured["about"][0])), 4 * DOC_CHARS)
         if "documented" in captured:
             self._docs[captured["documented"][0].id] = self._text(captured["doc"][0]).strip().split("\n", 1)[0]
 

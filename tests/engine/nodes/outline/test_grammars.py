@@ -98,3 +98,16 @@ def test_imports_of_the_own_package_are_told_apart() -> None:
 def test_what_a_text_uses_and_does_not_declare_is_counted() -> None:
     outline = outlined(b"def load(path):\n    return Store(path).load(Store)\n", "a.py")
     assert outline.references == {"path": 2, "Store": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("# Name\n\n[![build](x.svg)](y) [docs](z)\n\nIt parses.\n", "It parses."),
+        ("# Name\n\n> It parses,\n> and writes.\n\nMore.\n", "It parses, and writes."),
+        ("# Name\n\n<p align=center>\n\n- [a](b)\n\nSee [docs](z) first.\n", "See [docs](z) first."),
+        ("# Name\n\n[a](b) | [c](d)\n", ""),
+    ],
+)
+def test_what_a_page_is_about_stands_in_its_first_paragraph_that_is_more_than_links(text: str, about: str) -> None:
+    assert outlined(text.encode(), "a.md").doc == about
