@@ -171,7 +171,7 @@ VIEWS: Final[dict[str, tuple[Example, ...]]] = {
         Example("readme.Pause()", "keep what it shows"),
         Example("readme.Refresh()", "take the file as it is now"),
     ),
-    "tick": (Example("tick()", "running views catch up now, not at the next Round; those that changed"),),
+    "tick": (Example("tick()", "running views catch up now, not before your next reply; those that changed"),),
     "show": (Example("show(readme)", "its text once more"),),
     "group": (Example("docs = group(readme, tokens=500)", "a summary that follows its members; docs.Add(...)"),),
     "pin": (Example('pin(docs, "the task")', "always in the table"),),

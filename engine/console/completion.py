@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ..sessions.commands import COMMANDS
+from ..sessions.context_commands import TAIL
 from ..terminal.printing import shown
 from ..timeline.index import Cell
 from ..toolbox import INJECTED, TOOLS
@@ -24,6 +25,7 @@ MOST: Final = 200
 _NAME: Final = re.compile(r"(?<![\w.])[^\W\d]\w*\Z")
 _COMMAND: Final = re.compile(r"\A/(\w*)\Z")
 _ARGUMENT: Final = re.compile(r"\A/(\w+)\s+(\S*)\Z")
+_SOURCE: Final = re.compile(r"\A/(\w+)\s+(.*)\Z", re.DOTALL)
 _QUOTED: Final = re.compile(r"""["']([^"'\n]*)\Z""")
 _MENTIONED: Final = re.compile(r"(?:\A|\s)@(\S*)\Z")
 
@@ -55,6 +57,8 @@ def completions(before: str, facts: Facts, is_python: bool) -> list[Completion]:
     """
     if match := _COMMAND.match(before):
         return _commands(match[1])
+    if (match := _SOURCE.match(before)) and _takes(match[1]) == "source":
+        return completions(match[2], facts, is_python=True)
     if match := _ARGUMENT.match(before):
         return _arguments(match[1], match[2], facts)
     if not is_python and (match := _MENTIONED.search(before)):
@@ -79,12 +83,18 @@ def _commands(start: str) -> list[Completion]:
     return [Completion(name, len(start), description) for name, description in rows if name.startswith(start)]
 
 
+def _takes(command: str) -> str:
+    return COMMANDS[command].takes if command in COMMANDS else "nothing"
+
+
 def _arguments(command: str, start: str, facts: Facts) -> list[Completion]:
     if command in LOCAL_COMMANDS:
         values = LOCAL_COMMANDS[command].values
         return [Completion(value, len(start)) for value in values if value.startswith(start)]
-    hint = COMMANDS[command].hint if command in COMMANDS else None
-    if hint is None:
+    takes = _takes(command)
+    if takes == "call":
+        return [Completion(TAIL, len(start))] if TAIL.startswith(start) else []
+    if takes != "statement":
         return []
     numbered = [(str(cell.statement.index), cell.statement.source) for cell in facts.cells]
     return [

@@ -162,7 +162,7 @@ class Interaction:
         directory = shown(self._session.cwd)
         home = os.path.expanduser("~")
         short = f"~{directory.removeprefix(home)}" if directory.startswith(f"{home}/") else directory
-        return f" {self._session.options.mode} (Shift-Tab) | {shown(self._model)} | {tokens} | {short}"
+        return f" {self._session.options.mode} (Shift-Tab) | {tokens} | {shown(self._model)} | {short}"
 
     def _next_mode(self) -> None:
         modes = list(MODES)

@@ -64,11 +64,11 @@ def _folded(line: str, width: int | None) -> Iterator[str]:
     """The line, in parts that fit where a gap between its columns lets it be divided."""
     while width is not None and cell_len(line) > width:
         gaps = [gap for gap in _GAP.finditer(line) if line[: gap.start()].strip() and gap.end() < len(line)]
-        fitting = [gap for gap in gaps if cell_len(line[: gap.start()]) <= width]
-        if not fitting:
+        if not gaps:
             break
-        yield line[: fitting[-1].start()]
-        line = _DEEPER + line[fitting[-1].end() :]
+        gap = next((gap for gap in reversed(gaps) if cell_len(line[: gap.start()]) <= width), gaps[0])
+        yield line[: gap.start()]
+        line = _DEEPER + line[gap.end() :]
     yield line
 
 

@@ -36,7 +36,9 @@ Mode = Literal["paused", "running"]
 Aspect = Literal["pos", "policy", "source"]
 """The parts of a node that can change."""
 _LONGEST_REPR: Final = 80
-_FREQUENCIES: Final = '"Sync" (once per Round), "Async" (when prepared) or ("Periodic", seconds) with seconds above 0'
+_FREQUENCIES: Final = (
+    '"Sync" (before each model call), "Async" (when prepared) or ("Periodic", seconds) with seconds above 0'
+)
 _P = ParamSpec("_P")
 _N = TypeVar("_N", bound="NodeBase")
 
@@ -176,7 +178,7 @@ class NodeBase(ABC):
     @min_turn_interval.setter
     def min_turn_interval(self, rounds: int) -> None:
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - set by user code
-            raise ValueError(f"min_turn_interval={rounds!r}: give a number of Rounds from 1 on")
+            raise ValueError(f"min_turn_interval={rounds!r}: give a number of ticks from 1 on")
         self.admit("min_turn_interval")
         before = self.digest()
         self._min_turn_interval = rounds

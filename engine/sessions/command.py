@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from msgspec import Struct
 
@@ -52,6 +53,7 @@ class CommandContext:
 class Command(Struct, frozen=True):
     """One slash command. `usage` is its argument as `/help` spells it and `hint` in words, empty where it takes none.
 
+    `takes` says what may be completed: the number of a statement, that of a model call, or Python.
     `glance` answers while a turn is running, from what is known already; None where it has to wait for its turn. Where
     `run` is None the argument is a statement, which the session runs as the user's own.
     """
@@ -62,6 +64,7 @@ class Command(Struct, frozen=True):
     description: str
     run: Callable[[CommandContext, str], Awaitable[str]] | None
     glance: Callable[[CommandContext, str], str] | None = None
+    takes: Literal["nothing", "statement", "call", "source"] = "nothing"
 
 
 def glancing(

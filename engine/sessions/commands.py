@@ -40,6 +40,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "was sent, with tail all of the last part",
             context,
             context_glance,
+            "call",
         ),
         Command(
             "views",
@@ -56,6 +57,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "List the statements that ran; with N show statement N and what came of it",
             glancing(timeline_glance),
             timeline_glance,
+            "statement",
         ),
         Command(
             "run",
@@ -63,6 +65,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "a Python statement",
             "Run a Python statement of yours, such as `ls()` or `readme.SetTokens(500)`; no model is called",
             None,
+            takes="source",
         ),
         Command(
             "omit",
@@ -70,6 +73,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "number of a statement",
             "Leave statement N out of the namespace, or take it in again; alone, list those that are left out",
             omit,
+            takes="statement",
         ),
         Command("compact", "", "", "Replace the conversation so far by a summary of it", compact),
         Command("tick", "", "", "Have handles that follow their files catch up with them now", tick),

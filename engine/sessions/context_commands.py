@@ -45,12 +45,13 @@ def _present(context: CommandContext, projection: Projection, argument: str, for
     if argument == TAIL:
         return "\n\n".join(_last_part("The last part of what a model would now be sent:", tail)) or _NO_TAIL
     number = len(context.sent.calls)
+    first = next((f", from `{name}` on," for name in projection.tail_sections), "")
     return "\n\n".join(
         (
             breakdown_text("A model would now be sent", context.breakdown(projection)),
             *foreseen,
             *_last_part(
-                "The last part is made anew for each call, and stands at the end of the newest message. It is now:",
+                f"The last part{first} is made anew for each call, and stands at the end of the newest message. Now:",
                 tail,
                 f"; `/context {TAIL}` shows them",
             ),

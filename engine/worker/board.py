@@ -115,6 +115,11 @@ class Board:
 
     # --- one execution -----------------------------------------------------------------------------------------------
 
+    @property
+    def statement(self) -> int:
+        """The number of the statement that runs, or ran last; 0 before the first."""
+        return self._nodes.statement
+
     def begin(
         self,
         index: int,

@@ -320,7 +320,7 @@ class Interpreter:
         with self._effects.ticking():
             events = self._board.tick(request.round_id, request.now, request.payloads)
         wants = self._board.wants()
-        self._say(f"the tick of Round {request.round_id}")
+        self._say(f"the tick after statement {self._board.statement}")
         self._send_contents()
         time_ms = (time.perf_counter_ns() - started) / 1e6
         return Ticked(
@@ -333,7 +333,7 @@ class Interpreter:
         if request.after_reading:
             self._board.read()
         self._board.tick(request.round_id, request.now, request.payloads, tells=False)
-        self._say(f"the tick of Round {request.round_id}")
+        self._say(f"the tick after statement {self._board.statement}")
         return Ticked(events=(), time_ms=0.0, stops=self._guard.take_late())
 
     def _settle(self, request: Settle) -> Settled:

@@ -83,8 +83,8 @@ class NodeNames:
         """A handle on a file (path, Path, open file, file:// URI), or on `text=`; its content is in the result.
 
         With both it shows the text as that file's (from `first_line` on), until Refresh() or Run() takes what is on
-        disk. `freq` follows the file: "Sync" once per Round, ("Periodic", 5) every 5 seconds, "Async" when its new
-        content has been prepared. A file that cannot be read gives a handle that says why.
+        disk. `freq` follows the file: "Sync" before each call of the model, ("Periodic", 5) every 5 seconds, "Async"
+        when its new content has been prepared. A file that cannot be read gives a handle that says why.
         """
         follow = _schedule(mode, freq)
         if path is None and text is None:

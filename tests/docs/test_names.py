@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from engine import COMMANDS, MODES, TOOLS
+from engine import COMMANDS, MODES, SETTINGS, TOOLS
 from engine.cli import COMMANDS as COMMAND_LINES
+from engine.console.local_commands import LOCAL_COMMANDS
+from engine.nodes.group_handle import GroupHandle
+from engine.nodes.view_handle import ViewHandle
+from engine.projection.instructions import instructions
+from engine.worker.node_names import NodeNames
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 TOP = {path.name for path in ROOT.iterdir()}
+NODES = (ViewHandle, GroupHandle)
 SUFFIXES = {".py", ".md", ".toml", ".lock"}
 
 EACH_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -63,6 +71,28 @@ def test_what_contributing_would_change_is_still_there() -> None:
         assert (ROOT / path).exists()
         gone = names - words(ROOT / path.partition("/")[0])
         assert not gone, f"nothing beside {path} has these names any more: {gone}"
+
+
+def parameters(command: Callable[..., None]) -> Iterable[inspect.Parameter]:
+    return inspect.signature(command).parameters.values()
+
+
+def test_users_read_of_statements_and_model_calls_and_not_of_rounds() -> None:
+    """Because two numberings beside that of statements are one too many; the log and the source have Rounds."""
+    pages = ("README.md", *(f"docs/{name}.md" for name in ("context", "configuration", "import", "terminal", "tools")))
+    texts = {
+        **{page: (ROOT / page).read_text(encoding="utf-8") for page in pages},
+        "commands": repr([*COMMANDS.values(), *LOCAL_COMMANDS.values()]),
+        "command lines": repr(COMMAND_LINES),
+        "options": repr(
+            [getattr(each.default, "help", "") for row in COMMAND_LINES for each in parameters(row.load())]
+        ),
+        "settings": repr(SETTINGS),
+        "instructions": instructions("/p") + instructions("/p", calls_tools=False),
+        "names": "".join(str(getattr(NodeNames, name).__doc__) for name in vars(NodeNames)),
+        "nodes": "".join(str(getattr(kind, name).__doc__) for kind in NODES for name in dir(kind) if name[0].isupper()),
+    }
+    assert not [name for name, text in texts.items() if re.search(r"\bRounds?\b", text)]
 
 
 def test_the_readme_shows_every_command_and_mode() -> None:

@@ -8,16 +8,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
+import pytest
 from msgspec.structs import replace
 
 from engine.cli import main
 from engine.events import Event
-from engine.events.conversation import ToolCall
+from engine.events.conversation import ToolCall, UserMessage
 from engine.events.execution import CommandEnded, ExecutionFinished, ExecutionStarted, FileWritten, StatementRecorded
+from engine.events.session import ModelCallEnded, ProjectionSent
 from engine.execution import TextChange
-from engine.ids import EventId, ExecutionId, Seq, SessionId, StatementId, ToolCallId
+from engine.ids import EventId, ExecutionId, MessageId, ObjId, Seq, SessionId, StatementId, ToolCallId
 from tests.support.commands import SECONDS, Home
 from tests.support.stores import row
 
@@ -130,3 +133,100 @@ def test_an_execution_of_a_statement_that_the_log_lacks_is_shown_without_one(emp
         value="=1",
     )
     assert show(empty, [lone]).splitlines()[2:] == ["?>", "    =1", ""]
+
+
+# --- what a call was sent ---------------------------------------------------------------------------------------------
+
+
+def projected(home: Home, calls: int, name: str = "ses_a") -> None:
+    """A session with so many calls, of which the first was answered and the last has not ended."""
+    events: list[Event] = [UserMessage(message_id=MessageId("m"), text="what is this? \x1b[31m", event_id=EventId("u"))]
+    store = home.store()
+    digest = store.blob_put(b"work here")
+    for call in range(calls):
+        kept, messages = (1, ()) if call else (0, (EventId("u"),))
+        events.append(
+            ProjectionSent(
+                round_id=3 * call + 1,
+                position=1,
+                size=1_000,
+                instructions=digest,
+                tail=digest,
+                kept=kept,
+                messages=messages,
+                sections={"instructions": 90, "prompts": 10},
+                nodes={ObjId("view-1.1"): 7},
+                shared=60 * call,
+            )
+        )
+        if call < calls - 1:
+            events.append(
+                ModelCallEnded(
+                    round_id=3 * call + 1, used=100, size=1_000, answered=True, input_tokens=99, output_tokens=3
+                )
+            )
+    stamped = [
+        replace(event, seq=Seq(seq), event_id=event.event_id or EventId(f"e{seq}")) for seq, event in enumerate(events)
+    ]
+    store.add(row(SessionId(name)), [b"work here", *stamped])
+    store.close()
+
+
+def test_a_call_is_shown_with_its_cost_and_every_text(empty: Home) -> None:
+    projected(empty, 2)
+    done = empty.run("show", "ses_a", "--projection", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Model call 2 was sent 100 tokens, of at most 1,000 (10%). The first 60 of them (60%)" in done.stdout
+    assert "Whether it was answered is not known" in done.stdout
+    assert "\ninstructions      90  ███████  how to work here\n" in done.stdout
+    assert "`" not in done.stdout
+    assert "\x1b" not in done.stdout
+    for text in ("── instructions ──", "── user (u) ──", "── end of the newest message ──"):
+        assert text in done.stdout
+
+
+def test_a_call_is_one_json_object_with_these_fields(empty: Home) -> None:
+    projected(empty, 2)
+    shown = [json.loads(empty.run("show", "ses_a", "--projection", number, "--json").stdout) for number in ("1", "2")]
+    assert shown[0] == {
+        "call": 1,
+        "round": 1,
+        "answered": True,
+        "tokens": {
+            "used": 100,
+            "size": 1_000,
+            "shared": 0,
+            "sections": {"instructions": 90, "prompts": 10},
+            "handles": {"view-1.1": 7},
+        },
+        "provider": {"input": 99, "cached": None, "output": 3},
+        "instructions": "work here",
+        "messages": [{"event": "u", "role": "user", "shortened": False, "text": "what is this? \x1b[31m"}],
+        "tail": "work here",
+    }
+    assert [(each["call"], each["round"], each["answered"]) for each in shown] == [(1, 1, True), (2, 4, None)]
+    page = (Path(__file__).parents[3] / "docs" / "context.md").read_text(encoding="utf-8")
+    names = {*shown[0], *shown[0]["tokens"], *shown[0]["provider"], *shown[0]["messages"][0]}
+    assert not [name for name in names if f"`{name}`" not in page]
+
+
+@pytest.mark.parametrize(
+    ("calls", "arguments", "code", "said"),
+    [
+        (2, ("3",), 1, "There is no model call 3; they are numbered from 1 to 2."),
+        (1, ("0",), 1, "There is no model call 0; there is 1."),
+        (2, ("-1",), 1, "There is no model call -1; they are numbered from 1 to 2."),
+        (2, ("99999999999999999999",), 1, "There is no model call 9999999999999999999"),
+        (0, ("1",), 1, "No model has been called in this session."),
+        (0, ("1", "--json"), 1, "No model has been called in this session."),
+        (2, ("x",), 2, "Invalid value for '--projection'"),
+        (2, ("1", "--events"), 2, "give one"),
+    ],
+)
+def test_a_call_that_there_is_not_is_an_error(
+    empty: Home, calls: int, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    projected(empty, calls)
+    done = empty.run("show", "ses_a", "--projection", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr.replace("│", " ").replace("\n", " ")

@@ -46,6 +46,9 @@ def test_commands_and_their_arguments() -> None:
     assert offered("/mode a") == ["ask", "auto"]
     found = completions("/timeline ", Facts(cells=cells), True)
     assert [(each.text, each.about) for each in found] == [("2", "b = 2"), ("1", "a = 1")]
+    assert offered("/context ") == offered("/context t") == ["tail"]
+    assert offered("/context 1") == offered("/views x") == offered("/nothing x") == []
+    assert offered("/run a = islice; vie", Facts(names=("views",))) == ["view", "views"]
     assert offered("/help x") == []
     assert offered("/nothing x") == []
 

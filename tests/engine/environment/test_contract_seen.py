@@ -145,7 +145,7 @@ async def test_handles_are_read_when_the_host_says_so_whatever_it_asks_next(b: A
         lambda: b.environment.project((), 0),
         lambda: b.run("1"),
     ):
-        await b.run("a = view('a.txt')")
+        await b.run("a = view('a.txt').SetTokens(99)")
         assert ", changed" in (await b.environment.project((), 1000)).tail
         assert await b.value("a.changed") == "True"
         b.environment.read()
@@ -169,13 +169,14 @@ async def test_what_is_not_to_be_had_is_said_of_the_step_that_saw_it(b: AnyBench
     lost = PastRevision(path=path, look=0, state="text", digest=digest_of(b"one\n"), size=4, withheld=True)
     source = "a = view('a.txt', freq='Sync')"
     run = replace(past(source, label="<statement 1>"), revisions=(lost,), bound=("a",))
+    run = replace(run, request=replace(run.request, index=1))
     tick = PastTick(round_id=3, now=1.0, revisions=(replace(lost, digest=digest_of(b"two\n")),))
     restored = await restore(b, run, tick)
     about = "looked at a.txt, whose content of then held a secret and was not kept"
     assert restored.divergences[0].startswith(f"<statement 1> {about}")
     restored = await restore(b, replace(run, revisions=()), tick)
     assert restored.divergences[0].startswith("<statement 1> looked at a.txt, of which nothing is recorded")
-    assert restored.divergences[1] == f"the tick of Round 3 {about}"
+    assert restored.divergences[1] == f"the tick after statement 1 {about}"
     restored = await restore(b, replace(run, revisions=None))
     assert restored.divergences[0].startswith("<statement 1> looked at a.txt, and what it saw then is not recorded")
 

@@ -191,6 +191,7 @@ async def test_the_context_of_now_and_of_a_call_are_told_by_the_session(tmp_path
         views = await said(session, "/views")
     assert now.startswith("A model would now be sent ")
     assert re.search(r"\nreadme +\d+ .* All  greeting", now)
+    assert "\n\nThe last part, from `handles` on, is made anew for each call" in now
     assert "readme: view greeting, paused" in now
     assert now.endswith("`/context 2` shows what model call 2, the last one, was sent.")
     assert past[0].startswith("Model call 1, before the first statement, was sent ")
