@@ -15,7 +15,25 @@ from engine.nodes.position import resolve
 from engine.nodes.revision import decoded
 from tests.support.examples import examples
 
-_PIECES = st.sampled_from(["\n", "\r\n", "\r", "a", "xyz", "é", "日本", "😀", " " * 9, "l" * 40, "日" * 15, "\0"])
+_PIECES = st.sampled_from(
+    [
+        "\n",
+        "\u0a05\u0100",
+        "\u0100\u0a05",
+        "\r\n",
+        "\r",
+        "a",
+        "xyz",
+        "é",
+        "日本",
+        "😀",
+        " " * 9,
+        "l" * 40,
+        "日" * 15,
+        "\0",
+    ]
+)
+"""Two of them hold the bytes of a newline in UTF-16, at a place where they are none."""
 _ENCODINGS = st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "latin-1"])
 _MARKS = {"utf-16-be": b"\xfe\xff"}
 

@@ -209,6 +209,21 @@ def test_a_file_that_changes_while_it_is_read_is_shown_as_far_as_it_was_read(
     assert _handle(desk).revision.size == (desk.root / "big.log").stat().st_size
 
 
+def test_a_file_that_is_replaced_before_it_is_opened_is_shown_whole(desk: Desk) -> None:
+    opening = desk.files.opened
+
+    def replaced(path: str) -> AbstractContextManager[OpenFile]:
+        desk.files.opened = opening
+        desk.write("big.log", LOG + LOG)
+        return opening(path)
+
+    desk.files.opened = replaced
+    desk.run("v = view('big.log', tokens=50, freq='Sync')")
+    assert len(_handle(desk).revision.lines) == 4_000
+    opened = desk.files.opens
+    assert (desk.tick(), desk.files.opens) == ((), opened)
+
+
 def test_a_tick_gives_up_a_file_that_takes_too_long_and_refresh_does_not(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=50).Run()")
     desk.write("big.log", LOG + LOG)
@@ -275,6 +290,12 @@ def test_a_log_that_is_begun_anew_is_no_log_that_grew(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=50).Run()")
     desk.write("big.log", LOG.replace("this is", "that was") * 2)
     assert deltas(desk.tick())[0] == "big.log changed: 2,000 lines became 4,000, the first change at or after line 1"
+    desk.write("big.log", LOG)
+    desk.tick()
+    desk.run("show(v.SetPos('2000'))")
+    desk.write("big.log", LOG.replace("1999 this", "1999 that") + "more\n")
+    told = deltas(desk.tick())[0]
+    assert told == "big.log changed: 2,000 lines became 2,001, the first change at or after line 1,921"
 
 
 def test_a_text_that_grows_or_shrinks_over_the_bound_is_read_as_it_is_then(desk: Desk) -> None:
