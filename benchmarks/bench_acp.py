@@ -28,6 +28,14 @@ TURNS: Final = 60
 CHUNKS: Final = 2_000
 SDK: Final = "agent-client-protocol==0.12.1"
 
+MEMORY: Final = (
+    ("after session/new", 75),
+    ("after a turn with a view", 130),
+    ("that a first outline adds", None),
+    ("of each further session", 15),
+)
+"""What is held by the processes of an agent, and how many MB it may be at most."""
+
 Commands = Mapping[str, Sequence[str]]
 """How each agent is started, by the name of its figures."""
 
@@ -170,33 +178,34 @@ class _Bench:
         return perf_counter() - started
 
     def memory(self) -> list[Row]:
-        (self.place / "project" / "a.py").write_text("x = 1\n" * 1000)
+        (self.place / "project" / "a.py").write_text("def f(x):\n    return x\n" * 500)
         found = {name: self._memory(name, command) for name, command in self.ours().items()}
         return [
             row(
                 f"memory {what}",
                 {name: sizes[index] for name, sizes in found.items()},
                 _mb,
-                bar=f"<= {limit} MB",
-                met=found["ours"][index] <= limit * 1e6,
+                bar=f"<= {limit} MB" if limit else "",
+                met=found["ours"][index] <= limit * 1e6 if limit else None,
             )
-            for index, (what, limit) in enumerate(
-                (("after session/new", 75), ("after a turn with a view", 130), ("of each further session", 15))
-            )
+            for index, (what, limit) in enumerate(MEMORY)
         ]
 
-    def _memory(self, name: str, command: Sequence[str]) -> tuple[float, float, float]:
+    def _memory(self, name: str, command: Sequence[str]) -> tuple[float, ...]:
+        """What MEMORY names, in its order."""
         client = self.client(name, command)
         session = client.open()
         opened = held(client.process.pid)
         client.prompt(session, 'view("a.py")')
         turned = held(client.process.pid)
+        client.prompt(session, 'view("a.py", lod=1)')
+        outlined = held(client.process.pid)
         for _ in range(3):
             another = client.call("session/new", {"cwd": client.cwd, "mcpServers": []})["sessionId"]
             client.prompt(another, 'view("a.py")')
-        each = (held(client.process.pid) - turned) / 3
+        each = (held(client.process.pid) - outlined) / 3
         client.close()
-        return opened, turned, each
+        return opened, turned, outlined - turned, each
 
 
 def _row(name: str, figures: Figures, bar: str, met: bool | None) -> Row:

@@ -2,8 +2,9 @@
 
 Rows of `acp`. Goose stands beside ours, from its npm package: both get the same prompts and the same answers over chat
 completions, each from a server of its own kind, taking turns. An agent's own time is what passes until its request has
-come and from the end of the answer on. What it reads is counted for both with the same tokenizer, over the tools and
-the messages of each request; requests without tools, as for a title, are told apart.
+come, and from its answer on. A call of OpenAI's own library with the same request stands beside it too, because that is
+what our model calls. What an agent reads is counted for both with the same tokenizer, over the tools and the messages
+of each request; requests beside the conversation, as for a title, are told apart.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.clients import Client, held
-from benchmarks.environments import peer_package
-from benchmarks.measuring import Figures, Setting, duration, row
+from benchmarks.environments import OURS, peer_package
+from benchmarks.measuring import Figures, Program, Setting, duration, programs, row, script
 from benchmarks.model_server import Call, ModelServer, model_server
 from benchmarks.prompts import shared_tokens, text_of, tools_of
 from benchmarks.report import Row
 from engine.tokens import count
 
 GOOSE: Final = "@aaif/goose-binary-linux-x64@1.52.0"
+LIBRARY: Final = "OpenAI's library"
 MISSING: Final = f"missing: {GOOSE} cannot be installed"
 TURNS: Final = 30
 
@@ -51,13 +53,14 @@ class _Played(NamedTuple):
 
 def rows(setting: Setting, place: Path) -> list[Row]:
     """The rows; where goose cannot be installed they say so, and what is measured against it has no verdict."""
-    played = _play(setting, place)
+    with programs({LIBRARY: (OURS.python, script("library.py"))}) as started:
+        played, library = _play(setting, place, started[LIBRARY])
     goose = played.get("goose")
     own = {name: statistics.median(each.own[1:]) for name, each in played.items()}
     first = {name: float(len(_main(each.turns[0]).body)) for name, each in played.items()}
     read = {name: float(sum(map(count, each.prompts))) for name, each in played.items()}
     shared = {name: shared_tokens(each.prompts) / read[name] for name, each in played.items()}
-    beside = f", and {goose.beside:,} more for titles" if goose and goose.beside else ""
+    titles = f"; goose's titles take {goose.beside:,} more" if goose and goose.beside else ""
     session = f"{setting.rounds(TURNS)} turns of a line each"
 
     def shown(name: str, figures: Figures, show: Show, bar: str = "", met: bool | None = None) -> Row:
@@ -67,13 +70,13 @@ def rows(setting: Setting, place: Path) -> list[Row]:
     return [
         shown(
             "turn through a model server: own time",
-            own,
+            {**own, LIBRARY: library},
             duration,
             f"<= {duration(OWN)}, <= goose's",
             own["ours"] <= min(OWN, own.get("goose", OWN)) if goose else None,
         ),
         shown("its first prompt, as it is sent", first, lambda size: f"{size:,.0f} B"),
-        shown(f"{session}: tokens that the model reads{beside and ' for them'}", read, lambda n: f"{n:,.0f}"),
+        shown(f"{session}: tokens that the model reads{titles}", read, lambda n: f"{n:,.0f}"),
         shown(f"{session}: of them in the prefix shared with the prompt before", shared, lambda part: f"{part:.1%}"),
         shown(
             f"{session}: memory afterwards",
@@ -83,9 +86,10 @@ def rows(setting: Setting, place: Path) -> list[Row]:
     ]
 
 
-def _play(setting: Setting, place: Path) -> dict[str, _Played]:
-    """A session for each agent, taking turns."""
+def _play(setting: Setting, place: Path, library: Program) -> tuple[dict[str, _Played], float]:
+    """A session for each agent, taking turns, and what the library takes for the requests of ours."""
     with ExitStack() as stack:
+        other = stack.enter_context(model_server())
         agents: dict[str, tuple[Client, str, ModelServer]] = {}
         for name, (command, variables) in _commands(setting, place).items():
             server = stack.enter_context(model_server())
@@ -95,6 +99,7 @@ def _play(setting: Setting, place: Path) -> dict[str, _Played]:
             stack.callback(client.close)
             agents[name] = (client, client.open(), server)
         own: dict[str, list[float]] = {name: [] for name in agents}
+        alone: list[float] = []
         turns: dict[str, list[list[Call]]] = {name: [] for name in agents}
         for number in range(setting.rounds(TURNS)):
             for name, (client, session, server) in agents.items():
@@ -104,9 +109,10 @@ def _play(setting: Setting, place: Path) -> dict[str, _Played]:
                 call = _main(calls)
                 own[name].append(took - (call.answered - call.asked))
                 turns[name].append(calls)
+            alone.append(library.seconds("call", other.url, _main(turns["ours"][-1]).body.decode()))
         return {
             name: _Played(own[name], turns[name], held(client.process.pid)) for name, (client, _, _) in agents.items()
-        }
+        }, statistics.median(alone[1:])
 
 
 def _commands(setting: Setting, place: Path) -> dict[str, tuple[Sequence[str], Mapping[str, str]]]:

@@ -9,6 +9,7 @@ stand with every view's text as the file is at that moment, which is what re-ren
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -16,8 +17,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.prompts import shared_tokens, text_of
-from engine.projection.changes import EARLIER, HEADING
-from engine.projection.handles import HEADING as HANDLES
 from engine.tokens import count
 from tests.support.agents import Agent
 from tests.support.llm_answers import chat
@@ -35,6 +34,8 @@ _LOOKED_AT: Final = (
     "tests/test_ttl.py",
     "tests/test_func.py",
 )
+_PROMPT: Final = "Step {number}: make the caches of part {number} clearer."
+_SAID: Final = re.compile(_PROMPT.format(number=r"\d+") + r"\s*")
 _VIEW: Final = "{name} = view({path!r}, tokens={tokens}{follow})"
 
 
@@ -63,7 +64,7 @@ def play(prompts: int = PROMPTS) -> Played:
             for number in range(prompts):
                 replies = [chat("", json.dumps({"source": source}), f"c{number}_{n}") for n, source in _cells(number)]
                 server.answers += [*replies, chat(f"Step {number} is done.")]
-                agent.prompt(session, f"Step {number}: make the caches of part {number} clearer.", seconds=120)
+                agent.prompt(session, _PROMPT.format(number=number), seconds=120)
                 contents += [_contents(project)] * (len(replies) + 1)
                 _edit_outside(project, number)
         bodies = [asked.body for asked in server.asked]
@@ -114,10 +115,9 @@ def _contents(project: Path) -> dict[str, str]:
 
 
 def _tail(body: dict[str, Any]) -> str:
-    """What stands at the end of the newest message: from the feed's heading on, or from that of the table."""
+    """What follows the prompt in the last message, or all of that message where it follows a result."""
     text = str(body["messages"][-1]["content"])
-    starts = [at for heading in (HEADING, EARLIER, HANDLES) if (at := text.rfind(heading)) >= 0]
-    return text[min(starts) :] if starts else ""
+    return text[said.end() :] if (said := _SAID.match(text)) else text
 
 
 def _rerendered(text: str, now: dict[str, str]) -> str:

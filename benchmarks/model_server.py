@@ -1,7 +1,7 @@
 """A model provider on this machine that answers "Hi" at once, in the formats of OpenAI and Anthropic.
 
-It keeps what it was asked and when: what passes before a request comes and after its answer was written is an agent's
-own time. Must not know who asks. Used by the suites `acp` and `provider`.
+It keeps what it was asked and when: what passes before a request comes, and from its answer on, is an agent's own time.
+Must not know who asks. Used by the suites `acp` and `provider`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _USAGE: Final = {"input_tokens": 1, "output_tokens": 1}
 
 
 class Call(NamedTuple):
-    """One request: when its last byte had come and when its answer was written, and its body as it was sent."""
+    """One request: when its last byte had come and when its answer was ready, and its body as it was sent."""
 
     asked: float
     answered: float
@@ -74,8 +74,9 @@ def model_server() -> Iterator[ModelServer]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             asked, answer = perf_counter(), _ANSWERS[self.path.partition("?")[0]]
             head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(answer)}\r\n\r\n"
-            self.wfile.write(head.encode() + answer)  # at once, because the client delays acknowledging a first piece
+            # Ahead of the answer, because who has it may look for the call.
             calls.append(Call(asked, perf_counter(), body))
+            self.wfile.write(head.encode() + answer)  # at once, because the client delays acknowledging a first piece
 
         def log_message(self, *_: object) -> None:
             """Says nothing."""

@@ -187,7 +187,9 @@ def test_no_file_of_a_package_ends_the_process_whole_or_broken(outlines: Outline
     before = parsers()
     asked(outlines, PYTHON, "a.py")
     own = parsers() - before
-    for path in sorted(path for path in package.rglob("*") if path.is_file() and language_of(path.name)):
+    files = sorted(path for path in package.rglob("*") if path.is_file() and language_of(path.name))
+    assert files
+    for path in files:
         text = path.read_bytes()
         lines = text.splitlines(keepends=True)
         half = len(lines) // 2
