@@ -17,6 +17,7 @@ from mcp.server.stdio import stdio_server
 from msgspec import Struct
 
 from mcp_tools.engine_task import EngineTask
+from mcp_tools.feed import Feed
 from mcp_tools.roots import Roots
 from mcp_tools.server import Requests, make_server
 from mcp_tools.sessions import BenchPool
@@ -57,15 +58,25 @@ async def serve_streams(
     """
     engine = EngineTask(make_host)
     pool = BenchPool(engine.sessions, confined=not service.runs)
-    requests = Requests(pool, limit=service.roots, session=service.session, runs=service.runs, on_answered=engine.want)
+    feed = Feed(pool)
+    requests = Requests(
+        pool,
+        limit=service.roots,
+        session=service.session,
+        runs=service.runs,
+        on_answered=engine.want,
+        feed=feed,
+    )
     server = make_server(requests, runs=service.runs)
     async with anyio.create_task_group() as tasks:
         if ends_process:
             tasks.start_soon(_end_at_signal, engine)
         tasks.start_soon(engine.serve)
         tasks.start_soon(pool.look_after)
+        tasks.start_soon(feed.serve)
         async with streams as (read, write):
-            await server.run(read, write, server.create_initialization_options(NotificationOptions()))
+            changing = NotificationOptions(resources_changed=True)
+            await server.run(read, write, server.create_initialization_options(changing))
             with anyio.CancelScope(shield=True):
                 await engine.close()
         tasks.cancel_scope.cancel()

@@ -24,13 +24,14 @@ _LOOK_SECONDS: Final = 60.0
 
 
 class _Opened:
-    """A session that is open, and when it was used last."""
+    """A session that is open, when it was used last, and whether its worker was ended since."""
 
-    __slots__ = ("bench", "used")
+    __slots__ = ("bench", "is_resting", "used")
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.used = time.monotonic()
+        self.is_resting = False
 
 
 class BenchPool:
@@ -63,7 +64,7 @@ class BenchPool:
             opened = self._opened.get(key)
             if opened is None:
                 opened = self._opened[key] = _Opened(await self._open(name, roots, client))
-        opened.used = time.monotonic()
+        opened.used, opened.is_resting = time.monotonic(), False
         return opened.bench
 
     async def _open(self, name: str | None, roots: Callable[[], Awaitable[Roots]], client: str) -> Bench:
@@ -83,10 +84,15 @@ class BenchPool:
         opened = self._opened.get(key)
         return None if opened is None else opened.bench
 
+    def awake(self) -> list[tuple[str, Bench]]:
+        """The sessions that nobody has put to rest, with their keys."""
+        return [(key, opened.bench) for key, opened in self._opened.items() if not opened.is_resting]
+
     async def look_after(self) -> None:
         """Puts to rest what nobody has used for a while; until it is cancelled."""
         while True:
             await anyio.sleep(_LOOK_SECONDS)
             for opened in list(self._opened.values()):
-                if time.monotonic() - opened.used > REST_SECONDS:
+                if time.monotonic() - opened.used > REST_SECONDS and not opened.is_resting:
+                    opened.is_resting = True
                     await opened.bench.session.rest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from engine import Cell, cut_line, result_text
@@ -21,17 +21,18 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     cells, tokens = bench.session.cells, arguments.get("tokens", _TOKENS)
     number: int | None = arguments.get("statement")
     if number is None:
-        if not cells:
-            return Reply(text="No statement has run yet.")
-        return Reply(text=await _listing(bench, cells, tokens))
+        return Reply(text=await listing(bench, tokens))
     if not 1 <= number <= len(cells):
         there = f"there are 1 to {len(cells)}" if cells else "none has run yet"
         raise ArgumentError(f"There is no statement {number}; {there}.")
     return Reply(text=await bench.fitted(_whole(cells[number - 1]), tokens))
 
 
-async def _listing(bench: Bench, cells: Sequence[Cell], tokens: int) -> str:
+async def listing(bench: Bench, tokens: int) -> str:
     """The newest statements that fit, the oldest of them first."""
+    cells = bench.session.cells
+    if not cells:
+        return "No statement has run yet."
     lines = [_line(cell) for cell in cells[-_LISTED:]]
     costs = await bench.session.count([f"{line}\n" for line in lines])
     first, left = len(lines), tokens - _HEADING_TOKENS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -73,6 +73,7 @@ async def served(
     session: str | None = None,
     runs: bool = False,
     limit: Roots | None = None,
+    hear: Callable[[object], Awaitable[None]] | None = None,
 ) -> AsyncIterator[Caller]:
     """A client of a server in this process, whose workers are real; limited to `root` unless told otherwise."""
     lent: Any = LentStore(store or MemoryStore(SystemClock()))
@@ -84,7 +85,7 @@ async def served(
     with anyio.fail_after(PATIENCE * 2):
         async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
             tasks.start_soon(serve_streams, _given(theirs), make_host, service)
-            async with Client(_given(ours), mode=era) as client:
+            async with Client(_given(ours), mode=era, message_handler=hear) as client:
                 yield Caller(client)
 
 
