@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from .touched import nodes_in
-
 _READERS: Final = frozenset((
     "abs", "bool", "complex", "dir", "divmod", "float", "format", "hasattr", "hash", "hex", "id", "int", "isinstance",
     "issubclass", "len", "print", "repr", "round", "str", "type",
@@ -117,7 +115,7 @@ class _Reading:
         self._bind(node.targets, set())
 
     def use(self, node: ast.AST) -> set[str]:
-        self.used.update(name.id for name in nodes_in(node) if isinstance(name, ast.Name))
+        self.used.update(name.id for name in ast.walk(node) if isinstance(name, ast.Name))
         return set()
 
     def _bind(self, targets: Iterable[ast.expr], parts: set[str]) -> None:

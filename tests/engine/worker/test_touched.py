@@ -1,30 +1,8 @@
-"""The way through a statement's syntax tree, beside the one that Python's library goes."""
+"""The names in a statement."""
 
 import ast
-import inspect
-from pathlib import Path
 
-import pytest
-
-from engine.worker import namespace, reading
-from engine.worker.touched import names_in, nodes_in
-
-SOURCES = {
-    "a module of ours": Path(inspect.getfile(namespace)).read_text(),
-    "another": Path(inspect.getfile(reading)).read_text(),
-    "lists with gaps": "d = {**a, 'k': v}\ndef f(*, x, y=1): global g\n",
-    "a match": "match p:\n    case {'a': [q, *rest], **more}: pass\n    case C(1, k=-1) | None: pass\n",
-    "nothing": "",
-}
-
-
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_every_node_is_met_once_and_contexts_of_names_are_not(source: str):
-    tree = ast.parse(source)
-    met = list(nodes_in(tree))
-    expected = [node for node in ast.walk(tree) if not isinstance(node, ast.expr_context)]
-    # Python shares one node for every operator of a kind, so these are met as often as they stand.
-    assert sorted(map(id, met)) == sorted(map(id, expected))
+from engine.worker.touched import names_in
 
 
 def test_names_are_told_apart_by_what_is_done_with_them():
