@@ -31,7 +31,7 @@ from ..execution import NamespaceDiff
 from .contents import Allowance
 from .holding import Holding
 from .known import ALLOWANCE, Found, Known, change_of, learned, left_open, looked_again, unexamined
-from .reading import Uses, uses_in
+from .reading import LateUses
 from .sharing import Neighbours, kept_groups, may_be_apart, sharing_with
 from .summaries import ATOMS, FIXED
 from .touched import names_in, reachable
@@ -55,7 +55,7 @@ class NamespaceWatch:
         self._named = self._bound_only = frozenset[str]()
         self._touched: set[str] = set()
         self._moved: set[str] = set()
-        self._uses = Uses(frozenset(), frozenset(), frozenset(), frozenset())
+        self._uses = LateUses(ast.Module([], []), frozenset(), ())
         self.holding = Holding(self._shares)
         self._apart: set[str] = set()  # those that may be kept with other parts than `_shares` has
         self._unknowable: set[str] = set()
@@ -79,13 +79,13 @@ class NamespaceWatch:
         apart = {name: self._known[name] for name in self._apart & self._shares.keys()}
         return kept_groups(known, self._known, self._shares, apart, self._neighbours, self._namespace)
 
-    def before(self, tree: ast.AST) -> None:
+    def before(self, tree: ast.Module) -> None:
         """Notes what the statement about to run may touch, and lets go of values it may rebind or delete."""
         self.diff, self._is_open = NamespaceDiff(), True
         names = names_in(tree)
         self._named = names.used | names.quoted
         self._touched = reachable(self._named, self._used_by, self._namespace)
-        self._uses = uses_in(tree, names.used, self._namespace)
+        self._uses = LateUses(tree, names.used, self._namespace)
         self._bound_only = names.bound - names.loaded
         self._look_at_handles()
         self._let_go(names.bound)
@@ -246,13 +246,15 @@ class NamespaceWatch:
         gap = after.contents.gap or before.contents.gap
         told = before.contents.digest and after.contents.digest
         if gap and (
-            after.may_be_changed(name, self._uses) if touched else not told or self._is_reached(name, before, found)
+            after.may_be_changed(name, self._uses.found)
+            if touched
+            else not told or self._is_reached(name, before, found)
         ):
             found.unknown[name] = gap
 
     def _note_loose(self, name: str, known: Known, found: Found) -> None:
         """What cannot be told of the name may have changed, and so may what other names share of that."""
-        if known.contents.gap and known.may_be_changed(name, self._uses):
+        if known.contents.gap and known.may_be_changed(name, self._uses.found):
             found.loose |= known.contents.gaps
             found.dirty |= known.contents.gaps
             if known.contents.cut:
@@ -261,7 +263,7 @@ class NamespaceWatch:
     def _leave_unknown(self, name: str, known: Known, found: Found) -> None:
         known = left_open(known)
         gap = known.contents.gap
-        if known.may_be_changed(name, self._uses):
+        if known.may_be_changed(name, self._uses.found):
             self._known[name] = known
             found.unknown[name] = gap
 

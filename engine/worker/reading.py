@@ -30,6 +30,9 @@ _BY_NAME: Final = frozenset(("compile", "delattr", "eval", "exec", "globals", "l
 """Builtins that reach values by texts."""
 
 
+_LOOKED_UP: Final = _READERS | _COUNTERS | _TAKERS
+
+
 class Uses(Struct, frozen=True):
     """What the statement may do with names.
 
@@ -46,25 +49,45 @@ class Uses(Struct, frozen=True):
     consumed: frozenset[str]
 
 
-def uses_in(tree: ast.AST, names: frozenset[str], namespace: Container[object]) -> Uses:
-    """How the statement uses the names in it.
+class LateUses:
+    """How a statement uses the names in it, found when somebody asks: of few statements anybody does.
 
     Args:
+        tree: the statement; it may be changed afterwards.
         names: all that it binds, deletes or takes the value of.
-        namespace: where a builtin of the names above counts as replaced.
+        namespace: where a builtin of the names above counts as replaced, as it is before the statement runs.
+    """
+
+    def __init__(self, tree: ast.Module, names: frozenset[str], namespace: Container[object]) -> None:
+        self._statements = tree.body.copy()
+        self._names = names
+        self._replaced = frozenset(filter(namespace.__contains__, _LOOKED_UP))
+        self._found: Uses | None = None
+
+    @property
+    def found(self) -> Uses:
+        if self._found is None:
+            self._found = uses_in(self._statements, self._names, self._replaced)
+        return self._found
+
+
+def uses_in(statements: Iterable[ast.stmt], names: frozenset[str], replaced: Container[object]) -> Uses:
+    """How the statements use the names in them: all that they bind, delete or take the value of.
+
+    A builtin of the names above that is in `replaced` is any function.
     """
     if names & _BY_NAME:
         return Uses(names, frozenset(), frozenset(), names)
-    reading = _Reading(namespace)
-    reading.all(getattr(tree, "body", ()))
+    reading = _Reading(replaced)
+    reading.all(statements)
     changed, consumed = reading.closed(reading.used), reading.closed(reading.consumed)
     stored = reading.closed(reading.stored) - changed
     return Uses(changed, stored, names - changed - stored, consumed)
 
 
 class _Reading:
-    def __init__(self, namespace: Container[object]) -> None:
-        self._namespace = namespace
+    def __init__(self, replaced: Container[object]) -> None:
+        self._replaced = replaced
         self._aliases: dict[str, set[str]] = {}
         self.used: set[str] = set()
         self.stored: set[str] = set()
@@ -191,7 +214,7 @@ class _Reading:
 
     def call(self, node: ast.Call) -> set[str]:
         name = node.func.id if isinstance(node.func, ast.Name) and not node.keywords else ""
-        if name in self._namespace:
+        if name in self._replaced:
             return self.use(node)
         if name in _TAKERS:
             return self._consumed(node.args)

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from engine.worker.reading import uses_in
+from engine.worker.reading import LateUses, uses_in
 from engine.worker.touched import names_in
 from tests.support.watched import Space
 
@@ -139,9 +139,19 @@ def test_what_shares_with_too_much_is_unknown_not_unchanged() -> None:
 )
 def test_use_and_reading_are_told_apart_by_the_source(statement: str, changed: str) -> None:
     tree = ast.parse(statement)
-    uses = uses_in(tree, names_in(tree).used, {"view"})
+    uses = uses_in(tree.body, names_in(tree).used, {"view"})
     found = uses.changed | uses.stored
     assert "".join(sorted(found)) == "".join(sorted(set() if not changed else _split(changed)))
+
+
+def test_uses_that_are_asked_for_late_are_those_of_the_statement_before_it_ran() -> None:
+    tree = ast.parse("x = 1; len(a); repr(b)")
+    namespace = {"len": print}
+    late = LateUses(tree, names_in(tree).used, namespace)
+    tree.body.clear()
+    namespace.clear()
+    namespace["repr"] = print
+    assert ("a" in late.found.changed, "b" in late.found.read) == (True, True)
 
 
 def _split(names: str) -> list[str]:
