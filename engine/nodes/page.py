@@ -53,8 +53,9 @@ class PageRevision(Revision):
 
 
 def page_revision(path: str, data: bytes) -> PageRevision | None:
-    """The revision of the page that `path` stands for; None where these bytes are not that page."""
-    digest = page_place(path).digest
-    if digest_of(data) != digest:
+    """The revision of the page that `path` stands for; None where it stands for none, or these bytes are another."""
+    found = _PLACE.fullmatch(path.partition(_BETWEEN)[2])
+    digest = digest_of(data)
+    if found is None or found[3] != digest:
         return None
     return PageRevision(state="paged", digest=digest, size=len(data), page=data)

@@ -190,7 +190,7 @@ class RecordedLooks:
         """The pages whose contents are at hand, by their paths, those that were seen last at the end."""
         for path, seen in self._newest.items():
             data = self._contents.get(seen.digest) if is_page(path) else None
-            if data is not None:
+            if data is not None and page_revision(path, data) is not None:
                 yield path, data
 
     def _why(self, digest: str) -> str:

@@ -168,5 +168,6 @@ def test_the_name_of_a_page_says_which_it_is() -> None:
     assert not is_page("/a/b..log")
     assert page_place(path) == ("/a/b.log", 65_536, 12, "00000000000000ab")
     assert page_revision(path, b"another page") is None
+    assert page_revision("/a/../b", b"") is None
     with pytest.raises(ValueError, match="no place of a page"):
         page_place("/a/../b")

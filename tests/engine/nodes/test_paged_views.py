@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -394,6 +395,27 @@ def test_a_handle_of_a_kept_state_shows_the_pages_that_it_showed(desk: Desk) -> 
     other.board.looks.settle()
     assert "100\t0100 this is" in node.rendered.text
     assert node.GetDigest() == _handle(desk).GetDigest()
+
+
+def test_a_record_of_pages_that_are_none_is_not_believed(desk: Desk) -> None:
+    desk.run("v = view('big.log', '100', tokens=60)")
+    page = desk.steps[0].looks[1]
+    state = desk.board.state_of(_handle(desk))
+    other = Desk(desk.root, sizes=SIZES)
+    for digest, data in {**desk.contents, page.digest: b"something else\n"}.items():
+        other.board.looks.take_content(digest, data)
+    other.board.looks.replay(())
+    forged = (
+        replace(page, path=f"{desk.root}/../etc/passwd"),
+        replace(page, path="/../"),
+        desk.steps[0].looks[0],
+        page,
+    )
+    other.board.looks.know(forged)
+    node = other.board.node_from("view-1.1", state)
+    (desk.root / "big.log").unlink()
+    other.board.looks.settle()
+    assert "cannot be read any more" in node.rendered.text
 
 
 def test_an_index_that_is_lost_leaves_what_says_so(desk: Desk) -> None:
