@@ -2,7 +2,7 @@
 
 Pure, and no more than likely: nothing is read, and what a build system makes of a name is not known. An import leads to
 the file, or to all files of the directory, whose path ends as the import does; a relative one from where it is written.
-Used by `overview`.
+Used by `ranking`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import anyio.to_thread
 
 from ...nodes.manifest import Listed, manifest_of, place_of
 from ...nodes.outline.model import TOP, Kind, Outline, Outliner, Symbol
-from ...nodes.overview import Declared, packed, ranked
+from ...nodes.overview import packed
+from ...nodes.ranking import Declared, ranked
 from ...ports import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
 

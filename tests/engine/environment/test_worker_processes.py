@@ -323,7 +323,6 @@ LOADED = [
     "nodes.group_shares",
     "nodes.group_state",
     "nodes.group_summary",
-    "nodes.import_targets",
     "nodes.live",
     "nodes.lod",
     "nodes.lod.diff",

@@ -253,7 +253,6 @@ def test_what_a_step_of_an_older_log_shows_when_it_runs_again_was_shown_to_nobod
         node = again.get(name)
         assert isinstance(node, NodeBase)
         assert "unchanged" not in node.Render(lod=3).text
-    assert "As results show them" not in again.tail()
     again.run("show(a)")
     again.board.read()
     assert _shown(again, "show(a, lod=3)") == "(unchanged since statement 2)\n"

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from engine.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, GroupRecomputed
 from engine.ids import ObjId, PayloadId
-from engine.nodes.overview import Declared, Ranked, overview, packed, ranked, unpacked
+from engine.nodes.overview import Ranked, overview, packed, unpacked
+from engine.nodes.ranking import Declared, ranked
 from engine.ports import UpdatePayload, Want
 from engine.tokens import count
 from tests.support.boards import Desk
