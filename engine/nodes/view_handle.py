@@ -355,7 +355,7 @@ class ViewHandle(NodeBase):
             return "unusable"
         self._standing = self._standing.followed(self._revision, self._outlining())
         self._touch("source")
-        said = f"{self._document.title}: a parser has read it, so levels 1 and 2 show what it declares"
+        said = f"{self._document.title}: its outline is ready, so levels 1 and 2 show what it declares"
         return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
 
     def _take_summary(self, text: str) -> TickResult:

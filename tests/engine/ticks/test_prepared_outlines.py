@@ -89,7 +89,7 @@ def test_the_tick_that_takes_an_outline_looks_at_the_file_all_the_same(desk: Des
     desk.write("big.py", LINES + "x = 1\n")
     told = [event.delta for event in desk.tick(payload) if isinstance(event, NodeChanged)]
     assert [delta.split("\n")[0] for delta in told] == [
-        "big.py: a parser has read it, so levels 1 and 2 show what it declares",
+        "big.py: its outline is ready, so levels 1 and 2 show what it declares",
         "1 line changed in big.py (+1 -0), first at line 36001",
     ]
     assert ROUGHLY in _view(desk).rendered.text
