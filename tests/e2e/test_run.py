@@ -90,6 +90,36 @@ def test_what_is_pasted_stays_whole_and_a_long_text_is_a_label(tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_what_commands_answer_fits_the_terminal_and_what_it_names_can_be_typed(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "configuration.py").write_text("".join(f"def f{n}():\n    pass\n" for n in range(90)))
+    model = scripted(tmp_path, {"statement": "config = view('configuration.py', tokens=400).Run()"}, {"text": "Seen."})
+    with on_terminal(home, "--model", model, "--mode", "auto", columns=60) as terminal:
+        terminal.until("Ctrl-D\nleaves: /help")
+        terminal.type("look" + ENTER)
+        terminal.until("Seen.")
+        terminal.type("/help" + ENTER)
+        terminal.until("- /run STATEMENT: ", "- /exit: Leave")
+        terminal.type("/context" + ENTER)
+        seen = terminal.until("/context 2 shows what model call 2, the last one, was sent.")
+        command = re.search(r"\n +(/run config\.SetTokens\(\d+\))\n", seen)
+        assert command, seen
+        assert "```" not in seen
+        assert "\x1b[36m/compact\x1b[0m" in terminal.raw.decode()
+        terminal.resize(60, 100)
+        terminal.type(command[1] + ENTER)
+        terminal.until(f"2> {command[1].removeprefix('/run ')}", "<view configuration.py running tokens=")
+        terminal.type("/context" + ENTER)
+        terminal.until("what it is           what changes it")
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+    plain = home.run("run", "-c", "-p", "/views")
+    assert "\n\nhandle  shows " in plain.stdout
+    assert "```" not in plain.stdout
+    assert "\x1b" not in plain.stdout
+
+
+@pytest.mark.slow
 def test_names_commands_and_paths_are_completed_and_lines_come_back_from_a_former_run(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "notes").mkdir()
@@ -103,7 +133,7 @@ def test_names_commands_and_paths_are_completed_and_lines_come_back_from_a_forme
         terminal.type("read('no" + TAB + "fi" + TAB + "')" + ENTER)
         terminal.until("3> read('notes/first.txt')\n'hello'")
         terminal.type("/tim" + TAB + " 2" + ENTER)
-        terminal.until("> /timeline 2\n2. `longish_name == 'x'`")
+        terminal.until("> /timeline 2\n2. longish_name == 'x' (ok")
         terminal.type("isi" + TAB + "(1, int), iss" + TAB + ENTER)
         terminal.until("4> isinstance(1, int), issubclass\n(True, ")
         terminal.type("is" + TAB)
