@@ -63,7 +63,8 @@ class PastCall:
     def blocks(self, width: int | None) -> Iterable[str]:
         """Where the tokens went, in lines of `width` cells; then every text in the order in which it was sent."""
         breakdown = breakdown_of(self._call, self._account, is_first=self._number == 1)
-        yield painted(shown_markdown(breakdown_text(f"Model call {self._number} was sent", breakdown), width), False)
+        text = breakdown_text(f"Model call {self._number} was sent", breakdown)
+        yield painted(shown_markdown(text, width), in_colour=False).removesuffix("\n")
         yield _block("instructions", self._prompt.instructions)
         for message in self._prompt.messages:
             cut = ", shortened" if message.event_id in self._call.shortened else ""

@@ -5,7 +5,7 @@ One row each. Must not know how anything is shown. Called by `interaction` and b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -36,10 +36,15 @@ def _option(session: Session, argument: str) -> str:
     if argument:
         name, _, value = argument.partition(" ")
         session.set_option(name, value.strip())
-    return "\n".join(
-        f"{name} {session.options.values[name]}: {text} ({', '.join(values)})"
+    lines = [
+        f"- `{name}` is `{session.options.values[name]}`: {text}. It can be {_choices(values)}."
         for name, (_, text, values) in OPTIONS.items()
-    )
+    ]
+    return "\n".join([*lines, "", "`/option NAME VALUE` sets one."])
+
+
+def _choices(values: Mapping[str, str]) -> str:
+    return " or ".join(f"`{value}` ({meaning[:1].lower()}{meaning[1:]})" for value, meaning in values.items())
 
 
 def _exit(_session: Session, _argument: str) -> None:

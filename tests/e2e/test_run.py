@@ -318,7 +318,7 @@ def test_acts_are_asked_about_with_their_diff_and_their_command(tmp_path: Path) 
     with on_terminal(home, "--model", model) as terminal:
         terminal.until("\n>")
         terminal.type("/option ask_about acts" + ENTER)
-        terminal.until("ask_about acts: ")
+        terminal.until("- ask_about is acts: ")
         terminal.type("go" + ENTER)
         seen = terminal.until("Write this file? The change is shown above, whole.", "give the turn up")
         assert f"{tmp_path}/notes.txt  +1 -1\n1   one\n2 - two\n2 + 2\n" in seen

@@ -64,6 +64,9 @@ def test_a_look_ahead_leaves_no_record_and_a_rebuild_sees_the_same(desk: Desk) -
     desk.run("a = view('a.txt', freq='Sync')")
     desk.write("a.txt", "two\n")
     assert lines(desk)
+    assert desk.board.looks.take() == ()
+    desk.run("b = view('a.txt', text='x'); before = a.Render().text")
+    assert desk.get("before") == "1\tone\n"
     desk.tick()
     desk.run("a.SetTokens(99)")
     assert desk.rebuilt().tail() == desk.tail()
