@@ -12,6 +12,7 @@ import re
 from typing import Final
 
 from ..text import code_span
+from ..user_message import MAX_TEXT_CHARS, Composed, is_long_text
 from .command import Command, CommandContext, glancing
 from .context_commands import compact, context, context_glance, tick, views, views_glance
 from .timeline_commands import omit, timeline_glance
@@ -81,6 +82,14 @@ COMMANDS: Final[dict[str, Command]] = {
     )
 }
 """The slash commands by name, in the order in which they are listed."""
+
+
+def command_of(said: Composed) -> tuple[Command | None, str]:
+    """As `command_in`, of a prompt. A statement of which only the beginning is in the text is refused."""
+    command, argument = command_in(said.text)
+    if command is not None and command.run is None and any(map(is_long_text, said.attachments)):
+        return _saying(command.name, f"A statement may have at most {MAX_TEXT_CHARS:,} characters."), ""
+    return command, argument
 
 
 def command_in(text: str) -> tuple[Command | None, str]:

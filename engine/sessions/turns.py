@@ -34,7 +34,7 @@ from .agent_loop import AgentLoop
 from .buffers import SessionBuffers
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
 from .command import CommandContext
-from .commands import command_in
+from .commands import command_in, command_of
 from .condenser import Condenser
 from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
@@ -200,7 +200,7 @@ class Turns:
 
     async def carry_out(self, ticket: Ticket) -> TurnEnd:
         """Serves one request from its UserMessage to its RunStop; returns when both are durable."""
-        command, argument = (None, ticket.text) if ticket.cell else command_in(ticket.text)
+        command, argument = (None, ticket.text) if ticket.cell else command_of(ticket.said)
         if ticket.cell or (command is not None and command.run is None):
             end = await self._run_cell(ticket, argument)
         else:

@@ -86,6 +86,15 @@ async def test_a_statement_of_the_users_runs_without_a_model_and_survives_a_relo
     assert "`1 / 0`, ended with status error" in model.prompts[0].tail
 
 
+async def test_a_statement_that_is_too_long_does_not_run_in_part(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        assert (
+            await said(session, "/run " + "x = 1\n" * 200_000) == "A statement may have at most 1,000,000 characters."
+        )
+        assert list(session.cells) == []
+
+
 async def test_a_statement_of_the_users_is_cancelled_like_any_other(tmp_path: Path) -> None:
     async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
         session = await sessions.create(str(tmp_path))
