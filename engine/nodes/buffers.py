@@ -130,12 +130,18 @@ class Buffers:
             return file
         if path not in self._texts:
             self._texts.update(self._ask((path,)))
-        if path not in self._texts:  # so nobody could be asked now
-            known = self._known.get(path)
-            return file if known is None or known.found is None else _kept(known.found, last)
+        if path not in self._texts:  # so nobody could be asked now, or did not answer
+            return self._remembered(path, last) or file
         found = self._over(path, self._texts.pop(path), file)
         self._known[path] = _Known(self._statement, found)
         return file if found is None else _kept(found, last)
+
+    def _remembered(self, path: str, last: Found | None) -> Found | None:
+        """The unsaved text that was known before, perhaps to another worker; None where there was none."""
+        if path not in self._known:
+            return last if _is_unsaved(last) else None
+        found = self._known[path].found
+        return None if found is None else _kept(found, last)
 
     def _over(self, path: str, text: str | None, file: Found) -> Found | None:
         if text is None:
@@ -149,13 +155,15 @@ class Buffers:
         data = if_saved(text, held)
         if data is None or len(data) > LARGEST or self._is_late(path, data):
             return None
-        notice = UNSAVED if held is not None else ONLY_IN_EDITOR
-        return Found(replace(decoded(data), notice=notice), data=data)
+        revision = decoded(data)
+        if revision.state != "text":
+            return None
+        return Found(replace(revision, notice=UNSAVED if held is not None else ONLY_IN_EDITOR), data=data)
 
     def _on_disk(self, path: str, last: Found | None, on_disk: LookAtDisk) -> Found:
         """What `on_disk` finds; what the disk held before is remembered where it holds something else now."""
         # The disk would give a text that is saved now for the same as it was.
-        before = None if last is None or last.revision.notice in NOTICES else last
+        before = None if _is_unsaved(last) else last
         found = on_disk(before)
         if before is not None and before.revision.digest and before.revision.digest != found.revision.digest:
             self._earlier.setdefault(path, deque(maxlen=_EARLIER)).append(before.revision.digest)
@@ -174,6 +182,10 @@ class Buffers:
 def _may_be_asked(path: str) -> bool:
     """Whether it is a file's path, in its normal form, and one that is text."""
     return not is_glob(path) and "/../" not in path and recorded_path(path) == path
+
+
+def _is_unsaved(found: Found | None) -> bool:
+    return found is not None and found.revision.notice in NOTICES
 
 
 def _kept(found: Found, last: Found | None) -> Found:

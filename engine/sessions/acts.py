@@ -175,7 +175,9 @@ class Acts:
 
     async def _change(self, request: EffectRequest, call: ToolCallId, change: Change, held: Unsaved | None) -> object:
         place, shown = name_text(change.path), self._desk.workspace.shown(change.path)
-        self._desk.seen.check(place, change.before, request.basis, shown, unsaved=held is not None)
+        # An edit keeps what it does not replace; a write would lose all of it.
+        is_lost = held is not None and request.operation == "write"
+        self._desk.seen.check(place, change.before, request.basis, shown, unsaved=is_lost)
         if change.after == change.before:  # so there is nothing to ask about, and nothing to do
             digest = digest_of(change.after)
             self._readings[request.ordinal] = Reading(path=place, digest=digest, value=change.value)

@@ -62,6 +62,8 @@ class SessionBuffers:
         self._replaced: dict[str, dict[str, float]] = {}
         """What tools have replaced, by place and mark, and when."""
         self._reading: anyio.CancelScope | None = None
+        self._is_given_up = False
+        """Whoever is cancelled in the step that is under way waits for no further answer."""
 
     # --- for the namespace --------------------------------------------------------------------------------------------
 
@@ -72,12 +74,15 @@ class SessionBuffers:
 
     def take_moved(self) -> Collection[str] | None:
         """As `ports.Buffers`."""
+        self._is_given_up = False  # because a step begins
         return () if self.editor is None else self.editor.take_moved()
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
         """As `ports.Buffers`."""
         if self.editor is None:
             return dict.fromkeys(paths)
+        if self._is_given_up:
+            return {}
         places = await anyio.to_thread.run_sync(lambda: {path: os.path.realpath(path) for path in paths})
         found: dict[str, str | None] = {}
         limit = anyio.CapacityLimiter(_AT_ONCE)
@@ -89,7 +94,11 @@ class SessionBuffers:
         return _within(found)
 
     def give_up(self) -> None:
-        """Whoever waits for the editor on behalf of the namespace does without the answers that are not there."""
+        """Whoever waits for the editor on behalf of the namespace does without the answers that are not there.
+
+        So does the step that is under way from now on.
+        """
+        self._is_given_up = True
         if self._reading is not None:
             self._reading.cancel()
 

@@ -65,7 +65,7 @@ class Seen:
             before: what it holds; None where there is none, so that there is nothing to lose.
             basis: the digest of what a view last showed of it, None where none did.
             shown: its name in the error; the path by default.
-            unsaved: `before` is on no disk but in the user's editor, so somebody must have seen it.
+            unsaved: `before` is in the user's editor alone, and would be lost, so somebody must have seen it.
 
         Raises:
             OSError: it is not as it was seen (ESTALE), with what differs where that is known.

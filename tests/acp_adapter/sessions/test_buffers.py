@@ -217,6 +217,22 @@ async def test_a_cancel_ends_the_wait_for_the_editor(
     assert "1\tsaved = 1" in await answer(client, session, "a = view('a.py')")
 
 
+async def test_a_cancel_ends_the_wait_of_a_tick_for_the_editor(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_adapter.editor_files.READ_SECONDS", 3600.0)
+    session = await opened(client, tmp_path)
+    await answer(client, session, "a = view('a.py').Run()")
+    editor.silent = True
+    prompt = await client.begin_prompt(session, "x = 1")
+    await client.until(lambda message: message.get("method") == READ)
+    await client.notify("session/cancel", {"sessionId": session})
+    assert (await client.response(prompt))["result"] == {"stopReason": "cancelled"}
+    editor.silent = False
+    assert "1\tsaved = 1" in await answer(client, session, "show(a)")
+    assert "environment_restored" not in client.text()
+
+
 async def test_a_client_that_leaves_while_it_is_asked_leaves_a_session_that_goes_on(
     tmp_path: Path, store: MemoryStore, path: Path
 ) -> None:
@@ -382,6 +398,16 @@ async def test_unsaved_text_that_nobody_has_seen_is_not_replaced(
     await answer(client, session, "read('a.py')")
     await answer(client, session, "write('a.py', 'x = 1\\n')")
     assert editor.written == [(str(path), "x = 1\n")]
+
+
+async def test_an_edit_needs_no_view_of_the_unsaved_text_because_it_keeps_the_rest(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
+) -> None:
+    editor.hold(path, "unsaved = 2\nmore = 3\n")
+    session = await opened(client, tmp_path)
+    await answer(client, session, "edit('a.py', 'more = 3', 'more = 4')")
+    assert editor.written == [(str(path), "unsaved = 2\nmore = 4\n")]
+    assert "does not contain that text" in await answer(client, session, "edit('a.py', 'saved = 1', 'x')")
 
 
 async def test_an_editor_that_does_not_write_is_the_errors_reason(

@@ -115,9 +115,10 @@ def test_the_editor_is_not_asked_for_what_it_cannot_hold(editing: Editing, conte
     assert editing.asked == []
 
 
-def test_a_text_above_the_largest_is_left_to_the_disk(editing: Editing) -> None:
+@pytest.mark.parametrize("text", ["x" * (LARGEST + 1), "\0\0\0"])
+def test_a_text_that_would_be_no_text_of_a_view_is_left_to_the_disk(editing: Editing, text: str) -> None:
     editing.desk.write("a.py", "saved\n")
-    editing.hold("a.py", "x" * (LARGEST + 1))
+    editing.hold("a.py", text)
     editing.desk.run("a = view('a.py')")
     assert editing.shown("a") == "1\tsaved\n"
 

@@ -95,6 +95,8 @@ async def test_who_gives_up_gets_what_is_there_by_then(tmp_path: Path) -> None:
     editor.blocks = True
     buffers = attached(tmp_path, editor)
     buffers.give_up()
+    assert await buffers.texts(paths(tmp_path, "a")) == {}
+    buffers.take_moved()
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(buffers.texts, paths(tmp_path, "a"))
