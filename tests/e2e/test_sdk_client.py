@@ -135,3 +135,38 @@ async def test_the_sdk_client_reads_every_act_of_a_coding_task_and_is_asked_abou
     started = [update for update in editor.updates if isinstance(update, schema.ToolCallStart)]
     assert [call.kind for call in started if call.title.startswith("Search")] == ["search"]
     assert suite_passes(project)
+
+
+class Holding(Editor):
+    """Has a buffer with unsaved text, and writes what it is asked to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self.written: list[tuple[str, str]] = []
+
+    async def read_text_file(self, path: str, session_id: str, **_: Any) -> Any:
+        return schema.ReadTextFileResponse(content=self.text)
+
+    async def write_text_file(self, content: str, path: str, session_id: str, **_: Any) -> Any:
+        self.written.append((path, content))
+        self.text = content
+        return schema.WriteTextFileResponse()
+
+
+@pytest.mark.slow
+async def test_the_sdk_client_offers_its_unsaved_text_and_takes_a_change_of_it(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "notes.md").write_text("# Notes\n")
+    editor = Holding("# Notes\nunsaved\n")
+    offers = schema.ClientCapabilities(fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True))
+    variables = {**os.environ, "REWINDOW_STATE_DIR": str(tmp_path / "state")}
+    with anyio.fail_after(60):
+        async with acp.spawn_agent_process(editor, str(AGENT), env=variables) as (agent, _process):
+            await agent.initialize(protocol_version=1, client_capabilities=offers)
+            session = await agent.new_session(cwd=str(project), mcp_servers=[])
+            await agent.prompt(session.session_id, [acp.text_block("notes = view('notes.md')")])
+            assert "2\tunsaved" in (await editor.until(schema.AgentMessageChunk)).content.text
+            await agent.prompt(session.session_id, [acp.text_block("edit('notes.md', 'unsaved', 'changed')")])
+            assert editor.written == [(str(project / "notes.md"), "# Notes\nchanged\n")]
