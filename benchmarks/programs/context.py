@@ -1,7 +1,7 @@
 """Answers lines of JSON with seconds: a projection of many handles and groups, as a worker makes it.
 
 `["make", handles, groups]` makes them, of texts of a screenful each; `["project"]` renders and counts a tail within
-16,000 tokens, after one of the handles has changed.
+16,000 tokens, after one of the handles has moved; the move is outside of the clock.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ NEWS = News(items=tuple(FeedItem(f"view-1.{number}", "2 lines changed\n-a\n+b") 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         desk = Desk(Path(directory))
-        for line in sys.stdin:
+        for number, line in enumerate(sys.stdin):
             action, *arguments = json.loads(line)
+            if action == "project":
+                desk.run(f"views[{number}].SetPos('{number + 2}:0')")
             started = time.perf_counter()
             if action == "make":
                 handles, groups = arguments

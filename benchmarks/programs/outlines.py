@@ -43,6 +43,7 @@ class Package:
         self.zygote = Zygote.spawn()
         anyio.run(self.zygote.ready)
         self._round = itertools.count()
+        self._encode = encoding().encode_ordinary
 
     def outlines(self, processes: int, *, references: bool = False) -> list[Outline]:
         askers = [Outlines(self.zygote.ask_outlines, kept=0) for _ in range(processes)]
@@ -65,7 +66,7 @@ class Package:
         return [made[index] for index in range(len(self.texts))]
 
     def rendered(self, level: int, outlines: list[Outline]) -> list[str]:
-        place, counter = Place(0, 0), Counter(encoding().encode_ordinary)
+        place, counter = Place(0, 0), Counter(self._encode)
         return [
             LEVELS[level](Scene(revision=decoded(data), place=place, budget=ALL, count=counter, outline=outline)).text
             for (_, data), outline in zip(self.texts, outlines, strict=True)

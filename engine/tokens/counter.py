@@ -15,37 +15,61 @@ from .pieces import cut
 
 _SHORT: Final = 512
 """Characters of the longest text that is not cut, and of the longest piece that is remembered."""
-_GENERATION: Final = 16_384
-"""Pieces in each of the two halves of the cache: about 6 MB together for lines of source code."""
+_PIECES: Final = 16_384
+"""Pieces in each of the two halves of their cache: about 6 MB together for lines of source code."""
+_LONG: Final = 8_192
+"""Characters of the longest text that is remembered whole, so that what a tail repeats is not cut again."""
+_TEXTS: Final = 256
+"""Texts in each half of theirs: 4 MB together at most, of ASCII."""
 
 
-class Counter:
-    """A callable that counts; remembers short texts and pieces of long ones, dropping the less recently used half."""
+class _Counts:
+    """What was counted, by text; drops the less recently used half."""
 
-    __slots__ = ("_encode", "_new", "_old")
+    __slots__ = ("_count", "_most", "_new", "_old")
 
-    def __init__(self, encode: Callable[[str], list[int]]) -> None:
-        self._encode = encode
+    def __init__(self, count: Callable[[str], int], most: int) -> None:
+        self._count = count
+        self._most = most
         self._new: dict[str, int] = {}
         self._old: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        return self._piece(text) if len(text) <= _SHORT else sum(map(self._piece, cut(text)))
-
-    def _piece(self, piece: str) -> int:
-        known = self._new.get(piece)
+        known = self._new.get(text)
         if known is None:
-            known = self._old.get(piece)
+            known = self._old.get(text)
             if known is None:
-                known = len(self._encode(piece))
-            if len(piece) <= _SHORT:
-                self._remember(piece, known)
+                known = self._count(text)
+            if len(self._new) >= self._most:
+                self._old, self._new = self._new, {}
+            self._new[text] = known
         return known
 
-    def _remember(self, piece: str, tokens: int) -> None:
-        if len(self._new) >= _GENERATION:
-            self._old, self._new = self._new, {}
-        self._new[piece] = tokens
+
+class Counter:
+    """A callable that counts; remembers short texts, pieces of long ones, and long ones that are not very long."""
+
+    __slots__ = ("_encode", "_pieces", "_texts")
+
+    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+        self._encode = encode
+        self._pieces = _Counts(self._encoded, _PIECES)
+        self._texts = _Counts(self._summed, _TEXTS)
+
+    def __call__(self, text: str) -> int:
+        size = len(text)
+        if size <= _SHORT:
+            return self._pieces(text)
+        return self._texts(text) if size <= _LONG else self._summed(text)
+
+    def _summed(self, text: str) -> int:
+        return sum(map(self._piece, cut(text)))
+
+    def _piece(self, piece: str) -> int:
+        return self._pieces(piece) if len(piece) <= _SHORT else self._encoded(piece)
+
+    def _encoded(self, text: str) -> int:
+        return len(self._encode(text))
 
 
 @cache

@@ -131,6 +131,34 @@ def test_what_was_counted_is_not_encoded_again() -> None:
     assert encoded[100:] == ["more\n"]
 
 
+@pytest.mark.parametrize(("words", "encoded_again"), [(200, False), (2_000, True)])
+def test_a_text_of_a_few_screens_is_remembered_whole_and_a_long_one_is_not(words: int, encoded_again: bool) -> None:
+    text = "word " * words  # one piece, too long to be remembered as such
+    encoded: list[str] = []
+
+    def encode(piece: str) -> list[int]:
+        encoded.append(piece)
+        return _ENCODING.encode_ordinary(piece)
+
+    remembering = Counter(encode)
+    assert remembering(text) == remembering(text) == _whole(text)
+    assert (len(encoded) == 2) is encoded_again
+
+
+def test_the_counter_forgets_texts_that_others_followed() -> None:
+    encoded: list[str] = []
+
+    def encode(piece: str) -> list[int]:
+        encoded.append(piece)
+        return [0]
+
+    remembering = Counter(encode)
+    for number in range(2_000):
+        remembering(f"{number} " + "x" * 1_000)
+    remembering("0 " + "x" * 1_000)
+    assert len(encoded) == 2_001
+
+
 @pytest.mark.slow
 def test_the_cache_forgets_without_counting_wrong() -> None:
     text = "".join(f"line number {number}\n" for number in range(40_000))
