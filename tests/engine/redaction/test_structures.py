@@ -29,7 +29,7 @@ WORDS = {
     "user_message": ["attachments.media_type"],
     "agent_reasoning": ["provider"],
     "tool_call": ["tool", "thinking.provider"],
-    "result_rerendered": ["displays.obj_id", "displays.revision", "displays.digest"],
+    "result_rerendered": ["displays.obj_id", "displays.state", "displays.revision", "displays.digest"],
     "statement_recorded": ["fingerprint"],
     "execution_finished": [
         "stdout.digest",
