@@ -22,6 +22,8 @@ from ..ports import MadeHandle, PastStatement
 
 SENT_CHARS: Final = 16_000
 """Of all sources together, the newest first: more than their section ever shows."""
+_HEADING_CHARS: Final = 32
+"""Of what is told with a source, at least; bounds the number of short ones."""
 SOURCE_CHARS: Final = 4_000
 """Of one source, which is cut at the end of a line."""
 CHANGING: Final = frozenset(("SetTokens", "SetLod", "SetPos", "Scroll", "Run", "Pause", "Add", "Remove"))
@@ -126,7 +128,7 @@ class PastStatements:
         room, found = SENT_CHARS, list[PastStatement]()
         for ran in reversed(self._past.values()):
             statement = self._told(ran)
-            room -= len(statement.source)
+            room -= len(statement.source) + _HEADING_CHARS
             if room < 0:
                 break
             found.append(statement)

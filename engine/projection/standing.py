@@ -102,8 +102,8 @@ class Standing:
         self._results: dict[ToolCallId, StandingResult] = {}
         self._entries: dict[EventId, ToolCallId] = {}
         self._changes: dict[str, _Changes] = {}
-        self._latest: dict[str, StandingResult] | None = {}
-        """The last result with each handle's render; None where that has to be found anew."""
+        self._latest: dict[str, tuple[StandingResult, Display]] | None = {}
+        """The last result with each handle's render, and that; None where they have to be found anew."""
 
     def apply(self, event: Event) -> None:
         # By kind first, because a log has hundreds of thousands of events, and most are of no other kind here.
@@ -165,26 +165,23 @@ class Standing:
             )
         )
 
-    def _last_of(self, obj_id: str) -> StandingResult | None:
-        """The last result that shows a handle at its own policy, by the order of their statements."""
+    def _last(self) -> Mapping[str, tuple[StandingResult, Display]]:
+        """Of each handle the last render at its own policy, with its result, by the order of their statements."""
         if self._latest is None:
             self._latest = {
-                display.obj_id: result
+                display.obj_id: (result, display)
                 for result in sorted(self._results.values(), key=lambda result: result.statement)
                 for display in result.finished.displays
                 if not display.given
             }
-        return self._latest.get(obj_id)
+        return self._latest
 
     @property
     def renders(self) -> tuple[StandingRender, ...]:
         """The last render of each handle."""
-        self._last_of("")
-        assert self._latest is not None
-        return tuple(self._render(obj_id, result) for obj_id, result in self._latest.items())
+        return tuple(self._render(obj_id, *last) for obj_id, last in self._last().items())
 
-    def _render(self, obj_id: str, result: StandingResult) -> StandingRender:
-        display = next(each for each in reversed(result.finished.displays) if each.obj_id == obj_id and not each.given)
+    def _render(self, obj_id: str, result: StandingResult, display: Display) -> StandingRender:
         changes = self._changes.get(obj_id, _UNCHANGED)
         return StandingRender(
             obj_id=obj_id,
@@ -206,9 +203,9 @@ class Standing:
         places: dict[int, int] = {}
         for place, display in enumerate(result.finished.displays):
             changes = self._changes.get(display.obj_id)
-            last = self._last_of(display.obj_id)
-            if changes is None or last is None or display.given:
+            if changes is None or display.given:
                 continue
+            last, _ = self._last()[display.obj_id]
             if last is result and max(changes.policy, changes.move) > result.at:
                 places[place] = 0
             elif last is not result and changes.policy > result.at:

@@ -311,3 +311,8 @@ def test_what_is_sent_of_very_many_and_very_long_statements_is_bounded() -> None
     assert len(path.fold) == 39
     assert all(len(each.source) <= SOURCE_CHARS and each.source.endswith("y = 1\n") for each in newest)
     assert newest[0].source.count("\n") + newest[0].lines_left_out == 1_000
+    path = Path()
+    for index in range(1, 1_000):
+        path.add(Condensation(forgotten=tuple(path.ran(index, "x"))))
+    assert 200 < len(path.fold.newest()) < 500
+    assert len(path.fold) == 999

@@ -134,7 +134,10 @@ async def test_whatever_is_done_with_a_session_its_log_view_and_store_stay_one(t
     chance = Random(seed)
 
     def answer(prompt: Prompt) -> list[StatementAsked | TextDelta]:
-        sources = ("x = 1", "1 / 0", "print('word ' * 300)", "read('nowhere')", "import time; time.sleep(0.01)")
+        sources = (
+            *("x = 1", "1 / 0", "print('word ' * 300)", "read('nowhere')", "import time; time.sleep(0.01)"),
+            *("a = view(text='word\\n' * 200, tokens=300)", "a.SetTokens(9)", "show(a.SetLod(0).SetTokens(200))"),
+        )
         return [
             TextDelta("So."),
             *([StatementAsked(chance.choice(sources), typed=True)] if chance.random() < 0.7 else []),
@@ -150,7 +153,7 @@ async def test_whatever_is_done_with_a_session_its_log_view_and_store_stay_one(t
             await session.durable(session.events[-1].seq)
             assert_one(session.events, session.view, tuple(store.load(session.session_id)))
         kinds = {event.kind for event in session.events}
-        assert {"condensation", "tool_call", "user_message", "run_stop"} <= kinds
+        assert {"condensation", "tool_call", "user_message", "run_stop", "result_rerendered"} <= kinds
 
 
 async def _act(sessions: Sessions, session: Session, chance: Random) -> Session:

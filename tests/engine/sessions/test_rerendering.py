@@ -139,6 +139,29 @@ async def test_every_prompt_is_made_again_from_the_log_before_and_after_a_new_re
     assert len({tuple(results(prompt)[:1]) for prompt in made}) >= 3
 
 
+async def test_the_same_log_gives_the_same_projection_in_another_worker(tmp_path: Path) -> None:
+    played = Played(tmp_path, "immediate")
+    async with sessions_of(tmp_path, played.store, model=played.model, settings=played.settings) as sessions:
+        session = await sessions.create(str(tmp_path))
+        group = "g = group(a, lod=0, tokens=900)"
+        await played.play(
+            session, PAGE, group, "b = view(text='b')", "a.SetTokens(300); g.SetTokens(70)", "b.SetLod(1)"
+        )
+        await session.accept("/compact").end()
+        await played.play(session, f"c = view(text={LINES})", "c.SetTokens(50)", "show(g)", "g.SetTokens(40)")
+        assert len(rerendered(session)) >= 4
+        before = (await session.projection()).prompt
+        assert "As results show them: g (statement 8)" in before.tail
+        assert "until statement 4" in before.tail
+        await sessions.close(session.session_id)
+        session = await sessions.load(session.session_id)
+        after = (await session.projection()).prompt
+    # What the rebuild itself has to tell comes on top.
+    assert after.messages == before.messages
+    assert after.tail.partition("Handles (")[2] == before.tail.partition("Handles (")[2]
+    assert after.tail.partition("Changed since")[0] == before.tail.partition("Handles (")[0]
+
+
 async def test_what_two_calls_share_ends_where_a_result_was_rendered_anew(tmp_path: Path) -> None:
     played = Played(tmp_path)
     async with played.opened() as session:
