@@ -136,7 +136,8 @@ def _legend(parts: Breakdown) -> list[str]:
         lines += [
             "- `/run` runs a Python statement of yours; no model is called. `.SetTokens(500)` sets a handle's budget, "
             "`.SetLod(1)` its level of detail: 0 the text, 1 an outline, 2 a summary, 3 what changed.",
-            "- What a handle has shown stays in results until `/compact`, so it may take more than its budget.",
+            "- What a handle has shown stays in results until changing them pays, or until `/compact`, so it may take "
+            "more than its budget.",
         ]
     return lines
 

@@ -7,7 +7,8 @@ shortened for the one call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -88,11 +89,21 @@ class Projector:
         self._spent = _Sum()
         self.latest: Projection | None = None
 
-    async def project(self, environment: Environment) -> Projection:
-        """The projection of this moment, kept as `latest`. Takes nothing from the next one."""
+    async def project(
+        self, environment: Environment, instead: Mapping[int, Event] = MappingProxyType({})
+    ) -> Projection:
+        """The projection of this moment, kept as `latest`. Takes nothing from the next one.
+
+        Args:
+            environment: renders the tail, and counts.
+            instead: messages that are to be in the place of others, by that place; none has the id of an entry.
+        """
         position = self._news.position
         messages = self._view.ready(open_run=True)
         known = self._known(messages)
+        if instead:
+            messages = tuple(instead.get(place, message) for place, message in enumerate(messages))
+            known = _Sum(_NO_GENERATION)
         if self._instruction_tokens is None and self._tail_most > self._left(len(self._instructions.encode())) // 2:
             # Because what they take decides what the tail may take. No token is less than a byte.
             await self.costs(environment, ())

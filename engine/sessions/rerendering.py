@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import xxhash
 from msgspec.structs import replace
 
 from ..config.settings import RerenderRule
 from ..events import Event
 from ..events.conversation import ResultRerendered, ToolResult
 from ..execution import Display
+from ..ids import EventId
 from ..log import EventLog
 from ..nodes.lod import DIFFERENCES
 from ..ports import Environment
@@ -22,7 +24,7 @@ from ..projection.rerender import Rewrite, choose_rewrites
 from ..projection.sent import SentProjections, shared_length
 from ..projection.standing import Outdated, Standing, referring
 from ..view.window import Window
-from .projector import Projector
+from .projector import Projection, Projector
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,24 @@ class Rerendering:
         Raises:
             EnvironmentUnavailableError: there is no worker to render them.
         """
+        for each in await self._chosen(environment):
+            self._log.append(each.event)
+
+    async def project(self, environment: Environment) -> Projection:
+        """What a model would read now, with the new renders that a call would bring about. Appends nothing.
+
+        Raises:
+            EnvironmentUnavailableError: there is no worker to render them.
+        """
+        chosen = await self._chosen(environment) if self.is_wanted else ()
+        return await self._projector.project(environment, {each.place: each.message for each in chosen})
+
+    async def _chosen(self, environment: Environment) -> Sequence[_Planned]:
+        """What pays, by its place."""
         messages = self._view.ready(open_run=True)
         planned = await self._planned(environment, messages)
         if not planned:
-            return
+            return ()
         fits = await self._projector.fits(environment)
         costs = await self._projector.costs(environment, messages)
         now = await self._projector.measured(environment, [each.message for each in planned])
@@ -79,9 +95,7 @@ class Rerendering:
         is_immediate = self._rule == "immediate"
         chosen = choose_rewrites(rewrites, costs, kept, self._projector.room, at_any_price=is_immediate)
         places = {rewrite.place for rewrite in chosen}
-        for each in planned:
-            if each.place in places:
-                self._log.append(each.event)
+        return [each for each in planned if each.place in places]
 
     async def _planned(self, environment: Environment, messages: Sequence[Event]) -> list[_Planned]:
         """What could be rendered anew and would read otherwise, by its place."""
@@ -113,7 +127,9 @@ def _rendered(outdated: Outdated, shown: Mapping[str, Display], message: Event, 
     if text == message.text:
         return None
     event = ResultRerendered(tool_call_id=result.call, statement=result.statement, text=text, displays=tuple(displays))
-    return _Planned(place, event, replace(message, text=text))
+    # Known by its text, as long as no event has made it: counts are kept by the ids of entries.
+    name = EventId(f"{message.event_id}-{xxhash.xxh3_64_hexdigest(text.encode('utf-8', 'surrogatepass'))}")
+    return _Planned(place, event, replace(message, event_id=name, text=text))
 
 
 def _display(before: Display, later: int | None, shown: Mapping[str, Display]) -> Display:

@@ -146,6 +146,14 @@ class Turns:
             clock=parts.clock,
             seconds=parts.settings.statement_seconds,
         )
+        self._rerendering = Rerendering(
+            log=log,
+            view=parts.view.view,
+            standing=news.standing,
+            sent=sent,
+            projector=self._projector,
+            rule=parts.settings.projection_rerender,
+        )
         self._loop = AgentLoop(
             log=log,
             journal=journal,
@@ -154,14 +162,7 @@ class Turns:
             environment=self._environment,
             statements=self._statements,
             projector=self._projector,
-            rerendering=Rerendering(
-                log=log,
-                view=parts.view.view,
-                standing=news.standing,
-                sent=sent,
-                projector=self._projector,
-                rule=parts.settings.projection_rerender,
-            ),
+            rerendering=self._rerendering,
             sent=calls,
             condenser=condenser,
             ticker=self._ticker,
@@ -317,7 +318,7 @@ class Turns:
 
     async def project(self) -> Projection:
         """What a model would read now. Raises EnvironmentUnavailableError."""
-        return await self._environment.use(self._projector.project)
+        return await self._environment.use(self._rerendering.project)
 
     async def foresee(self) -> Sequence[FeedItem]:
         """What the next tick would find by now, of each handle that it would change.

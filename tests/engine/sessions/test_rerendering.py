@@ -102,6 +102,7 @@ async def test_the_rule_decides(tmp_path: Path, rule: str, expected: int) -> Non
         assert len(rerendered(session)) == 2 * expected
 
 
+@pytest.mark.slow
 async def test_a_conversation_that_does_not_fit_is_rendered_anew_before_it_is_condensed(tmp_path: Path) -> None:
     played = Played(tmp_path, budget=8_000)
     async with played.opened() as session:
@@ -139,6 +140,25 @@ async def test_every_prompt_is_made_again_from_the_log_before_and_after_a_new_re
     assert len({tuple(results(prompt)[:1]) for prompt in made}) >= 3
 
 
+async def test_a_look_shows_what_the_next_call_will_read_and_changes_nothing(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    async with played.opened() as session:
+        await played.play(session, PAGE)
+        full = await session.projection()
+        await session.cell("a.SetTokens(40)")
+        for _ in range(2):
+            less = await session.projection()
+        assert rerendered(session) == []
+        assert less.message_tokens < full.message_tokens - 1_000
+        await session.cell("a.SetTokens(90)")
+        more = await session.projection()
+        assert less.message_tokens < more.message_tokens < full.message_tokens
+        (prompt,) = await played.play(session)
+    assert results(prompt) == results(more.prompt)
+    assert results(prompt) != results(less.prompt)
+
+
+@pytest.mark.slow
 async def test_the_same_log_gives_the_same_projection_in_another_worker(tmp_path: Path) -> None:
     played = Played(tmp_path, "immediate")
     async with sessions_of(tmp_path, played.store, model=played.model, settings=played.settings) as sessions:
@@ -177,6 +197,7 @@ async def test_what_two_calls_share_ends_where_a_result_was_rendered_anew(tmp_pa
     assert broken.shared < after.shared < before.shared + 1_000
 
 
+@pytest.mark.slow
 async def test_of_results_that_show_one_handle_the_last_is_rendered_anew_and_the_others_refer_to_it(
     tmp_path: Path,
 ) -> None:
@@ -193,6 +214,7 @@ async def test_of_results_that_show_one_handle_the_last_is_rendered_anew_and_the
         assert results(last)[1] == "[lines]\n(shown again by statement 6)"
 
 
+@pytest.mark.slow
 async def test_pages_that_were_shown_one_after_another_stay(tmp_path: Path) -> None:
     played = Played(tmp_path, "immediate")
     async with played.opened() as session:
@@ -204,6 +226,7 @@ async def test_pages_that_were_shown_one_after_another_stay(tmp_path: Path) -> N
         assert ["line 0 of" in text for text in results(last)[:3]] == [True, False, True]
 
 
+@pytest.mark.slow
 async def test_differences_and_handles_that_are_gone_leave_what_they_are_told_against(tmp_path: Path) -> None:
     played = Played(tmp_path, "immediate")
     async with played.opened() as session:
@@ -222,6 +245,7 @@ async def test_what_a_statement_gave_besides_stays_and_other_handles_too(tmp_pat
     assert len(text) < 250
 
 
+@pytest.mark.slow
 async def test_a_group_that_is_given_less_is_told_of_in_the_tail_and_not_shown_there(tmp_path: Path) -> None:
     played = Played(tmp_path)
     async with played.opened() as session:
