@@ -143,7 +143,7 @@ def _read(path: Path, line: dict[str, Any], number: int) -> Entry:
     if kind not in ("client", "server", "server-log"):
         raise TranscriptFormatError(path, f"line {number} is from nobody: {kind!r}")
     try:
-        data = base64.b64decode(line["base64"]) if "base64" in line else str(line["text"]).encode()
+        data = base64.b64decode(line["base64"], validate=True) if "base64" in line else str(line["text"]).encode()
     except (KeyError, ValueError, TypeError):
         raise TranscriptFormatError(path, f"line {number} has neither text nor base64") from None
     omitted = line.get("omitted", 0)

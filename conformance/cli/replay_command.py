@@ -46,8 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     facts = {**saved.facts, "command": arguments.program}
     transcript = run_scenario(scenario, start, _options(saved, arguments), facts)
     chosen = {row.id: row for row in suite.requirements if row.scenario in (None, scenario.name)}
-    results = suite.judge([transcript], chosen)
-    return report(Run(suite, results, [transcript], "", transcript.entries[-1].ms / 1000), arguments)
+    obstacle = next((str(entry.value) for entry in transcript.entries if entry.label == "not-started"), "")
+    results = [] if obstacle else suite.judge([transcript], chosen)
+    return report(Run(suite, results, [transcript], obstacle, transcript.entries[-1].ms / 1000), arguments)
 
 
 def _options(saved: Transcript, arguments: argparse.Namespace) -> Options:

@@ -25,6 +25,9 @@ from conformance.peers.peer import Ending, PeerGoneError, PeerStartError, Receiv
 
 _PATIENCE: Final = 1.0
 _GRACE: Final = 0.5
+_LEAVING: Final = 0.2
+"""Seconds in which a program that closed its standard output may exit by itself."""
+_HELD: Final = 1024
 _CHUNK: Final = 1 << 16
 _MARK: Final = "REWINDOW_CONFORMANCE_PEER"
 _PROC: Final = Path("/proc")
@@ -67,6 +70,10 @@ class ProcessPeer:
             os.set_blocking(number, False)
             self._selector.register(number, selectors.EVENT_READ, stream)
             self._open.add(stream)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def now(self) -> float:
         return time.monotonic() - self._start
@@ -131,6 +138,9 @@ class ProcessPeer:
 
     def _climb_down(self) -> Ending:
         rung: Rung = "by itself"
+        self._wait(0.0)
+        if "server" not in self._open:
+            self._drain_until_exit(_LEAVING)
         if self._process.poll() is None:
             rung = "close stdin"
             self.close_input()
@@ -152,8 +162,8 @@ class ProcessPeer:
             time.sleep(0.02)
         return left
 
-    def _drain_until_exit(self) -> None:
-        until = self.now() + _PATIENCE
+    def _drain_until_exit(self, patience: float = _PATIENCE) -> None:
+        until = self.now() + patience
         pause = 0.001
         while self._process.poll() is None and self.now() < until:
             if self._open:
@@ -161,6 +171,8 @@ class ProcessPeer:
             else:
                 time.sleep(pause)
             pause = min(pause * 2, 0.05)
+            while len(self._received) > _HELD:
+                self._received.pop()  # a flood, whose transcript is full
 
     def _drain(self) -> None:
         """Takes what is left in the pipes, without waiting for whoever else may hold them."""
@@ -193,6 +205,7 @@ class ProcessPeer:
 
     def _close(self) -> None:
         self._selector.close()
+        self._open.clear()  # whoever else holds the pipes is not waited for
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             with contextlib.suppress(OSError):
                 if stream is not None:

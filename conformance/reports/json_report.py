@@ -28,6 +28,9 @@ def render(run: Run, context: Context) -> str:
         "seconds": round(run.seconds, 3),
         "counts": dict(Counter(result.verdict.outcome for result in run.results)),
         "results": [result_row(result) for result in run.results],
+        "scenarios": [
+            {"name": one.scenario, "ms": round(one.entries[-1].ms, 3) if one.entries else 0} for one in run.transcripts
+        ],
         "replays": dict(context.replays),
     }
     return json.dumps(report, ensure_ascii=False, indent=2) + "\n"

@@ -7,8 +7,9 @@ from typing import Final
 
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import is_cancelled, prose, result_is, schema, session_of, updates
-from conformance.traffic import Traffic
+from conformance.requirements.acp1_agent.reading import prose, result_is, schema, session_of, updates
+from conformance.traffic import Message, Traffic
+from conformance.values import as_text
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _SHOWN: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "plan", "notice")
@@ -27,22 +28,24 @@ def _not_cancelled(traffic: Traffic) -> Verdict:
     prompts = [p for p in traffic.requests("client", "session/prompt") if p.answer is not None and p.succeeded]
     for prompt in prompts:
         assert prompt.answer
-        closed = any(
-            c.order < prompt.answer.order and session_of(c) == session_of(prompt)
-            for c in traffic.requests("client", "session/close")
-        )
-        asked = any(m.params.get("requestId") == prompt.id for m in traffic.notifications("client", "$/cancel_request"))
-        if prompt.answer.result.get("stopReason") == "cancelled" and not (
-            is_cancelled(traffic, prompt) or closed or asked
-        ):
-            cancels = traffic.notifications("client", "session/cancel")
-            if not cancels:
-                return failed("a turn that nobody cancelled ended as cancelled", *evidence(prompt))
+        if prompt.answer.result.get("stopReason") == "cancelled" and not _ended_by_client(traffic, prompt):
+            return failed("a turn that nobody cancelled ended as cancelled", *evidence(prompt))
     return PASS if prompts else skipped("no prompt was answered with a result")
 
 
+def _ended_by_client(traffic: Traffic, prompt: Message) -> bool:
+    """Whether the client did anything before the answer that may have ended this turn."""
+    assert prompt.answer
+    end = prompt.answer.order
+    closes = [m for m in traffic.requests("client", "session/close", "session/delete") if m.order < end]
+    cancels = [m for m in traffic.notifications("client", "session/cancel") if m.order < end]
+    asked = [m for m in traffic.notifications("client", "$/cancel_request") if m.order < end]
+    gone = [e for e in traffic.marks("input-closed") if e.ms <= prompt.answer.ms]
+    return bool(closes or cancels or asked or gone)
+
+
 def _own_updates(traffic: Traffic) -> Verdict:
-    opened = {message.result.get("sessionId") for message in traffic.sent("server")}
+    opened = {as_text(message.result.get("sessionId")) for message in traffic.sent("server")}
     known = opened | {session_of(m) for m in traffic.requests("client", "session/load", "session/resume")}
     found = updates(traffic)
     for message, _ in found:

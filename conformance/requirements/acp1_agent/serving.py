@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from conformance.judging import answered, every
 from conformance.requirement import Judge, Requirement
@@ -47,10 +47,10 @@ def _never(method: str) -> Callable[[], Verdict]:
     return lambda: skipped(f"the agent never called {method}; perhaps --tool-prompt makes it")
 
 
-def _created(traffic: Traffic) -> dict[Any, Message]:
+def _created(traffic: Traffic) -> dict[str, Message]:
     """The terminals that the client created, by their ids, with the answers that named them."""
     return {
-        request.answer.result.get("terminalId"): request.answer
+        as_text(request.answer.result.get("terminalId")): request.answer
         for request in traffic.requests("server", "terminal/create")
         if request.answer is not None and request.succeeded
     }
@@ -60,7 +60,7 @@ def _released(traffic: Traffic) -> Verdict:
     created = _created(traffic)
     if not created:
         return _never("terminal/create")()
-    released = {request.params.get("terminalId") for request in traffic.requests("server", "terminal/release")}
+    released = {as_text(request.params.get("terminalId")) for request in traffic.requests("server", "terminal/release")}
     ended = [m for m in traffic.requests("client", "session/prompt") if m.answer is not None]
     for terminal, answer in created.items():
         over = [m for m in ended if m.answer is not None and m.answer.order > answer.order]
@@ -70,10 +70,10 @@ def _released(traffic: Traffic) -> Verdict:
 
 
 def _not_after_release(traffic: Traffic) -> Verdict:
-    released: dict[Any, Message] = {}
+    released: dict[str, Message] = {}
     found = traffic.requests("server", *_TERMINAL[1:])
     for request in found:
-        terminal = request.params.get("terminalId")
+        terminal = as_text(request.params.get("terminalId"))
         if terminal in released:
             return failed(
                 f"{request.method} of {terminal!r}, which had been released", released[terminal].index, request.index
@@ -87,8 +87,8 @@ def _known_terminal(traffic: Traffic) -> Verdict:
     created = _created(traffic)
     found = traffic.requests("server", *_TERMINAL[1:])
     for request in found:
-        terminal = request.params.get("terminalId")
-        if isinstance(terminal, str) and (terminal not in created or created[terminal].order > request.order):
+        terminal = as_text(request.params.get("terminalId"))
+        if terminal and (terminal not in created or created[terminal].order > request.order):
             return failed(f"{request.method} of {terminal!r}, which the client did not create", request.index)
     return PASS if found else _never("terminal/create")()
 

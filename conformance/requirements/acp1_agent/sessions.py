@@ -65,7 +65,7 @@ def _lists_used(traffic: Traffic) -> Verdict:
     wanted = [entry.value for entry in traffic.marks("listed")]
     if not wanted or not marked(traffic, "all"):
         return not_tested("no list was asked for")
-    listed = {session.get("sessionId") for _, session in _listed(traffic)}
+    listed = {as_text(session.get("sessionId")) for _, session in _listed(traffic)}
     return PASS if wanted[0] in listed else failed(f"the session {wanted[0]!r}, which had a turn, is not listed")
 
 

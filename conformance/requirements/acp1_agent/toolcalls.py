@@ -58,12 +58,12 @@ def _lines_from_one(_: Traffic, __: Message, call: Object) -> str:
 
 def _terminals_exist(traffic: Traffic, message: Message, call: Object) -> str:
     created = {
-        request.answer.result.get("terminalId")
+        as_text(request.answer.result.get("terminalId"))
         for request in traffic.requests("server", "terminal/create")
         if request.answer is not None and request.answer.order < message.order
     }
     for content in as_list(call.get("content")):
-        terminal = as_object(content).get("terminalId")
+        terminal = as_text(as_object(content).get("terminalId"))
         if as_object(content).get("type") == "terminal" and terminal not in created:
             return f"a tool call embeds the terminal {terminal!r}, which the client did not create"
     return ""
@@ -71,18 +71,18 @@ def _terminals_exist(traffic: Traffic, message: Message, call: Object) -> str:
 
 def _released_before(traffic: Traffic, message: Message, call: Object) -> str:
     released = {
-        request.params.get("terminalId")
+        as_text(request.params.get("terminalId"))
         for request in traffic.requests("server", "terminal/release")
         if request.order < message.order
     }
     known = {
-        as_object(content).get("terminalId")
+        as_text(as_object(content).get("terminalId"))
         for earlier, update in tool_calls(traffic)
         if earlier.order < message.order
         for content in as_list(update.get("content"))
     }
     for content in as_list(call.get("content")):
-        terminal = as_object(content).get("terminalId")
+        terminal = as_text(as_object(content).get("terminalId"))
         if as_object(content).get("type") == "terminal" and terminal in released and terminal not in known:
             return f"the terminal {terminal!r} was embedded after it had been released"
     return ""

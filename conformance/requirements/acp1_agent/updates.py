@@ -41,7 +41,7 @@ def _known_kind(message: Message) -> str:
     update = message.params.get("update")
     if not is_object(update):
         return "the notification holds no update"
-    kind = as_object(update).get("sessionUpdate")
+    kind = as_text(as_object(update).get("sessionUpdate"))
     known = kind in _KINDS or kind in _unstable_kinds()
     return "" if known else f"sessionUpdate is {kind!r}, which the schema does not have"
 

@@ -1,0 +1,131 @@
+"""The commands: their exit status, what they print, and that what one leaves another takes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.cli import COMMANDS, main
+from tests.conformance.suite_runs import PEERS, defect, suite, transcript_of
+
+AGENT = [sys.executable, str(PEERS / "run_acp_agent.py")]
+PROMPTS = ["--prompt", "hello", "--slow-prompt", "count", "--tool-prompt", "tool"]
+
+
+def test_help_names_every_command_with_examples_and_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in COMMANDS)
+    assert "examples:" in text
+    assert "3 not judged" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert "examples:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["acp"],
+        ["acp", "--jobs", "0", "--", "x"],
+        ["acp", "--timeout", "never", "--", "x"],
+        ["acp", "--env", "NAME", "--", "x"],
+        ["acp", "--cwd", "/no/such/directory", "--", "x"],
+        ["acp", "-k", "no such requirement", "--", "x"],
+        ["explain", "ACP1-A-NONE-001"],
+        ["judge", "/no/such/file"],
+        ["replay", "/no/such/file", "--", "x"],
+    ],
+)
+def test_wrong_usage_is_said_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_requirement_is_explained_with_its_quote_and_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "acp1-a-cancel-001"]) == 0
+    text = capsys.readouterr().out
+    row = next(row for row in suite().requirements if row.id == "ACP1-A-CANCEL-001")
+    assert row.violation in text
+    assert "https://agentclientprotocol.com/protocol/v1/prompt-turn" in text
+    assert "cancelling.py, line" in text
+
+
+def test_every_requirement_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *(row.id for row in suite().requirements)]) == 0
+    assert capsys.readouterr().out.count("Violation:") == len(suite().requirements)
+
+
+def test_requirements_are_listed_by_level_and_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--json", "--level", "advisory", "-k", "LOAD"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["id"] for row in rows] == ["ACP1-A-LOAD-008"]
+    assert rows[0]["source"]["quote"]
+
+
+def test_saved_transcripts_are_judged_by_what_they_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cancel.jsonl"
+    transcript_of("cancel", defect("ACP1-A-CANCEL-001")).save(path)
+    assert main(["judge", str(path)]) == 1
+    assert "FAIL ACP1-A-CANCEL-001" in capsys.readouterr().out
+    transcript_of("cancel").save(path)
+    assert main(["judge", str(path), "--json", str(tmp_path / "report.json")]) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["format"], report["version"], report["verdict"]) == ("rewindow-conformance report", 1, "conformant")
+
+
+def test_a_report_that_cannot_be_written_is_said_and_changes_the_exit_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "list.jsonl"
+    transcript_of("list").save(path)
+    assert main(["judge", str(path), "--json", str(tmp_path / "no" / "report.json")]) == 2
+    captured = capsys.readouterr()
+    assert "Conformant." in captured.out
+    assert "cannot be written" in captured.err
+
+
+def test_a_full_disk_under_a_report_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "list.jsonl"
+    transcript_of("list").save(path)
+    (tmp_path / "full.json.part").symlink_to("/dev/full")
+    assert main(["judge", str(path), "--json", str(tmp_path / "full.json")]) == 2
+    assert "No space left" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_failure_leaves_a_transcript_that_the_printed_command_repeats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = [*AGENT, "ACP1-A-NEW-003"]
+    chosen = ["-k", "NEW-003", "--keep", str(tmp_path)]
+    assert main(["acp", *PROMPTS, *chosen, "--", *program]) == 1
+    printed = capsys.readouterr().out
+    (again,) = [line.partition("again: ")[2] for line in printed.splitlines() if "again: " in line]
+    assert main(shlex.split(again)[1:]) == 1
+    assert "FAIL ACP1-A-NEW-003" in capsys.readouterr().out
+    assert main([*shlex.split(again)[1:3], "--", *AGENT]) == 0
+    assert main([*shlex.split(again)[1:3], "--", "/no/such/program"]) == 3
+
+
+@pytest.mark.slow
+def test_an_agent_that_speaks_another_version_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    request = json.loads(line)\n"
+        "    result = {'protocolVersion': 7, 'agentCapabilities': {}}\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': result}), flush=True)\n"
+    )
+    assert main(["acp", "--timeout", "1", "--scenario-timeout", "3", "--", sys.executable, str(agent)]) == 3
+    assert "speaks version 7" in capsys.readouterr().out

@@ -1,0 +1,153 @@
+"""Judges read: saved transcripts come out as live ones, and no traffic makes a judge fail to conclude."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.traffic import Traffic
+from conformance.transcript import LIMIT, Transcript, TranscriptFormatError, load
+from conformance.verdict import PASS, combined, failed, not_tested, skipped
+from tests.conformance.suite_runs import defect, suite, transcript_of
+from tests.support.examples import examples
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["s1", "", "/a", "1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "a", "path"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("scenario", ["opening", "load", "cancel", "malformed-lines", "not-utf8", "long-line"])
+def test_a_saved_transcript_is_judged_as_it_was(scenario: str, tmp_path: Path) -> None:
+    live = transcript_of(scenario, defect("ACP1-A-TOOL-001"))
+    live.save(tmp_path / "saved.jsonl")
+    saved = load(tmp_path / "saved.jsonl")
+    verdicts = [[(r.requirement.id, r.verdict) for r in suite().judge([one])] for one in (live, saved)]
+    assert verdicts[0] == verdicts[1]
+    assert [entry.data for entry in saved.entries] == [entry.data for entry in live.entries]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "",
+        "[]\n",
+        "not json\n",
+        '{"format": "something else"}\n',
+        '{"format": "rewindow-conformance transcript", "version": 99}\n',
+        '{"format": "rewindow-conformance transcript", "version": 1}\n{"from": "client", "text": ""}\n',
+        '{"format": "rewindow-conformance transcript", "version": 1}\n{"ms": 1, "from": "nobody", "text": ""}\n',
+        '{"format": "rewindow-conformance transcript", "version": 1}\n{"ms": 1, "from": "client", "base64": "?"}\n',
+        '{"format": "rewindow-conformance transcript", "version": 1}\n{"ms": 1, "from": "client"}\n',
+    ],
+)
+def test_what_is_no_transcript_is_refused_with_the_line(lines: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text(lines)
+    with pytest.raises(TranscriptFormatError):
+        load(path)
+
+
+def mutated(transcript: Transcript, replacements: list[tuple[int, str, Any]]) -> Transcript:
+    """The same with other values at some places of some of the agent's messages."""
+    changed = Transcript(transcript.scenario, transcript.facts)
+    places = [i for i, entry in enumerate(transcript.entries) if entry.kind == "server" and entry.data.startswith(b"{")]
+    wanted = {places[position % len(places)]: (path, value) for position, path, value in replacements}
+    for index, entry in enumerate(transcript.entries):
+        data = entry.data
+        if index in wanted:
+            path, value = wanted[index]
+            message = json.loads(data.splitlines()[0])
+            put(message, path.split("."), value)
+            data = json.dumps(message).encode() + b"\n"
+        if entry.kind == "mark":
+            changed.mark(entry.ms, entry.label, entry.value)
+        else:
+            changed.add(entry.ms, entry.kind, data)
+    return changed
+
+
+def put(message: Any, path: list[str], value: Any) -> None:
+    for key in path[:-1]:
+        if not isinstance(message, dict):
+            return
+        message = message.setdefault(key, {})
+    if isinstance(message, dict):
+        message[path[-1]] = value
+
+
+PATHS = st.sampled_from(
+    [
+        *("id", "method", "params", "result", "error", "jsonrpc", "error.code", "params.sessionId", "params.update"),
+        *("params.update.sessionUpdate", "params.update.toolCallId", "params.update.content", "params.update.status"),
+        *("params.update.locations", "params.update.configOptions", "params.options", "params.toolCall", "params.path"),
+        *("params.terminalId", "result.sessions", "result.configOptions", "result.modes", "result.stopReason"),
+        *("result.agentCapabilities", "result.authMethods", "result.sessionId", "result.terminalId"),
+    ]
+)
+
+
+@examples(3)
+@given(
+    scenario=st.sampled_from(
+        ["opening", "load", "list", "modes", "config-options", "close", "permission-refused", "ids"]
+    ),
+    replacements=st.lists(st.tuples(st.integers(0, 60), PATHS, JSON), min_size=1, max_size=6),
+)
+def test_every_judge_concludes_whatever_an_agent_sends(scenario: str, replacements: list[tuple[int, str, Any]]) -> None:
+    transcript = mutated(transcript_of(scenario), replacements)
+    for result in suite().judge([transcript]):
+        assert result.verdict.outcome == "pass" or result.verdict.reason
+
+
+@examples(3)
+@given(st.lists(st.tuples(st.sampled_from(["client", "server"]), st.binary(max_size=30)), max_size=8))
+def test_every_judge_concludes_whatever_bytes_there_are(chunks: list[tuple[Any, bytes]]) -> None:
+    transcript = Transcript("opening")
+    for ms, (sender, data) in enumerate(chunks):
+        transcript.add(ms, sender, data)
+    assert len(suite().judge([transcript])) == len(suite().requirements)
+
+
+def test_a_transcript_says_when_it_is_full() -> None:
+    transcript = Transcript("x")
+    transcript.add(0, "server", b"x" * (LIMIT - 1))
+    assert not transcript.is_full
+    transcript.add(0, "server", b"x")
+    assert transcript.is_full
+
+
+def test_what_the_suite_made_in_bulk_is_kept_by_digest_and_stays_out_of_the_messages() -> None:
+    transcript = Transcript("x")
+    transcript.add(0, "client", b'{"id":1}\n' * 1_000_000, generated=True)
+    assert transcript.size < 1000
+    assert list(Traffic(transcript).sent("client")) == []
+    assert len(transcript.entries[0].sha256) == 64
+
+
+def test_a_violation_decides_then_a_pass_then_that_it_was_tried() -> None:
+    assert combined([PASS, failed("no"), skipped("")]).outcome == "fail"
+    assert combined([skipped(""), PASS, not_tested("")]).outcome == "pass"
+    assert combined([skipped(""), not_tested("")]).outcome == "not-tested"
+    assert combined([]).outcome == "not-tested"
+
+
+def test_ids_of_other_types_are_other_ids() -> None:
+    transcript = Transcript("x")
+    transcript.add(0, "client", b'{"jsonrpc":"2.0","id":1,"method":"a"}\n{"jsonrpc":"2.0","id":"1","method":"b"}\n')
+    transcript.add(1, "server", b'{"jsonrpc":"2.0","id":"1","result":{}}\n')
+    first, second, answer = Traffic(transcript).messages
+    assert first.answer is None
+    assert second.answer is answer

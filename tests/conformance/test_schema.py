@@ -1,0 +1,112 @@
+"""The compiled checks of the vendored schema say what a general validator says, and find fields that nobody knows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from conformance.documents import DOCUMENTS, json_document
+from conformance.schema import FieldNames, Schema, UnknownKeywordError
+from conformance.traffic import Traffic
+from tests.conformance.suite_runs import transcript_of
+from tests.support.examples import examples
+
+DOCUMENT = json_document("acp1.schema")
+
+
+def test_the_schema_is_the_published_one() -> None:
+    digest = hashlib.sha256(DOCUMENTS["acp1.schema"].path.read_bytes()).hexdigest()
+    assert digest == "0d0b1ca83c4872e5473f68926a894c7a8203b59b118e2a79bfe43dd76fbcbc1a"
+
+
+def test_every_definition_can_be_compiled() -> None:
+    for name in ("acp1.schema", "acp1.unstable"):
+        schema = Schema(json_document(name))
+        for definition in json_document(name)["$defs"]:
+            schema.definition(definition)
+
+
+def test_a_keyword_that_is_not_understood_is_refused() -> None:
+    with pytest.raises(UnknownKeywordError):
+        Schema({"$defs": {"a": {"contains": {}}}}).definition("a")
+
+
+@cache
+def general(name: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": DOCUMENT["$defs"]})
+
+
+@cache
+def compiled() -> Schema:
+    return Schema(DOCUMENT)
+
+
+@cache
+def samples() -> list[tuple[str, Any]]:
+    """Every message of the conforming agent that has a shape, each shape once."""
+    found: dict[str, tuple[str, Any]] = {}
+    for scenario in ("tool-turn", "list", "modes", "config-options", "load"):
+        for message in Traffic(transcript_of(scenario)).sent("server"):
+            if message.method == "session/update":
+                name, value = "SessionNotification", message.params
+            elif message.method:
+                name, value = (
+                    {"session/request_permission": "RequestPermissionRequest"}.get(message.method, ""),
+                    message.params,
+                )
+            else:
+                asked = message.answers.method if message.answers else ""
+                shapes = {"initialize": "InitializeResponse", "session/new": "NewSessionResponse"}
+                name, value = shapes.get(asked, ""), message.result
+            if name:
+                found.setdefault(name + str(message.params.get("update", {}).get("sessionUpdate")), (name, value))
+    return list(found.values())
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
+
+
+ODD = st.sampled_from([None, True, 0, -1, 1.5, 2**70, "", "x", "_x", [], {}, [None], {"a": 1}])
+
+
+@examples(20)
+@given(st.data())
+def test_a_changed_message_is_what_a_general_validator_says_it_is(data: st.DataObject) -> None:
+    name, value = data.draw(st.sampled_from(samples()))
+    value = json.loads(json.dumps(value))
+    place = data.draw(st.sampled_from(places(value)[1:]))
+    node = value
+    for key in place[:-1]:
+        node = node[key]
+    if data.draw(st.booleans()) and isinstance(node, dict):
+        del node[place[-1]]
+    else:
+        node[place[-1]] = data.draw(ODD)
+    expected = general(name).is_valid(value)
+    problem = compiled().definition(name)(value)
+    assert (problem is None) == expected or "not within" in str(problem), (str(problem), value)
+
+
+def test_a_problem_says_where_and_what() -> None:
+    update = {"sessionUpdate": "plan", "entries": [{"content": "x", "priority": "urgent", "status": "pending"}]}
+    problem = compiled().definition("SessionUpdate")(update)
+    assert str(problem) == '/entries/0/priority is "urgent", not one of "high", "medium", "low"'
+
+
+def test_fields_that_nobody_knows_are_found_and_open_objects_are_not() -> None:
+    names = FieldNames(compiled())
+    assert names.unknown("PromptResponse", {"stopReason": "end_turn", "took": 1, "_meta": {"any": {"thing": 1}}}) == {
+        "/took"
+    }
+    text = {"type": "text", "text": "x", "color": "red"}
+    update = {"sessionUpdate": "agent_message_chunk", "content": text, "messageId": "m"}
+    assert names.unknown("SessionNotification", {"sessionId": "s", "update": update}) == {"/update/content/color"}
