@@ -192,7 +192,7 @@ async def test_the_feed_and_the_handle_table_are_those_of_a_session_that_was_not
     model = AnsweringModel(runs("a = view('a.txt', freq='Sync')", "b = view('a.txt')"))
     async with begun(tmp_path, store, model) as session:
         await session.accept("look at it").end()
-        await session.cell("c = view('a.txt'); d = a.dirty, a.changed, b.changed, c.dirty, c.changed")
+        await session.cell("c = view('a.txt').SetTokens(99); d = a.dirty, a.changed, b.changed, c.dirty, c.changed")
         file.write_text("two\n")
         await session.tick()
         for _ in range(2):
@@ -391,7 +391,7 @@ async def test_what_was_read_before_a_statement_that_does_not_run_again_stays_re
     async with begun(tmp_path, store, AnsweringModel(says("Well."))) as session:
         await session.cell("a = view('a.txt')")
         await session.accept("read it").end()
-        await session.cell("b = view('b.txt')\nwhile True: pass", seconds=0.2)
+        await session.cell("b = view('b.txt').SetTokens(99)\nwhile True: pass", seconds=0.2)
         before = await rows(session)
         session_id = session.session_id
     assert [row.changed for row in before] == [False, True]
