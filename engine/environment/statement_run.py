@@ -19,7 +19,8 @@ The time limit is an interrupt by the host. Time in which the host answers an ef
 time spent receiving is counted. The status is the host's to say: a statement that caught its interrupt and ended well
 was stopped all the same. When whoever waits for the outcome is cancelled, the same steps are taken under a shield.
 
-Must not know sessions or the log, nor whether a process or a thread runs it. Used by `connected_environment`.
+Must not know sessions or the log, nor whether a process or a thread runs it. Used by `connected_environment`. A little
+over 300 lines, because whatever the worker may say meanwhile is answered in this one place.
 """
 
 from __future__ import annotations
