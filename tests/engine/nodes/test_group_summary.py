@@ -109,6 +109,13 @@ def test_each_member_is_rendered_a_few_times_however_deep_it_is(
     assert max((renders.count(key) for key in renders), default=0) <= len(LEVELS)
 
 
+def test_a_member_that_is_whole_at_its_finest_level_is_rendered_once() -> None:
+    renders: list[str] = []
+    parts = _counted([_part("a", "one line\n"), _part("b", "text\n" * 400)], renders)
+    summarize(parts, 9_000, 0, tuple(LEVELS), count)
+    assert renders == ["b", "a"]
+
+
 def test_groups_nest_as_deep_as_anybody_likes() -> None:
     renders: list[str] = []
     tree = replace(_chain(2_000, renders), need=100_000)

@@ -34,10 +34,10 @@ def test_a_file_that_much_is_built_on_comes_first_and_its_names_by_use() -> None
 
 def test_a_name_counts_for_the_file_that_is_imported_and_hardly_for_others_that_declare_it_too() -> None:
     both = Declared(("get_origin", "Origin"), {})
-    users = {f"new/user_{number}.py": Declared((), {"get_origin": 9}, (".typing",)) for number in range(5)}
-    found = ranked({"old/typing.py": both, "new/typing.py": both, **users})
-    assert found[0] == Ranked("new/typing.py", ("get_origin", "Origin"))
-    assert next(each for each in found if each.path == "old/typing.py").names == ("get_origin", "Origin")
+    users = {f"z/user_{number}.py": Declared((), {"get_origin": 9}, (".typing",)) for number in range(5)}
+    found = ranked({"a/typing.py": both, "z/typing.py": both, **users})
+    assert found[0] == Ranked("z/typing.py", ("get_origin", "Origin"))
+    assert next(each for each in found if each.path == "a/typing.py").names == ("get_origin", "Origin")
 
 
 def test_what_a_file_calls_its_local_variables_refers_to_nothing() -> None:
