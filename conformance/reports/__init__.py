@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from conformance.reports import json_report
+from conformance.reports import html_report, json_report, junit_report, markdown_report
 
 if TYPE_CHECKING:
     from conformance.runner import Run
@@ -31,5 +31,8 @@ class Report:
 
 REPORTS: Final = {
     "json": Report("JSON, described in docs/conformance-formats.md", json_report.render),
+    "junit": Report("JUnit's XML", junit_report.render),
+    "markdown": Report("Markdown", markdown_report.render),
+    "html": Report("HTML, one file", html_report.render),
 }
 """By the option that asks for them."""

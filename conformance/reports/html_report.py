@@ -1,0 +1,115 @@
+"""The report for people in a browser: one file that loads nothing, light and dark.
+
+Each failure has its quote, the end of its transcript as a sequence diagram with the decisive lines marked, and the
+command that repeats it. Everything foreign is escaped, and there is no script.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from conformance.documents import DOCUMENTS, link
+from conformance.reports.terminal import visible
+from conformance.suite import Result
+from conformance.transcript import Transcript
+
+if TYPE_CHECKING:
+    from conformance.reports import Context
+    from conformance.runner import Run
+
+_AROUND: Final = 12
+"""Entries before and after the decisive ones that a diagram shows."""
+_SHOWN: Final = 2000
+_STYLE: Final = """\
+:root { color-scheme: light dark; --line: light-dark(#d5d9de, #3a4048); --soft: light-dark(#f4f6f8, #22262b);
+  --bad: light-dark(#b3261e, #ff8a80); --good: light-dark(#1b6e3c, #7bd69a); }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+code, pre { font: 13px/1.45 ui-monospace, monospace; }
+pre { background: var(--soft); padding: .6rem .8rem; overflow-x: auto; border-radius: 6px; }
+blockquote { border-left: 3px solid var(--line); margin: .8rem 0; padding: .1rem 1rem; }
+section { border: 1px solid var(--line); border-radius: 8px; padding: .2rem 1.2rem 1rem; margin: 1.2rem 0; }
+table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .25rem .5rem; vertical-align: top;
+  border-bottom: 1px solid var(--line); }
+.fail, .not-tested { color: var(--bad); } .pass { color: var(--good); }
+.diagram { display: grid; grid-template-columns: 5rem 1fr; gap: .15rem .6rem; }
+.diagram time { text-align: right; opacity: .7; font: 12px/1.9 ui-monospace, monospace; }
+.diagram div { background: var(--soft); padding: .15rem .6rem; border-radius: 6px; overflow-wrap: anywhere; }
+.diagram .client { margin-right: 30%; } .diagram .server, .diagram .server-log { margin-left: 30%; }
+.diagram .mark { background: none; text-align: center; opacity: .7; }
+.diagram .decisive { outline: 2px solid var(--bad); }
+.diagram b { font-weight: 600; margin-right: .5rem; }
+"""
+_SENDERS: Final = {
+    "client": "client \N{RIGHTWARDS ARROW}",
+    "server": "\N{LEFTWARDS ARROW} program",
+    "server-log": "stderr",
+}
+
+
+def render(run: Run, context: Context) -> str:
+    """The whole page."""
+    return "\n".join(_lines(run, context)) + "\n"
+
+
+def _lines(run: Run, context: Context) -> Iterator[str]:
+    title = escape(run.suite.title)
+    yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+    yield '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+    yield f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
+    yield f"<pre>{_text(shlex.join(context.command))}</pre>"
+    if run.obstacle:
+        yield f'<p class="fail"><strong>Not judged</strong>: {_text(run.obstacle)}.</p></body></html>'
+        return
+    counts = Counter(result.verdict.outcome for result in run.results)
+    counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
+    word, style = ("Not conformant", "fail") if run.violations else ("Conformant", "pass")
+    yield f'<p><strong class="{style}">{word}</strong>: {counted}, of {len(run.results)} requirements'
+    yield f"in {run.seconds:.1f} s.</p>"
+    for result in run.violations:
+        yield from _failure(result, run, context)
+    yield "<h2>All requirements</h2><table><tr><th>id<th>level<th>verdict<th></tr>"
+    for result in run.results:
+        row, verdict = result.requirement, result.verdict
+        reason = f"<br><small>{_text(verdict.reason)}</small>" if verdict.reason else ""
+        yield f'<tr><td><code>{row.id}</code><td>{row.level}<td class="{verdict.outcome}">{verdict.outcome}'
+        yield f"<td>{escape(row.text)}{reason}</tr>"
+    yield "</table></body></html>"
+
+
+def _failure(result: Result, run: Run, context: Context) -> Iterator[str]:
+    row, verdict = result.requirement, result.verdict
+    yield f'<section><h2><code class="fail">{row.id}</code> <small>{row.level}</small></h2>'
+    yield f"<p>{escape(row.text)} <strong>But {_text(verdict.reason)}.</strong></p>"
+    yield f"<blockquote>{escape(row.source.quote)}<br><small>"
+    place = f"{DOCUMENTS[row.source.document].title}, {row.source.place}"
+    yield f'<a href="{escape(link(row.source))}">{escape(place)}</a></small></blockquote>'
+    transcript = next((one for one in run.transcripts if one.scenario == verdict.scenario), None)
+    if transcript is not None:
+        yield f"<p>In the scenario <code>{escape(verdict.scenario)}</code>:</p>"
+        yield from _diagram(transcript, verdict.evidence)
+    if verdict.scenario in context.replays:
+        yield f"<p>Again:</p><pre>{_text(context.replays[verdict.scenario])}</pre>"
+    yield "</section>"
+
+
+def _diagram(transcript: Transcript, evidence: tuple[int, ...]) -> Iterator[str]:
+    last = len(transcript.entries)
+    first, end = (min(evidence), max(evidence)) if evidence else (last - _AROUND, last)
+    yield '<div class="diagram">'
+    for index in range(max(0, first - _AROUND), min(last, end + _AROUND)):
+        entry = transcript.entries[index]
+        style = f"{entry.kind} decisive" if index in evidence else entry.kind
+        said = entry.label if entry.kind == "mark" else entry.data.decode(errors="replace").rstrip("\n")
+        sender = f"<b>{_SENDERS[entry.kind]}</b>" if entry.kind in _SENDERS else ""
+        more = " ..." if len(said) > _SHOWN else ""
+        yield f"<time>{entry.ms:.1f} ms</time>"
+        yield f'<div class="{style}">{sender}<code>{_text(said[:_SHOWN])}{more}</code></div>'
+    yield "</div>"
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

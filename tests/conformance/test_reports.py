@@ -1,0 +1,89 @@
+"""Each kind of report says the verdict, the quote and how to see it again, and nothing foreign acts in it."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from conformance.reports import REPORTS, Context, terminal
+from conformance.runner import Run
+from tests.conformance.suite_runs import defect, suite, transcript_of
+
+HOSTILE = "</code><script>alert(1)</script>\x1b[2J`````|&"
+NAMES = ["terminal", *REPORTS]
+
+
+def outcome(requirement: str = "ACP1-A-CANCEL-001", scenario: str = "cancel") -> Run:
+    transcript = transcript_of(scenario, defect(requirement))
+    chosen = {row.id: row for row in suite().requirements if row.scenario in (None, scenario)}
+    return Run(suite(), suite().judge([transcript], chosen), [transcript], "", 1.0)
+
+
+def rendered(name: str, run: Run, command: list[str]) -> str:
+    context = Context(command, {"cancel": "rewindow-conformance replay cancel.jsonl"})
+    return terminal.render(run, context) if name == "terminal" else REPORTS[name].render(run, context)
+
+
+class Page(HTMLParser):
+    """The tags of a page, and what is left open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_has_the_quote_the_reason_and_the_command_of_a_failure(name: str) -> None:
+    text = rendered(name, outcome(), ["agent"])
+    flat = " ".join(text.split())
+    assert "ACP1-A-CANCEL-001" in flat
+    assert "respond to the original" in flat
+    assert "end_turn" in flat
+    assert "rewindow-conformance replay cancel.jsonl" in flat
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_foreign_acts_in_a_report(name: str) -> None:
+    run = outcome("ACP1-A-FRAME-001", "two-texts")
+    for entry in run.transcripts[0].entries:
+        if entry.data.startswith(b"Loading"):
+            object.__setattr__(entry, "data", HOSTILE.encode() + b"\n")
+    again = Run(
+        suite(), suite().judge(run.transcripts, {r.id: r for r in suite().requirements[:1]}), run.transcripts, "", 1
+    )
+    text = rendered(name, again, ["agent", HOSTILE])
+    assert "\x1b" not in text
+    if name == "html":
+        page = Page()
+        page.feed(text)
+        assert "script" not in page.tags
+    if name == "junit":
+        ET.fromstring(text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_that_was_not_judged_has_a_report_that_says_why(name: str) -> None:
+    transcript = transcript_of("opening")
+    text = rendered(name, Run(suite(), [], [transcript], "the agent did not answer initialize", 1.0), ["agent"])
+    assert "the agent did not answer initialize" in text
+
+
+def test_junit_is_red_where_the_exit_status_is_one_and_only_there() -> None:
+    root = ET.fromstring(rendered("junit", outcome(), ["agent"]))
+    assert (root.get("failures"), root.get("errors")) == ("1", "0")
+    advice = ET.fromstring(rendered("junit", outcome("ACP1-A-PROMPT-012", "opening"), ["agent"]))
+    assert advice.get("failures") == "0"
+
+
+def test_a_page_loads_nothing() -> None:
+    text = rendered("html", outcome(), ["agent"])
+    page = Page()
+    page.feed(text)
+    assert not {"script", "img", "link", "iframe"} & set(page.tags)
+    assert "url(" not in text
