@@ -129,7 +129,7 @@ class ProjectionSent(Event, frozen=True, kw_only=True):
 
     @property
     def waits(self) -> bool:
-        # So that a reply which comes at once shares the commit. A request takes longer to be made than this waits.
+        # Whoever makes the call begins the commit.
         return True
 
 

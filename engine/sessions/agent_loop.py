@@ -230,10 +230,12 @@ class AgentLoop:
             await self._environment.use(self._rerendering.rerender, cancellation)
         if may_condense and await self._environment.use(self._condenser.is_due, cancellation):
             return t.ContextFull()
+        self._journal.flush()  # beside the projection: what the model says is shown when the prompt is durable
         projection = await self._environment.use(self._projector.project, cancellation)
         prompt = replace(projection.prompt, typed=self._typed)
         call = self._sent.begun(projection, round_id)
         self._log.append(call)
+        self._journal.flush()  # beside the request
         recorder = ReplyRecorder(self._log, self._journal, self._minter, calls_tools=prompt.calls_tools)
         try:
             replied = await cancellation.guard(lambda: recorder.record(self._model.reply(prompt)))

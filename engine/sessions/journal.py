@@ -17,6 +17,7 @@ from ..errors import SessionReadOnlyError, StoreBusyError, StoreError
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText
 from ..events.execution import CommandEnded, ExecutionFinished
+from ..events.session import ProjectionSent
 from ..ids import Seq, SessionId
 from ..ports import Store
 from ..redaction import Redactor
@@ -103,8 +104,13 @@ class Journal:
             self._held[stream] = replace(signal, text=rest)
         if shown:
             self.flush()
-            self._waiting.append(signal if shown == signal.text else replace(signal, text=shown))
+            self._enqueue(signal if shown == signal.text else replace(signal, text=shown))
             self._publish()
+
+    def _enqueue(self, signal: Signal) -> None:
+        # What a reply says need not wait for the commit of the record of its call, which nobody is shown.
+        is_record = bool(self._waiting) and isinstance(self._waiting[-1], ProjectionSent)
+        self._waiting.insert(len(self._waiting) - is_record, signal)
 
     def _end_streams(self, event: Event) -> None:
         match event:
