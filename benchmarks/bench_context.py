@@ -90,9 +90,11 @@ def _globs(setting: Setting) -> list[Row]:
             action: in_turns(subjects, setting.rounds(ROUNDS), lambda subject, action=action: subject.seconds(action))
             for action in ("stat", "tick", "changed")
         }
+        memory = subjects["ours"].seconds("memory")
     alone = figures["stat"]["ours"]
     names = {"tick": "where nothing has changed", "changed": "where one file has"}
-    return [
+    held = Row(name=f"memory of a group over {files:,} files, in the worker", ours=f"{memory / 1e6:.0f} MB")
+    ticks = [
         Row(
             name=f"tick of a group over {files:,} files, {name}",
             ours=duration(figures[action]["ours"]),
@@ -102,3 +104,4 @@ def _globs(setting: Setting) -> list[Row]:
         )
         for action, name in names.items()
     ]
+    return [held, *ticks]
