@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from . import api, events
+from . import api, conformance, events
 
 DOCS = Path(__file__).parent.parent
 
-PAGES: tuple[tuple[str, Callable[[], str]], ...] = (("events.md", events.page), ("api.md", api.page))
+PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("events.md", events.page),
+    ("api.md", api.page),
+    ("conformance.md", conformance.page),
+)
 """File and what it holds."""
 
 

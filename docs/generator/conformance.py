@@ -1,0 +1,54 @@
+"""Writes docs/conformance.md from the registry of the conformance suite: how to use it, and every requirement."""
+
+from __future__ import annotations
+
+from conformance.requirement import LEVELS
+from conformance.suites import SUITES
+
+_HEAD = """# The conformance suite
+
+Generated from the requirements; edit those, then run `make docs`.
+
+`rewindow-conformance` judges programs that speak agent protocols by what goes over their wire, whoever wrote them, in
+any language:
+
+```
+pip install rewindow
+rewindow-conformance acp -- my-agent --its-arguments
+```
+
+It starts the agent once for each scenario, in a process group of its own, and ends it with everything it started. Each
+requirement quotes the specification; `rewindow-conformance explain ID` shows the sentence, how it is judged, and what
+violates it. The level follows from the sentence:
+
+| level | the specification | decides |
+|---|---|---|
+| mandatory | says MUST (NOT), or its schema forbids it | yes; so does a requirement that could not be tested |
+| capability | says so of programs that advertise a capability | yes |
+| advisory | says SHOULD, or it is a courtesy of JSON-RPC, or what users reported | no |
+| informational | is silent, or contradicts itself | no |
+
+Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
+speaks another version), 130 interrupted. A failure leaves the transcript of its scenario, and prints the command that
+repeats it. The formats are in [conformance-formats.md](conformance-formats.md).
+
+What is not judged, because the wire does not show it: that capabilities which a client omits are taken for unsupported
+in ways other than calls and updates; that `cwd` is what relative paths are resolved against, and a boundary of tools;
+that a plan is complete; that a permission which was refused has no effect outside; HTTP transports of MCP servers.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [_HEAD]
+    for load in SUITES.values():
+        suite = load()
+        counts = {level: sum(row.level == level for row in suite.requirements) for level in LEVELS}
+        counted = ", ".join(f"{count} {level}" for level, count in counts.items())
+        lines += [f"## {suite.title}", "", f"{len(suite.requirements)} requirements: {counted}.", ""]
+        lines += ["| id | level | requirement | shown by |", "|---|---|---|---|"]
+        lines += [
+            f"| {row.id} | {row.level} | {row.text} | {row.scenario or 'any traffic'} |" for row in suite.requirements
+        ]
+        lines.append("")
+    return "\n".join(lines)
