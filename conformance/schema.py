@@ -3,6 +3,7 @@
 A general validator needs a millisecond for a message of these schemas, because it tries every branch of a union; here a
 branch is chosen by its discriminator first. Understands what the vendored schemas use and refuses to compile anything
 else, so that no rule is passed over in silence. The tests compare it with a general validator.
+One file in spite of its length, because each keyword of the schemas is compiled in terms of the others.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 What stands in `__all__` is the public API, with the kinds of event in `engine.events` and the errors in
 `engine.errors`; `docs/api.md` describes it. Begin with `Host`. Each name is loaded with its module when it is first
 asked for (PEP 562), because the process that runs statements boots this very package, and because an editor waits for
-the first answer.
+the first answer. Over 300 lines, because every public name stands here three times: for type checkers, in `__all__`,
+and with its module.
 """
 
 from __future__ import annotations

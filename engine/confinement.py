@@ -2,7 +2,7 @@
 
 Owns the rule that nothing but regular files is read or replaced and directories are listed, that neither blocks, and
 that all lie inside the given roots. Must not know sessions, tools or nodes. Called by the worker's `Files` and its
-`open`, and by every file tool.
+`open`, and by every file tool. A little over 300 lines, because why nothing lands outside is said here, once.
 
 Resolving a path and opening the result are two looks at the file system; a link that is swapped in between is followed
 outside. So a path is looked up once, with O_PATH: that opens nothing (a pipe does not block, a device is not started)

@@ -3,7 +3,8 @@
 Shows what happens and what happened in the same way; only that the user's own words, which the line editor leaves on
 the screen, are repeated for the past alone. What was streamed is not said again when it is whole. A statement is shown
 whole when it is announced, because a question about it may follow. Pure: holds where on the screen it is, writes
-nothing. Must not know the terminal. Called by `pump`, and for the past by `past`.
+nothing. Must not know the terminal. Called by `pump`, and for the past by `past`. A little over 300
+lines, because each kind of event has its few lines here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Modes and configuration options: what they offer, setting them, and what an answer holds."""
+"""Modes and configuration options: what they offer, setting them, and what an answer holds.
+
+One file in spite of its length, because each requirement stands beside its judge.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""JSON-RPC: versions, ids, results and errors, what is answered and what is not, and what nobody may add."""
+"""JSON-RPC: versions, ids, results and errors, what is answered and what is not, and what nobody may add.
+
+One file in spite of its length, because each requirement stands beside its judge.
+"""
 
 from __future__ import annotations
 

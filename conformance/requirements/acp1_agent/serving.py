@@ -1,4 +1,7 @@
-"""Files, terminals, elicitation and MCP servers: what an agent may ask of a client, and how."""
+"""Files, terminals, elicitation and MCP servers: what an agent may ask of a client, and how.
+
+One file in spite of its length, because each requirement stands beside its judge.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sessions: their ids, what a new one needs, lists, deleting and closing."""
+"""Sessions: their ids, what a new one needs, lists, deleting and closing.
+
+One file in spite of its length, because each requirement stands beside its judge.
+"""
 
 from __future__ import annotations
 
