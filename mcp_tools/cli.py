@@ -1,4 +1,4 @@
-"""`rewindow-mcp`: reads the command line and serves MCP, on standard input and output.
+"""`rewindow-mcp`: reads the command line and serves MCP, on standard input and output or over HTTP.
 
 The order matters, because a client waits: the parent of worker processes starts up beside our imports, and the engine
 is loaded when the client has its first answer.
@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from engine import Host, Settings, Zygote
+    from mcp_tools.access import Access
 
 DESCRIPTION = """\
 Budgeted views of your files for any MCP client: windows, groups and changes, each within a number of tokens.
-An MCP client starts it and talks to it on standard input and output.
+An MCP client starts it and talks to it on standard input and output, or over HTTP with what --http starts.
 """
 EXAMPLES = """\
 examples:
   rewindow-mcp                            the directories that the client names, else the current one
   rewindow-mcp --root ~/project           this directory, and nothing outside of it
   rewindow-mcp --session work             a session that is there again next time
+  rewindow-mcp --http 8765                http://127.0.0.1:8765/mcp/NAME, where each name is a session
   rewindow-mcp --allow-run=unsandboxed    clients may run Python, with your own rights
 
 Settings are read from the environment and a config file: docs/configuration.md.
@@ -45,14 +47,16 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     from engine import Zygote, load_settings
     from engine.errors import InvalidRequestError
+    from mcp_tools.access import AccessError
 
     try:
         settings = load_settings(os.environ, {"state_dir": chosen.state_dir})
+        access = _access(chosen, settings)
         if chosen.session is not None:
             from engine import session_named
 
             session_named(chosen.session)
-    except InvalidRequestError as error:
+    except (InvalidRequestError, AccessError) as error:
         return _refused(error)
     zygote = Zygote.spawn()
     import anyio  # from here on the zygote starts up beside us
@@ -61,15 +65,22 @@ def main(arguments: Sequence[str]) -> int:
     from mcp_tools.serving import Service, serve_stdio
 
     try:
+        listening = None if access is None else access.address.listen()
         service = Service(
             roots=of_command_line(chosen.root), session=chosen.session, runs=chosen.allow_run == _UNSANDBOXED
         )
-    except RootsError as error:
+    except (RootsError, AccessError) as error:
         zygote.close()
         return _refused(error)
     if service.runs:
         sys.stderr.write("rewindow-mcp: clients run Python with your rights; --root does not limit that\n")
     try:
+        if access is not None and listening is not None:
+            from mcp_tools.http import serve_until_signal
+
+            return anyio.run(
+                serve_until_signal, lambda: _host(settings, zygote, os.environ), service, access, listening
+            )
         anyio.run(serve_stdio, lambda: _host(settings, zygote, os.environ), service)
     except KeyboardInterrupt:
         return 130
@@ -82,6 +93,29 @@ def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Hos
     from engine import Host
 
     return Host(settings, environ, zygote=zygote, must_have_model=False)
+
+
+def _access(chosen: argparse.Namespace, settings: Settings) -> Access | None:
+    """Who may reach the server over HTTP, None where it is not to serve it. Raises AccessError."""
+    from mcp_tools.access import VARIABLE, Access, AccessError, address_of, token_of
+
+    if chosen.http is None:
+        if chosen.token_file is not None or chosen.no_token or chosen.allow_host:
+            raise AccessError("--token-file, --no-token and --allow-host go with --http")
+        return None
+    if chosen.session is not None:
+        raise AccessError("--session does not go with --http, where the path names the session: /mcp/NAME")
+    address = address_of(chosen.http)
+    if not chosen.no_token:
+        token = token_of(chosen.token_file, os.environ.get(VARIABLE), settings.state_dir)
+        return Access(address=address, token=token, hosts=tuple(chosen.allow_host))
+    if chosen.token_file is not None:
+        raise AccessError("either --token-file or --no-token")
+    if chosen.allow_run is not None:
+        raise AccessError("--no-token does not go with --allow-run: everybody who reaches the port could run Python")
+    if not address.is_loopback:
+        raise AccessError(f"--no-token is for a loopback address, and other machines reach {address.host}")
+    return Access(address=address, token=None, hosts=tuple(chosen.allow_host))
 
 
 def _refused(error: Exception) -> int:
@@ -107,6 +141,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--session", metavar="NAME", help="a session that lasts, made where there is none")
     parser.add_argument("--state-dir", metavar="DIR", help="where sessions are kept (REWINDOW_STATE_DIR)")
+    parser.add_argument("--http", metavar="[HOST:]PORT", help="serve HTTP there, on 127.0.0.1 without a host")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="holds the token that clients present (REWINDOW_MCP_TOKEN); else one is made",
+    )
+    parser.add_argument(
+        "--no-token", action="store_true", help="ask for none; on a loopback address, without --allow-run"
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a further name that clients reach it by; may be repeated",
+    )
     parser.add_argument(
         "--allow-run",
         nargs="?",

@@ -8,13 +8,21 @@ by `server`; run by `serving`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import anyio
+from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+)
 from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
 from engine.errors import EngineError
 from mcp_tools.bench import Bench
@@ -23,48 +31,55 @@ from mcp_tools.sessions import BenchPool
 logger = logging.getLogger(__name__)
 POLL_SECONDS: Final = 1.0
 MOST_SUBSCRIPTIONS: Final = 1024
-"""Of resources, by clients of the handshake era, together."""
+"""Of resources by clients of the handshake era, and streams of the newer one, each together."""
 
 
-class _Bus(InMemorySubscriptionBus):
-    """Knows whether anybody listens."""
+class _Listeners:
+    """Who listens to one session, in the newer era."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.listeners = 0
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        leave = super().subscribe(listener)
-        self.listeners += 1
-        left = False
-
-        def unsubscribe() -> None:
-            nonlocal left
-            if not left:
-                left = True
-                self.listeners -= 1
-            leave()
-
-        return unsubscribe
+        self.bus = InMemorySubscriptionBus()
+        self.handler = ListenHandler(self.bus)
+        self.count = 0
 
 
 class Feed:
-    """The subscriptions of one server."""
+    """The subscriptions of one server. `key` is a session's, as `BenchPool` has it: nobody is told of another one."""
 
     def __init__(self, pool: BenchPool) -> None:
         self._pool = pool
-        self.bus = _Bus()
+        self._listening: dict[str, _Listeners] = {}
         self._legacy: dict[tuple[str, str], list[ServerSession]] = {}
         """Of the handshake era, by the key of the session and the URI."""
-        self._seen: dict[Bench, Mapping[str, object]] = {}
-        """What each handle was like at the last look, by URI."""
+        self._seen: dict[str, Mapping[str, object]] = {}
+        """What each handle was like at the last look, by session and URI."""
+
+    async def listen(
+        self, key: str, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        """Serves one stream of the newer era, until its client leaves. Raises MCPError where there are too many."""
+        if sum(each.count for each in self._listening.values()) >= MOST_SUBSCRIPTIONS:
+            raise _too_many()
+        listeners = self._listening.setdefault(key, _Listeners())
+        listeners.count += 1
+        try:
+            return await listeners.handler(ctx, params)
+        finally:
+            listeners.count -= 1
+            if not listeners.count:
+                del self._listening[key]
+
+    def close(self) -> None:
+        """Ends the streams of the newer era, which their clients are told."""
+        for listeners in self._listening.values():
+            listeners.handler.close()
 
     def subscribe(self, key: str, uri: str, client: ServerSession) -> None:
         """A client of the handshake era wants to be told. Raises MCPError where there are too many."""
         if sum(map(len, self._legacy.values())) >= MOST_SUBSCRIPTIONS:
-            raise MCPError(-32602, f"there are {MOST_SUBSCRIPTIONS} subscriptions, the most there can be")
+            raise _too_many()
         clients = self._legacy.setdefault((key, uri), [])
-        if not any(_is_same(each, client) for each in clients):
+        if not _is_among(client, clients):
             clients.append(client)
 
     def unsubscribe(self, key: str, uri: str, client: ServerSession) -> None:
@@ -75,38 +90,55 @@ class Feed:
         else:
             self._legacy.pop((key, uri), None)
 
-    async def listed_anew(self, client: ServerSession) -> None:
+    async def listed_anew(self, key: str, client: ServerSession) -> None:
         """Handles were opened or closed by that client."""
-        await self.bus.publish(ResourcesListChanged())
-        await _told(client.send_resource_list_changed)
+        await self._publish(key, ResourcesListChanged())
+        clients = [client]
+        for (subscribed, _), others in self._legacy.items():
+            clients += [each for each in others if subscribed == key and not _is_among(each, clients)]
+        for each in clients:
+            await _told(each.send_resource_list_changed)
 
     async def serve(self) -> None:
         """Looks and tells, until it is cancelled."""
         while True:
             await anyio.sleep(POLL_SECONDS)
-            if not self.bus.listeners and not self._legacy:
-                self._seen.clear()
-                continue
+            wanted = {*self._listening, *(key for key, _ in self._legacy)}
+            self._seen = {key: seen for key, seen in self._seen.items() if key in wanted}
             for key, bench in self._pool.awake():
-                try:
-                    await self._look(key, bench)
-                except EngineError as error:
-                    logger.info("no look at the handles: %s", error)
+                if key in wanted:
+                    try:
+                        await self._look(key, bench)
+                    except EngineError as error:
+                        logger.info("no look at the handles: %s", error)
 
     async def _look(self, key: str, bench: Bench) -> None:
         looked = await bench.session.look(at_sources=True)
         now = {f"{row.obj_type}://{row.name}": (row, row.obj_id in looked.stale) for row in looked.rows}
-        before = self._seen.get(bench)
-        self._seen[bench] = now
+        before = self._seen.get(key)
+        self._seen[key] = now
         for uri, what in now.items():
             if before is not None and before.get(uri, what) != what:
                 await self._tell(key, uri)
 
     async def _tell(self, key: str, uri: str) -> None:
-        await self.bus.publish(ResourceUpdated(uri=uri))
+        await self._publish(key, ResourceUpdated(uri=uri))
         for client in list(self._legacy.get((key, uri), ())):
             if not await _told(client.send_resource_updated, uri):
                 self.unsubscribe(key, uri, client)
+
+    async def _publish(self, key: str, event: ServerEvent) -> None:
+        listeners = self._listening.get(key)
+        if listeners is not None:
+            await listeners.bus.publish(event)
+
+
+def _too_many() -> MCPError:
+    return MCPError(INVALID_PARAMS, f"there are {MOST_SUBSCRIPTIONS} subscriptions, the most there can be")
+
+
+def _is_among(one: ServerSession, others: Iterable[ServerSession]) -> bool:
+    return any(_is_same(one, each) for each in others)
 
 
 def _is_same(one: ServerSession, other: ServerSession) -> bool:

@@ -1,25 +1,26 @@
-"""Serves one client on standard input and output, from its first byte to its last.
+"""The composition of engine, sessions and server; and one client served on standard input and output.
 
-The composition: engine, sessions, server, transport. Called by the command line, and by tests with their own streams.
+Called by the command line, by `http`, and by tests with their own streams.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from mcp.server.lowlevel.server import NotificationOptions
+from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from msgspec import Struct
 
 from mcp_tools.engine_task import EngineTask
 from mcp_tools.feed import Feed
+from mcp_tools.requests import Requests
 from mcp_tools.roots import Roots
-from mcp_tools.server import Requests, make_server
+from mcp_tools.server import make_server
 from mcp_tools.sessions import BenchPool
 
 if TYPE_CHECKING:
@@ -56,6 +57,21 @@ async def serve_streams(
         service: what is served.
         ends_process: SIGTERM closes everything and ends the process, where the reading thread cannot be stopped.
     """
+    async with composed(make_host, service) as (server, engine, _feed), anyio.create_task_group() as tasks:
+        if ends_process:
+            tasks.start_soon(_end_at_signal, engine)
+        async with streams as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+            with anyio.CancelScope(shield=True):
+                await engine.close()
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def composed(
+    make_host: Callable[[], Host], service: Service
+) -> AsyncGenerator[tuple[Server[Any], EngineTask, Feed]]:
+    """A server for any transport, with the engine behind it, which is closed at the end, and what looks after both."""
     engine = EngineTask(make_host)
     pool = BenchPool(engine.sessions, confined=not service.runs)
     feed = Feed(pool)
@@ -67,18 +83,13 @@ async def serve_streams(
         on_answered=engine.want,
         feed=feed,
     )
-    server = make_server(requests, runs=service.runs)
     async with anyio.create_task_group() as tasks:
-        if ends_process:
-            tasks.start_soon(_end_at_signal, engine)
         tasks.start_soon(engine.serve)
         tasks.start_soon(pool.look_after)
         tasks.start_soon(feed.serve)
-        async with streams as (read, write):
-            changing = NotificationOptions(resources_changed=True)
-            await server.run(read, write, server.create_initialization_options(changing))
-            with anyio.CancelScope(shield=True):
-                await engine.close()
+        yield make_server(requests, runs=service.runs), engine, feed
+        with anyio.CancelScope(shield=True):
+            await engine.close()
         tasks.cancel_scope.cancel()
 
 
