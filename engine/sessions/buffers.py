@@ -40,7 +40,7 @@ class Unsaved:
     """A file with unsaved changes.
 
     Args:
-        path: absolute, as whoever asked wrote it.
+        path: absolute, as the editor knows it: as whoever asked wrote it, or the real place.
         place: its real place, links resolved.
         text: what the editor holds of it.
         data: what the file would hold if the editor saved that.
@@ -59,6 +59,8 @@ class SessionBuffers:
         self.editor: Editor | None = None
         self._workspace = workspace
         self._clock = clock
+        self._links: dict[str, set[str]] = {}
+        """By the real place that was asked for, the paths that lead there by links."""
         self._replaced: dict[str, dict[str, float]] = {}
         """What tools have replaced, by place and mark, and when."""
         self._reading: anyio.CancelScope | None = None
@@ -75,7 +77,8 @@ class SessionBuffers:
     def take_moved(self) -> Collection[str] | None:
         """As `ports.Buffers`."""
         self._is_given_up = False  # because a step begins
-        return () if self.editor is None else self.editor.take_moved()
+        moved = () if self.editor is None else self.editor.take_moved()
+        return None if moved is None else {path for each in moved for path in (each, *self._links.get(each, ()))}
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
         """As `ports.Buffers`."""
@@ -105,16 +108,36 @@ class SessionBuffers:
     async def _add(self, path: str, place: str, found: dict[str, str | None], limit: anyio.CapacityLimiter) -> None:
         async with limit:
             try:
-                found[path] = await self._text(path, place)
+                held = await self._held(path, place)
+                found[path] = None if held is None else held[1]
             except TimeoutError:
                 return
 
-    async def _text(self, path: str, place: str) -> str | None:
-        """What the editor holds; None where it has no text, or one that does not count. Raises TimeoutError."""
+    async def _held(self, path: str, place: str) -> tuple[str, str] | None:
+        """By which of the two paths the editor holds the file, and the text; None where none counts.
+
+        Behind a link the file may be open by its real path, so what is unsaved by that comes first. Raises
+        TimeoutError.
+        """
         if self.editor is None or not is_inside(place, self._workspace.real_roots):
             return None
-        text = await self.editor.read(path)
+        if place != path:
+            self._links.setdefault(place, set()).add(path)
+            text = await self._text(self.editor, place, place)
+            if text is not None and await anyio.to_thread.run_sync(self._is_unsaved, place, text):
+                return place, text
+        text = await self._text(self.editor, path, place)
+        return None if text is None else (path, text)
+
+    async def _text(self, editor: Editor, path: str, place: str) -> str | None:
+        text = await editor.read(path)
         return None if text is None or len(text) > LARGEST or self._is_late(place, text) else text
+
+    def _is_unsaved(self, place: str, text: str) -> bool:
+        try:
+            return if_saved(text, self._on_disk(place)) is not None
+        except (OSError, ValueError):
+            return False
 
     def _is_late(self, place: str, text: str) -> bool:
         replaced = self._replaced.get(place)
@@ -133,13 +156,14 @@ class SessionBuffers:
             return None
         try:
             absolute, place = await anyio.to_thread.run_sync(self._place, path)
-            text = await self._text(absolute, place)
-            if text is None:
+            held = await self._held(absolute, place)
+            if held is None:
                 return None
+            known_as, text = held
             data = if_saved(text, await anyio.to_thread.run_sync(self._on_disk, absolute))
         except (OSError, ValueError):  # TimeoutError too; the tool says what is wrong with the path
             return None
-        return None if data is None else Unsaved(path=absolute, place=place, text=text, data=data)
+        return None if data is None else Unsaved(path=known_as, place=place, text=text, data=data)
 
     def _place(self, path: str) -> tuple[str, str]:
         absolute = os.path.normpath(self._workspace.absolute(path))

@@ -27,12 +27,13 @@ class Texts:
         self.at_once = self.most_at_once = 0
         self.blocks = False
         self.written: list[tuple[str, str]] = []
+        self.moved: Collection[str] = ()
 
     offers = True
     writes = True
 
     def take_moved(self) -> Collection[str] | None:
-        return []
+        return self.moved
 
     async def read(self, path: str) -> str | None:
         self.asked.append(Path(path).name)
@@ -77,6 +78,23 @@ async def test_files_outside_are_not_asked_for_also_not_by_a_link(tmp_path: Path
     wanted = [str(tmp_path / "secret"), str(project / "link"), str(project / ".." / "secret")]
     assert await attached(project, editor).texts(wanted) == dict.fromkeys(wanted)
     assert editor.asked == []
+
+
+async def test_a_file_behind_a_link_is_the_one_that_the_editor_has_open(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("saved\n")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    link = str(tmp_path / "link")
+    editor = Texts(tmp_path, a="unsaved\n")
+    buffers = attached(tmp_path, editor)
+    assert await buffers.texts([link]) == {link: "unsaved\n"}
+    held = await buffers.unsaved("link")
+    assert held is not None
+    await buffers.write(held, b"written\n")
+    assert editor.written == [("a", "written\n")], "it goes into the document that has the text"
+    editor.moved = [str(tmp_path / "a")]
+    assert set(buffers.take_moved() or ()) == {str(tmp_path / "a"), link}
+    editor.texts.update(a="saved", link="by the link")
+    assert await buffers.texts([link]) == {link: "by the link"}, "an editor may know it as two documents"
 
 
 async def test_a_text_that_no_view_could_read_is_none(tmp_path: Path) -> None:
