@@ -33,7 +33,7 @@ def size_of(revision: Revision) -> str:
 def change_between(before: Revision, after: Revision) -> Change:
     """How a text became another, of which one at least is read by pages."""
     old, new = before.lines, after.lines
-    sizes = f"{len(old):,} lines became {len(new):,}"
+    sizes = f"{len(old):,} {plural(len(old), 'line')} became {len(new):,}"
     if not isinstance(old, PagedLines) or not isinstance(new, PagedLines):
         return Change(sizes)
     if _is_grown(old, new):

@@ -288,10 +288,12 @@ class ViewHandle(NodeBase):
 
     def _moved(self, stood: Standing) -> str:
         """A clause on where the view stands now, where its symbol went or came back."""
+        if stood.is_gone == self._standing.is_gone or not is_symbol(self.pos):
+            return ""  # also where the symbol was given up for a line, because the text is read by pages now
         line = self.place.line + self._revision.first_line
-        if self._standing.is_gone and not stood.is_gone:
+        if self._standing.is_gone:
             return f"{self.pos} is gone, the view stays at line {line}"
-        return f"{self.pos} is back, at line {line}" if stood.is_gone and not self._standing.is_gone else ""
+        return f"{self.pos} is back, at line {line}"
 
     def part(self) -> Part:
         revision, own = self._revision, limit_of(self._tokens)

@@ -23,10 +23,15 @@ HISTORY_TOKENS: Final = 400
 def feed(news: News, names: Mapping[str, str], followed: Collection[str], budget: int, count: Count) -> Part:
     """What is new, and below it what was before, of handles whose ids are `followed`; within `budget` tokens."""
     new = _new(news, names, budget, count)
-    wanted = [item for item in news.earlier if item.obj_id in followed]
+    wanted = _once([item for item in news.earlier if item.obj_id in followed])
     before = _before(wanted, names, min(HISTORY_TOKENS, budget - new.tokens), count)
     nodes = {key: new.nodes.get(key, 0) + before.nodes.get(key, 0) for key in (*new.nodes, *before.nodes)}
     return Part(new.text + before.text, new.tokens + before.tokens, nodes)
+
+
+def _once(items: Sequence[FeedItem]) -> list[FeedItem]:
+    """Without what a later one says in the same words: `1 of 2 members changed: g` every time is nothing new."""
+    return list(dict.fromkeys(reversed(items)))[::-1]
 
 
 def _new(news: News, names: Mapping[str, str], budget: int, count: Count) -> Part:

@@ -61,7 +61,7 @@ class Past:
             self._blocks.append((text, self._count(text)))
         if self._blocks[place][1] <= room:
             return self._blocks[place]
-        head = _head(self._blocks[place][0])
+        head = _head(self._blocks[place][0], self._statements[place].lines_left_out)
         tokens = self._count(head)
         return (head, tokens) if tokens <= room else None
 
@@ -87,10 +87,12 @@ def _block(statement: PastStatement, policies: Mapping[str, Policy]) -> str:
     return f"# statement {statement.index}{printable(ended + files)}\n{as_it_is_now(statement, policies)}{rest}\n"
 
 
-def _head(block: str) -> str:
-    """The heading of a block and the first line below it, and how many are missing."""
+def _head(block: str, left_out: int) -> str:
+    """The heading of a block and the first line below it, and how many are missing; the block lacks some itself."""
     heading, first, *others = block.rstrip("\n").split("\n")
-    return "\n".join([heading, first, *([_rest(len(others))] if others else ())]) + "\n"
+    # Its last line says what it lacks, where it lacks anything.
+    missing = len(others) - bool(left_out) + left_out
+    return "\n".join([heading, first, *([_rest(missing)] if missing else ())]) + "\n"
 
 
 def _rest(lines: int) -> str:

@@ -311,6 +311,10 @@ def test_a_text_that_grows_or_shrinks_over_the_bound_is_read_as_it_is_then(desk:
     assert deltas(desk.tick())[0] == "a.py changed: 5,002 lines became 2"
     assert _shown(desk, "show(v, lod=3)") == "(changed since statement 2: 5,002 lines became 2)\n"
     assert _shown(desk, "show(v.SetPos('class Foo'), tokens=30)").startswith("1\tclass Foo:")
+    desk.write("a.py", "one\n")
+    assert deltas(desk.tick())[0].splitlines()[0].endswith("class Foo is gone, the view stays at line 1")
+    desk.write("a.py", "# more\n" * 5_000)
+    assert deltas(desk.tick())[0] == "a.py changed: 1 line became 5,000"
 
 
 def test_a_page_that_was_shown_stays_and_another_is_said_to_be_lost(desk: Desk) -> None:

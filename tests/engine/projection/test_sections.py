@@ -270,6 +270,7 @@ def test_a_thousand_handles_stay_within_any_budget(tmp_path: Path, budget: int) 
 def test_what_was_read_of_a_handle_that_runs_stands_below_what_is_new() -> None:
     rows = [replace(row, mode="running") for row in _rows(2)]
     earlier = (
+        FeedItem("view-1", "2 lines changed"),
         FeedItem("view-0", "1 line changed\n+a"),
         FeedItem("view-9", "gone"),
         FeedItem("view-1", "2 lines changed"),

@@ -215,6 +215,9 @@ def test_where_room_is_short_the_newest_are_kept_and_a_long_one_is_cut() -> None
     text = section(ran, 100, 2)
     assert "# statement 41\nx = 1\n" in text
     assert "# statement 40\nlong = 1\n# ... 200 more lines\n" in text
+    cut = replace(ran[39], lines_left_out=500)
+    assert "# statement 40\nlong = 1\n# ... 700 more lines\n" in section([*ran[:39], cut, ran[40]], 100, 2)
+    assert "# statement 1\nx = 1\n# ... 3 more lines\n" in section([replace(statement(1), lines_left_out=3)], 100)
     kept = text.count("# statement")
     assert text.startswith(f"{HEADING}# ... {41 - kept + 2} earlier statements\n")
     assert section(ran, 16) == ""
