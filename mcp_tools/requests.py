@@ -68,6 +68,11 @@ class Requests:
         self._rows = {row.name: row for row in rows}
         self._listed = [_tool(row) for row in rows]
 
+    def schema_of(self, tool: str) -> Mapping[str, Any] | None:
+        """The schema of a tool's arguments; None where there is no such tool."""
+        row = self._rows.get(tool)
+        return None if row is None else row.schema
+
     async def note_answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: the answer comes first, then whatever it is that takes time."""
         result = await call_next(ctx)

@@ -42,6 +42,7 @@ def make_server(requests: Requests, *, runs: bool = False) -> Server[Any]:
         version=__version__,
         title="Rewindow",
         instructions=INSTRUCTIONS + (_RUNNING if runs else ""),
+        get_tool_input_schema=requests.schema_of,
         on_list_tools=requests.list_tools,
         on_call_tool=requests.call_tool,
         on_list_resources=requests.list_resources,
