@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.past import Life
+from tests.support.past import Life, until_committed
 
 pytestmark = pytest.mark.slow
 
@@ -16,6 +16,7 @@ def test_the_oldest_values_go_and_a_rebuild_names_them_and_has_the_rest(tmp_path
         life.ok("import os")
         for name in "abcdef":
             life.ok(f"os.system('true'); {name} = os.urandom(8000)")
+        until_committed(life.state, life.session, "values_dropped")
         said = life.events("values_dropped")
         assert said
         assert {event["limit"] for event in said} == {30_000}
