@@ -2,9 +2,11 @@
 
 A directory is read again only when its own stamp has changed, or a file of rules that counts for it; the verdicts on
 its entries, by the glob and by ignore files, are kept with it. A young one is read again, because kernels stamp in
-ticks. Enters no link, and lists nothing but regular files; the root is pinned by `confinement`. It is the worker that
-walks, because it asks for the list in the middle of a statement or a tick, and 100,000 files take it a quarter of a
-second. Used by `nodes.disk`.
+ticks. Enters no link below the place where it begins, and lists nothing but regular files; the root is pinned by
+`confinement`, and what is opened below is asked for its place, because the glob itself may name a link, and a directory
+that was one when it was found may be a link when it is opened: O_NOFOLLOW tells of the last name alone, and of none
+that a slash follows. It is the worker that walks, because it asks for the list in the middle of a statement or a tick,
+and 100,000 files take it a quarter of a second. Used by `nodes.disk`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _SIGNED: Final = 1 << 63
 _MAGIC: Final = re.compile(r"[*?\[{\\]")
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 # Bound here, because a statement may replace them in their module.
-_open, _close, _fstat, _stat, _scandir = os.open, os.close, os.fstat, os.stat, os.scandir
+_open, _close, _fstat, _stat, _scandir, _readlink = os.open, os.close, os.fstat, os.stat, os.scandir, os.readlink
 
 Stamp = tuple[int, int, int]
 
@@ -108,6 +110,7 @@ class Tree:
         return found
 
     def _walk(self, root: int) -> Iterator[tuple[str, _Directory]]:
+        place = _readlink(f"/proc/self/fd/{root}").rstrip("/")
         waiting = [(self._base, self._rules_above())]
         while waiting:
             path, above = waiting.pop()
@@ -116,6 +119,8 @@ class Tree:
             except OSError:
                 continue  # gone meanwhile, or not ours to read: its files are none of the group's
             try:
+                if not f"{_readlink(f'/proc/self/fd/{descriptor}')}/".startswith(f"{place}/"):
+                    continue
                 directory = self._directory(descriptor, path, above)
                 _update(directory, descriptor, path)
             except OSError:
