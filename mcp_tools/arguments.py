@@ -6,6 +6,7 @@ Covers what the schemas here use of JSON Schema: types, bounds, lengths. Pure. C
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -13,6 +14,8 @@ from engine import cut_line
 
 Schema = Mapping[str, Any]
 _SHOWN_CHARS: Final = 60
+_LARGEST: Final = 2**53 - 1
+"""Of whole numbers: programs disagree about larger ones (RFC 8259, section 6); Python does not write the longest."""
 _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "string": (str, "a text"),
     "integer": (int, "a whole number"),
@@ -64,6 +67,7 @@ def _check(name: str, value: object, schema: Schema) -> None:
         for position, entry in enumerate(entries, 1):
             _check(f"{name}[{position}]", entry, schema["items"])
     elif not isinstance(value, bool):
+        _check_finite(name, value)
         _check_range(name, value, schema)
 
 
@@ -79,6 +83,14 @@ def _check_length(name: str, length: int, unit: str, least: int, most: int | Non
         raise ArgumentError(f"`{name}` is empty." if not length else f"`{name}` has at least {least:,} {unit}.")
     if most is not None and length > most:
         raise ArgumentError(f"`{name}` has at most {most:,} {unit}, not {length:,}.")
+
+
+def _check_finite(name: str, value: Any) -> None:
+    # JSON has no NaN, but some write it and it passes every bound, because it compares as false with all of them.
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise ArgumentError(f"`{name}` is a whole number from {-_LARGEST:,} to {_LARGEST:,}.")
+    if math.isnan(value):
+        raise ArgumentError(f"`{name}` is a number, not NaN.")
 
 
 def _check_range(name: str, value: Any, schema: Schema) -> None:

@@ -10,11 +10,16 @@ from typing import Final
 
 import anyio
 
-from engine import FeedItem, Looked, Session, StatementId, changes_of, cut_middle
+from engine import Display, FeedItem, Looked, Session, StatementId, changes_of, cut_middle
 from engine.events.execution import ExecutionFinished
 from mcp_tools.handles import Handles
 
 POLL_SECONDS: Final = 0.5
+CALL_SECONDS: Final = 30.0
+"""How long a call may take that is no statement of the client's own."""
+MOST_WAITING: Final = 32
+"""Calls that wait for a change, in one session."""
+_REASON_CHARS: Final = 1000
 
 
 class CallError(Exception):
@@ -39,6 +44,7 @@ class Bench:
         self._handles = Handles()
         self._numbers: dict[StatementId, int] = {}
         self._position = 0
+        self._waiting = 0
 
     @property
     def handles(self) -> Handles:
@@ -61,10 +67,17 @@ class Bench:
 
     async def act(self, source: str) -> Ran:
         """Runs one statement that is to succeed. Raises CallError with its reason where it does not."""
-        ran = await self.run(source)
+        ran = await self.run(source, CALL_SECONDS)
         if ran.finished.status != "ok":
             raise CallError(_reason(ran.finished))
         return ran
+
+    async def shown(self, source: str) -> tuple[Display, int]:
+        """What one statement shows at its end, and its number. Raises CallError where it does not succeed."""
+        ran = await self.act(source)
+        if not ran.finished.displays:
+            raise CallError(_REBOUND)
+        return ran.finished.displays[-1], ran.number
 
     def _number(self, statement_id: StatementId) -> int:
         # The newest is asked for nearly always.
@@ -75,14 +88,27 @@ class Bench:
         """The handles as they are, without effect."""
         return await self.session.look(names, tokens)
 
-    async def until_stale(self, seconds: float) -> None:
-        """Waits until something that is followed has changed on disk, or for so long. Holds no place in the queue."""
-        deadline = anyio.current_time() + seconds
-        while not (await self.session.look(at_sources=True)).stale:
-            left = deadline - anyio.current_time()
-            if left <= 0:
-                return
-            await anyio.sleep(min(left, POLL_SECONDS))  # no watcher sees every file system
+    async def until_changed(self, since: int, seconds: float) -> None:
+        """Waits until something changed after that position of the log or is about to, or for so long.
+
+        What is about to: it is followed and has changed on disk. Another client's tick may be the one that adopts it.
+        Holds no place in the queue.
+
+        Raises:
+            CallError: so many calls wait already.
+        """
+        if self._waiting >= MOST_WAITING:
+            raise CallError(f"{MOST_WAITING} calls wait for changes already, the most there can be; leave out `wait`.")
+        self._waiting += 1
+        try:
+            deadline = anyio.current_time() + seconds
+            while not (self.changes(since) or (await self.session.look(at_sources=True)).stale):
+                left = deadline - anyio.current_time()
+                if left <= 0:
+                    return
+                await anyio.sleep(min(left, POLL_SECONDS))  # no watcher sees every file system
+        finally:
+            self._waiting -= 1
 
     async def tick(self) -> None:
         """Has what is followed catch up; what changed is on the log."""
@@ -109,4 +135,12 @@ def _reason(finished: ExecutionFinished) -> str:
         return "That took too long and was stopped; nothing more is known of it than what `timeline` says."
     if finished.exception is None:
         return "That was cancelled."
-    return finished.exception.message or finished.exception.type
+    if finished.exception.type == "NameError" or finished.exception.message.endswith("object is not callable"):
+        return _REBOUND
+    return cut_middle(finished.exception.message or finished.exception.type, _REASON_CHARS)
+
+
+_REBOUND: Final = (
+    "`view`, `group` or `show` is bound to something else in this session, by Python that ran in it; a new session has"
+    " them as they were."
+)

@@ -1,7 +1,8 @@
 """What every message passes: no text that UTF-8 cannot hold leaves, and nothing that a handler does ends the server.
 
 A lone surrogate (a file name or a content that is no UTF-8) would end the whole process as it is written, and so would
-`sys.exit()` inside a handler. Middleware of the server, for both eras and every transport.
+`sys.exit()` inside a handler; what else a handler raises, the handshake era would be told word for word. Middleware of
+the server, for both eras and every transport.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from typing import Any, Final, cast
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
+from pydantic import ValidationError
+
+from engine import cut_line
 
 logger = logging.getLogger(__name__)
+_MESSAGE_CHARS: Final = 1000
 _BROKEN: Final = "the server failed at this request; its stderr says more"
 
 
@@ -21,8 +26,12 @@ async def guard(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Han
     """The rest of the chain, with what it gives made writable."""
     try:
         result = await call_next(ctx)
-    except SystemExit as error:
-        logger.error("%s ended with SystemExit(%s)", ctx.method, error.code)
+    except MCPError as error:
+        raise MCPError(error.code, writable(cut_line(error.message, _MESSAGE_CHARS)), writable(error.data)) from None
+    except ValidationError:
+        raise  # the SDK says which parameters it was that are not as the protocol has them
+    except (Exception, SystemExit) as error:
+        logger.error("%s failed", ctx.method, exc_info=error)
         raise MCPError(INTERNAL_ERROR, _BROKEN) from None
     return writable(result) if isinstance(result, dict) else result
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from engine import INJECTED, StatementId, cut_line
+from engine import INJECTED, StatementId, cut_line, legible_line
 from engine.events import Event
 from engine.events.execution import ExecutionFinished, StatementRecorded
 from engine.events.session import EnvironmentRestored
@@ -28,8 +28,12 @@ MOST_HANDLES: Final = 256
 LONGEST_NAME: Final = 64
 _SHOWN_CHARS: Final = 60
 _SHOWN_NAMES: Final = 20
-_OPENING: Final = re.compile(r"""(\w+) = view\(('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")[,)]""")
-"""How `statements.opening` begins."""
+_CHAR: Final = (
+    r"""[^'"\\\0\r\n\ud800-\udfff]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})"""
+)
+_OPENING: Final = re.compile(rf"""(\w+) = view\(('(?:{_CHAR}|")*'|"(?:{_CHAR}|')*")[,)]""")
+"""How `statements.opening` begins, with no escape but those that `repr` writes: other sources, whose literals may be
+none that Python takes, begin likewise."""
 
 
 class Handles:
@@ -89,7 +93,7 @@ class Handles:
         """The name, if a handle of that kind has it. Raises ArgumentError, which says what there is."""
         if self._kinds.get(name) == kind:
             return name
-        shown, other = cut_line(name, _SHOWN_CHARS), self._kinds.get(name)
+        shown, other = cut_line(legible_line(name), _SHOWN_CHARS), self._kinds.get(name)
         if other is not None:
             raise ArgumentError(f"{shown} is a {other}; use the tool `{other}` for it.")
         if name in self._variables:
@@ -124,8 +128,9 @@ class Handles:
             .strip("_")
             .lower()
         )
-        base = stem[: LONGEST_NAME - 4] or "file"
+        base = stem or "file"
         base = f"file_{base}" if not base.isidentifier() or _taken_by(base) else base
+        base = base[: LONGEST_NAME - len(f"_{MOST_HANDLES}")]
         name, number = base, 2
         while name in self._kinds or name in self._variables:
             name, number = f"{base}_{number}", number + 1

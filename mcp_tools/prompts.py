@@ -12,6 +12,7 @@ from mcp_tools.bench import Bench
 from mcp_tools.tools.tick import changes_text
 
 _TOKENS: Final = 8000
+_CURSOR_DIGITS: Final = 18
 
 
 class PromptRow(Struct, frozen=True):
@@ -67,7 +68,7 @@ async def review(bench: Bench | None, since: str) -> str:
     """
     if bench is None:
         return _REVIEW.format(changes="Nothing changed yet: nothing is followed. Begin with `view` or `group`.")
-    if since and (not since.isdecimal() or int(since) > bench.cursor):
+    if since and (not since.isdecimal() or len(since) > _CURSOR_DIGITS or int(since) > bench.cursor):
         raise ArgumentError(f"`since` is a cursor of `tick`, at most {bench.cursor}.")
     items = bench.changes(int(since or 0))
     return _REVIEW.format(changes=await changes_text(bench, items, _TOKENS))

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
@@ -51,7 +51,7 @@ def chosen(limit: Roots | None, named: Sequence[str] | None) -> Roots:
         inside = [each for each in directories if _is_inside(each, limit.directories)]
         return Roots(tuple(inside)) if inside else limit
     if not directories:
-        directories = [_directory(os.getcwd())]
+        directories = [_working_directory()]
     usable = [each for each in directories if not _is_too_wide(each)]
     if not usable:
         raise RootsError(f"{directories[0]} is too wide to work in; {_ADVICE}")
@@ -65,11 +65,21 @@ def _directory(path: str) -> str:
     return found
 
 
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise RootsError(f"the working directory is gone; {_ADVICE}") from error
+
+
 def _of_uris(uris: Iterable[str]) -> Iterable[str]:
     """The directories that they name; what names none, or another machine's, is left out."""
     for uri in uris:
-        parts = urlsplit(uri)
-        path = unquote(parts.path)
+        try:
+            parts = urlsplit(uri)
+        except ValueError:  # brackets that hold no address
+            continue
+        path = os.fsdecode(unquote_to_bytes(parts.path))
         if parts.scheme == "file" and parts.netloc in ("", "localhost") and "\0" not in path and os.path.isdir(path):
             yield os.path.abspath(path)
 

@@ -38,8 +38,8 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
         if remove:
             handles.known(name, "group")
         source = statements.grouping(handles.to_bind(name, "group"), add, **{"tokens": _TOKENS, **policy})
-    ran = await bench.act(source)
-    return handle_reply(name, ran.finished.displays[-1], ran.number)
+    display, number = await bench.shown(source)
+    return handle_reply(name, display, number)
 
 
 def _members(handles: Handles, texts: Sequence[str]) -> list[statements.Member]:

@@ -21,11 +21,12 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     since = arguments.get("since")
     if since is not None and since > bench.cursor:
         raise ArgumentError(f"There is no cursor {since} yet; the newest is {bench.cursor}.")
-    before = bench.cursor
-    if arguments.get("wait") and not bench.changes(before if since is None else since):
-        await bench.until_stale(arguments["wait"])
+    if since is None:
+        since = bench.cursor
+    if arguments.get("wait"):
+        await bench.until_changed(since, arguments["wait"])
     await bench.tick()
-    items = bench.changes(before if since is None else since)
+    items = bench.changes(since)
     cursor = bench.cursor
     text = await changes_text(bench, items, arguments.get("tokens", _TOKENS))
     return Reply(text=f"{text}\ncursor {cursor}", meta={CURSOR: cursor})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engine import Display, plural
+from engine import Display, cut_line, legible_line, plural
 from mcp_tools import statements
 from mcp_tools.arguments import ArgumentError
 from mcp_tools.bench import Bench, CallError
@@ -14,6 +14,7 @@ from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, describe
 
 _LIST_TOKENS: Final = 2000
 _TOKENS: Final = 2000
+_PATH_CHARS: Final = 60
 _NOTHING_THERE: Final = frozenset(("missing", "unreadable", "too large"))
 
 
@@ -36,18 +37,19 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
         chosen: dict[str, Any] = {"tokens": _TOKENS, **_chosen(arguments, "pos", "tokens", "lod", "follow")}
         source = statements.opening(name, path, **chosen)
     is_new = handles.kind(name) is None
-    ran = await bench.act(source)
-    display = ran.finished.displays[-1]
+    display, number = await bench.shown(source)
     if path is not None and display.state in _NOTHING_THERE:
         if is_new:
             await bench.act(statements.closing(name))
-        raise CallError(_why(display))
-    return handle_reply(name, display, ran.number)
+        raise CallError(_why(display, path))
+    return handle_reply(name, display, number)
 
 
-def _why(display: Display) -> str:
+def _why(display: Display, path: str) -> str:
     """What the view says in place of content, as a sentence without the advice for statements."""
-    return f"{display.text.strip().strip('()').partition(';')[0]}."
+    said = display.text.strip().strip("()").partition(";")[0]
+    # A budget that holds no sentence leaves a word of it at most.
+    return f"{said}." if " " in said else f"{cut_line(legible_line(path), _PATH_CHARS)} is {display.state}."
 
 
 def _chosen(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,8 @@ def test_a_client_names_directories_by_uri(home: Path) -> None:
         "file://other/b",
         "nonsense",
         "file:///a%00b",
+        "file://[",
+        "file:///" + "a" * 5000,
     ]
     assert chosen(None, named).directories == (str(home / "a project"), str(home / "b"))
 
@@ -59,3 +62,15 @@ def test_what_is_too_wide_is_the_command_lines_alone(home: Path, monkeypatch: py
         chosen(None, None)
     with pytest.raises(RootsError, match="no directory"):
         of_command_line([str(home / "nothing")])
+
+
+def test_a_directory_whose_name_is_no_text_is_one(home: Path) -> None:
+    named = os.fsencode(home) + b"/caf\xe9"
+    os.mkdir(named)
+    assert chosen(None, [f"file://{home}/caf%E9"]).directories == (os.fsdecode(named),)
+
+
+def test_a_working_directory_that_is_gone_is_told_of(home: Path) -> None:
+    (home / "a project").rmdir()
+    with pytest.raises(RootsError, match="the working directory is gone; name a project with --root DIR"):
+        chosen(None, None)

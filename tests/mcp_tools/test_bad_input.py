@@ -1,0 +1,288 @@
+"""What clients, models and other programs may do to a session: each is answered with a sentence, and the next works."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_tools.bench import MOST_WAITING
+from mcp_tools.handles import MOST_HANDLES
+from tests.support.mcp_clients import ERAS, Caller, Era, served, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\ntwo\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["a = view('\\N{nobody}')", "a = view('\\x')", "a = view('\0')", "a = view('\\U99999999')"],
+)
+async def test_a_literal_that_python_does_not_take_costs_its_own_statement_alone(project: Path, code: str) -> None:
+    async with served(project, runs=True) as caller:
+        await caller.result("run", code=code)
+        assert await caller.text("view", path="a.txt")
+        assert (await caller.text("view")).startswith("1 handle")
+
+
+@pytest.mark.parametrize("code", ["view = 5", "view = lambda *a, **k: 5", "del view", "def view(path, tokens): pass"])
+async def test_names_of_the_session_that_mean_something_else_are_told_of(project: Path, code: str) -> None:
+    async with served(project, runs=True) as caller:
+        await caller.text("run", code=code)
+        assert "is bound to something else in this session" in await caller.error("view", path="a.txt")
+
+
+async def test_a_handle_that_a_statement_binds_anew_is_that_of_the_statement(project: Path) -> None:
+    async with served(project, runs=True) as caller:
+        await caller.text("view", path="a.txt")
+        await caller.text("run", code="b = a; a = 5")
+        assert await caller.error("view", name="a") == "a is a variable of this session, no view."
+        assert (await caller.text("view", name="b")).startswith("b  a.txt  ")
+        assert (await caller.text("view", path="a.txt")).startswith("a_2  ")
+        await caller.text("run", code="class ViewHandle: pass\nx = ViewHandle()")
+        assert "takes a handle made by view() or group()" in await caller.error("view", name="x")
+        await caller.text("run", code="del b")
+        assert "There is no view b" in await caller.error("view", name="b")
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        os.chdir(path.parent)  # because an address is short
+        bound.bind(path.name)
+
+
+def _link(to: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(to)
+
+
+REPLACED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "nothing": (lambda path: None, "no file a.txt"),
+    "a pipe": (_pipe, "a named pipe, not a regular file"),
+    "a socket": (_socket, "a socket, not a regular file"),
+    "a link outside": (_link("/etc/passwd"), "outside the workspace"),
+    "a link to a device": (_link("/dev/zero"), "outside the workspace"),
+    "a link to itself": (_link("a.txt"), "cannot be read"),
+    "a directory": (Path.mkdir, "(empty directory)"),
+}
+
+
+@pytest.mark.parametrize("what", REPLACED)
+async def test_a_file_that_is_replaced_stays_a_view_and_hangs_nothing(
+    project: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    replace, said = REPLACED[what]
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt", follow=True)
+        (project / "a.txt").unlink()
+        replace(project / "a.txt")
+        for tool, given in (("tick", {}), ("view", {"name": "a", "refresh": True}), ("tick", {"wait": 0.1})):
+            text = await caller.text(tool, **given)
+            assert "root:" not in text
+        assert said in await caller.text("view", name="a", refresh=True)
+        group = await caller.text("group", name="g", add=["a", "*"])
+        assert "root:" not in group
+        (read,) = (await caller.client.read_resource("view://a")).contents
+        assert "root:" not in read.model_dump_json()
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("%2e%2e/secret", "no file %2e%2e/secret."),
+        ("../project-evil/secret", "outside the workspace"),
+        ("src/../../project-evil/secret", "outside the workspace"),
+        ("evil/secret", "outside the workspace"),
+        ("~/secret", "outside the workspace"),
+        ("file:///etc/passwd", "outside the workspace"),
+        ("mcp://x", "opens file:// only"),
+        ("...", "no file ...."),
+        ("a/" * 2000, "… is missing."),
+        ("x\ny" * 1000, "… is unreadable."),
+        ("a\0b", "is no path"),
+        (" ", "no file  ."),
+    ],
+)
+async def test_a_path_is_taken_as_it_stands_and_leads_nowhere_else(
+    project: Path, tmp_path: Path, path: str, said: str, era: Era
+) -> None:
+    beside = tmp_path / "project-evil"
+    beside.mkdir()
+    (beside / "secret").write_text("SECRET")
+    (project / "evil").symlink_to(beside)
+    async with served(project, era=era) as caller:
+        text = await caller.error("view", path=path)
+        assert said in text
+        assert "\n" not in text
+        assert len(text) < 300
+
+
+async def test_a_root_that_is_a_link_is_the_directory_it_leads_to(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(project)
+    async with served(tmp_path / "linked") as caller:
+        await caller.text("view", path="a.txt")
+        await caller.text("view", name="whole", path=str(project / "a.txt"))
+
+
+async def test_long_names_of_files_make_names_that_handles_can_have(project: Path) -> None:
+    async with served(project) as caller:
+        for name in ("1" * 200, "a" * 200, "é", "class", "__init__", "-", "_" * 70):
+            (project / f"{name}.txt").write_text("x\n")
+            first = (await caller.text("view", path=f"{name}.txt")).partition("  ")[0]
+            assert first.isidentifier()
+            assert len(first) <= 64 - len("_256")
+            assert (await caller.text("view", name=first)).startswith(f"{first}  ")
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("tool", "given", "said"),
+    [
+        ("tick", {"wait": 1e300}, "`wait` is from 0 to 25, not 1e+300."),
+        ("tick", {"since": 10**4000}, "`since` is a whole number from "),
+        ("view", {"name": "a", "scroll": -(10**4000)}, "`scroll` is a whole number from "),
+        ("view", {"path": "a.txt", "pos": 10**4000}, "`pos` is a whole number from "),
+        ("view", {"name": "a\nb"}, "There is no view a\\nb; "),
+        ("group", {"name": "g", "add": ["{" * 50 + "*" * 3000]}, "group("),
+    ],
+)
+async def test_numbers_and_texts_beyond_measure(
+    project: Path, tool: str, given: dict[str, object], said: str, era: Era
+) -> None:
+    async with served(project, era=era) as caller:
+        await caller.text("view", path="a.txt")
+        text = await caller.error(tool, **given)
+        assert said in text
+        assert len(text) < 1100
+        assert (await caller.text("view")).startswith("1 handle")
+
+
+@pytest.mark.slow
+async def test_one_call_more_than_may_wait_is_refused(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt", follow=True)
+        refused: list[str] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def wait() -> None:
+                result = await caller.result("tick", wait=25)
+                if result.is_error:
+                    refused.append(text_of(result))
+                    (project / "a.txt").write_text("changed\n")
+
+            for _ in range(MOST_WAITING + 1):
+                tasks.start_soon(wait)
+        assert refused == ["32 calls wait for changes already, the most there can be; leave out `wait`."]
+
+
+async def test_whoever_waits_is_told_what_the_tick_of_another_adopted(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt", follow=True)
+        told: list[str] = []
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+
+                async def wait() -> None:
+                    told.append(await caller.text("tick", wait=25))
+
+                tasks.start_soon(wait)
+                tasks.start_soon(wait)
+                await anyio.sleep(0.1)
+                (project / "a.txt").write_text("changed\n")
+                assert (await caller.text("tick")).startswith("a: ")
+        assert [text.partition(":")[0] for text in told] == ["a", "a"]
+
+
+@pytest.mark.slow
+async def test_one_handle_more_than_there_can_be_is_refused(project: Path) -> None:
+    async with served(project) as caller:
+        for number in range(MOST_HANDLES):
+            await caller.text("view", name=f"v{number}", path="a.txt", tokens=1)
+        for tool, given in (("view", {"path": "a.txt", "name": "more"}), ("group", {"name": "more"})):
+            assert "has 256 handles, the most there can be; close some first." in await caller.error(tool, **given)
+        await caller.text("view", name="v5", close=True)
+        await caller.text("view", name="more", path="a.txt")
+
+
+async def _killed(caller: Caller) -> None:
+    assert "WorkerDied" in await caller.error("run", code="import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_worker_that_is_killed_is_there_again_with_its_handles(project: Path, era: Era) -> None:
+    async with served(project, runs=True, era=era) as caller:
+        await caller.text("view", path="a.txt")
+        await _killed(caller)
+        assert "two" in await caller.text("view", name="a")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("era", ERAS)
+async def test_calls_cancelled_while_a_worker_is_rebuilt_lose_nothing(project: Path, era: Era) -> None:
+    async with served(project, runs=True, era=era) as caller:
+        await caller.text("view", path="a.txt")
+        for pause in (0, 0.001, 0.005, 0.01, 0.02, 0.05):
+            await _killed(caller)
+            with anyio.move_on_after(pause):
+                await caller.text("view", name="a")
+            assert "two" in await caller.text("view", name="a")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_statement_and_a_wait_that_are_cancelled_end(project: Path, era: Era) -> None:
+    async with served(project, runs=True, era=era) as caller:
+        await caller.text("view", path="a.txt", follow=True)
+        for tool, given in (("run", {"code": "while True: pass", "seconds": 600}), ("tick", {"wait": 25})):
+            with anyio.move_on_after(0.1):
+                await caller.text(tool, **given)
+            with anyio.fail_after(10):
+                assert "two" in await caller.text("view", name="a")
+        assert "2  cancelled " in await caller.text("timeline")
+
+
+@pytest.mark.slow
+async def test_calls_at_once_never_interleave(project: Path) -> None:
+    code = "log.append(('begin', {0}))\nfor _ in range(1000): pass\nlog.append(('end', {0}))"
+    async with served(project, runs=True) as caller:
+        await caller.text("run", code="log = []")
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(lambda number=number: caller.text("run", code=code.format(number)))
+                tasks.start_soon(lambda number=number: caller.text("view", name=f"v{number}", path="a.txt"))
+                tasks.start_soon(lambda: caller.text("tick"))
+        check = "[a[1] for a in log[::2]] == [b[1] for b in log[1::2]] and len(log)"
+        assert (await caller.text("run", code=check)).endswith("\n40")
+        assert (await caller.text("view")).startswith("20 handles")
+
+
+async def test_a_glob_below_a_link_lists_nothing_outside(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "deep").mkdir(parents=True)
+    (outside / "secret.txt").write_text("SECRET")
+    (outside / "deep" / "secret.txt").write_text("SECRET")
+    (project / "evil").symlink_to(outside)
+    (project / "src").mkdir()
+    (project / "src" / "fine.txt").write_text("fine\n")
+    (project / "inner").symlink_to("src")
+    async with served(project) as caller:
+        for number, glob in enumerate(("evil/*", "evil/**/*", "evil/deep/*", "evil/s[e]cret*", "{evil,src}/**/*")):
+            shown = await caller.text("group", name=f"g{number}", add=[glob])
+            assert "secret.txt" not in shown
+        assert "fine" in await caller.text("group", name="h", add=["inner/*"])
