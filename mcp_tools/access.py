@@ -19,6 +19,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+PATH: Final = "/mcp"
+"""Of the default session; that of another one follows with its name."""
 VARIABLE: Final = "REWINDOW_MCP_TOKEN"
 FILE_NAME: Final = "mcp-token"
 SHORTEST_TOKEN: Final = 16
@@ -47,6 +49,12 @@ class Address(Struct, frozen=True):
         """How a client on this machine or another one calls it, IPv6 addresses in brackets."""
         own = () if ipaddress.ip_address(self.resolved).is_unspecified else (_bracketed(self.host),)
         return own if self.is_loopback else (*own, socket.gethostname())
+
+    @property
+    def url(self) -> str:
+        """Where a client on this machine reaches it, without a path that names a session."""
+        host = self.names[0] if self.names and not ipaddress.ip_address(self.resolved).is_unspecified else _LOOPBACK[0]
+        return f"http://{host}:{self.port}{PATH}"
 
     def listen(self) -> socket.socket:
         """A socket that listens there. Raises AccessError where that cannot be."""

@@ -26,6 +26,7 @@ examples:
   rewindow-mcp --root ~/project           this directory, and nothing outside of it
   rewindow-mcp --session work             a session that is there again next time
   rewindow-mcp --http 8765                http://127.0.0.1:8765/mcp/NAME, where each name is a session
+  rewindow-mcp --print-config codex       what Codex has to be told about it
   rewindow-mcp --allow-run=unsandboxed    clients may run Python, with your own rights
 
 Settings are read from the environment and a config file: docs/configuration.md.
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     from engine import Zygote, load_settings
     from engine.errors import InvalidRequestError
     from mcp_tools.access import AccessError
+    from mcp_tools.roots import RootsError, of_command_line
 
     try:
         settings = load_settings(os.environ, {"state_dir": chosen.state_dir})
@@ -56,12 +58,13 @@ def main(arguments: Sequence[str]) -> int:
             from engine import session_named
 
             session_named(chosen.session)
-    except (InvalidRequestError, AccessError) as error:
+        if chosen.print_config is not None:
+            return _print_config(chosen, access)
+    except (InvalidRequestError, AccessError, RootsError) as error:
         return _refused(error)
     zygote = Zygote.spawn()
     import anyio  # from here on the zygote starts up beside us
 
-    from mcp_tools.roots import RootsError, of_command_line
     from mcp_tools.serving import Service, serve_stdio
 
     try:
@@ -118,6 +121,40 @@ def _access(chosen: argparse.Namespace, settings: Settings) -> Access | None:
     return Access(address=address, token=None, hosts=tuple(chosen.allow_host))
 
 
+def _print_config(chosen: argparse.Namespace, access: Access | None) -> int:
+    """Writes what a client is to be told, and where, to standard output and stderr. Raises AccessError, RootsError."""
+    from mcp_tools.access import VARIABLE, AccessError
+    from mcp_tools.configs import FORMATS, Launch
+    from mcp_tools.roots import of_command_line
+
+    roots = of_command_line(chosen.root)
+    arguments = [part for root in (roots.directories if roots else ()) for part in ("--root", root)]
+    arguments += [] if chosen.session is None else ["--session", chosen.session]
+    arguments += [] if chosen.state_dir is None else ["--state-dir", os.path.abspath(chosen.state_dir)]
+    arguments += [] if chosen.allow_run is None else [f"--allow-run={chosen.allow_run}"]
+    token, url = None, None
+    if access is not None:
+        if not access.address.port:
+            raise AccessError("--print-config needs the port of the server, not 0")
+        token, url = access.token, access.address.url
+    form = FORMATS[chosen.print_config]
+    text = form.text(Launch(command=_command(), arguments=arguments, url=url, has_token=token is not None))
+    try:
+        sys.stdout.buffer.write(text.encode())
+    except UnicodeEncodeError:
+        raise AccessError("a path that is no UTF-8 cannot stand in a client's configuration") from None
+    sys.stderr.write(f"rewindow-mcp: this belongs into {form.place}\n")
+    if token is not None:
+        sys.stderr.write(f"rewindow-mcp: give the client {VARIABLE}; the token is in {token.where}\n")
+    return 0
+
+
+def _command() -> str:
+    """This command, as another program can start it."""
+    beside = os.path.join(os.path.dirname(sys.executable), "rewindow-mcp")
+    return beside if os.path.exists(beside) else "rewindow-mcp"
+
+
 def _refused(error: Exception) -> int:
     from engine import redactor_of  # of no stage, because nothing is started
 
@@ -142,6 +179,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--session", metavar="NAME", help="a session that lasts, made where there is none")
     parser.add_argument("--state-dir", metavar="DIR", help="where sessions are kept (REWINDOW_STATE_DIR)")
     parser.add_argument("--http", metavar="[HOST:]PORT", help="serve HTTP there, on 127.0.0.1 without a host")
+    parser.add_argument(
+        "--print-config",
+        choices=("claude", "codex", "goose", "cursor", "vscode", "gemini", "inspector"),
+        help="print what this client is to be told, with the other options given, and end",
+    )
     parser.add_argument(
         "--token-file",
         metavar="FILE",

@@ -26,7 +26,7 @@ from uvicorn import Server as HttpServer
 
 from engine import session_named
 from engine.errors import InvalidRequestError
-from mcp_tools.access import Access, Token
+from mcp_tools.access import PATH, Access, Token
 from mcp_tools.requests import DEFAULT_SESSION
 from mcp_tools.serving import Service, composed
 from mcp_tools.sessions import MOST_SESSIONS
@@ -34,7 +34,6 @@ from mcp_tools.sessions import MOST_SESSIONS
 if TYPE_CHECKING:
     from engine import Host
 
-PATH: Final = "/mcp"
 MOST_BODY_BYTES: Final = 4 * 1024 * 1024
 IDLE_SECONDS: Final = 30 * 60.0
 GRACE_SECONDS: Final = 2

@@ -283,6 +283,18 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_an_orderly_view_is_read_without_enforcing_and_each_entry_is_watched_once",
         "tests/engine/sessions/test_projector.py::test_a_projection_of_a_grown_view_looks_at_what_is_new_alone",
     ),
+    "Over HTTP nobody comes in without the token": (
+        "tests/mcp_tools/test_http.py::test_nobody_comes_in_without_the_token",
+        "tests/mcp_tools/test_http.py::test_what_is_addressed_to_another_name_is_refused",
+        "tests/mcp_tools/test_http.py::test_a_token_is_made_once_for_its_owner",
+        "tests/mcp_tools/test_http.py::test_a_token_that_others_read_is_none",
+        "tests/mcp_tools/test_http.py::test_clients_of_one_name_share_its_handles_and_no_others",
+        "tests/mcp_tools/test_http.py::test_a_subscriber_hears_of_its_own_session_alone",
+    ),
+    "`rewindow-mcp` speaks MCP as it is written": (
+        "tests/e2e/test_mcp_conformance.py::test_every_required_scenario_passes",
+        "tests/e2e/test_mcp_conformance.py::test_without_fixtures_fails_what_needs_them_alone",
+    ),
     "Your project's packages are importable": (
         "tests/engine/environment/test_worker_environment.py::"
         "test_a_projects_own_engine_package_is_what_statements_import",

@@ -1,0 +1,128 @@
+"""The pages about `rewindow-mcp`: its tools, from their schemas, and what clients are to be told, as it prints that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcp_tools.configs import FORMATS, Launch
+from mcp_tools.prompts import PROMPTS
+from mcp_tools.resources import TEMPLATES
+from mcp_tools.tools import RUNNING, TOOLS
+from mcp_tools.tools.row import ToolRow
+
+_TOOLS_HEAD = """\
+# The tools of rewindow-mcp
+
+*Generated from `mcp_tools/` by `make docs`; a test fails when it is out of date.*
+
+A reply is one text: a line of facts (`cfg  pyproject.toml:1-38 of 212  398/400 tokens  lod 0  follows  statement 7`),
+then what was asked for, within `tokens`. The facts are in `_meta["rewindow/handle"]` too, for programs. What cannot
+be done is one sentence that says what would work, with `isError`. Each call of `view` and `group` is a statement of
+the session's timeline, which `rewindow show` prints and an editor can load; arguments never become code.
+"""
+_CLIENTS_HEAD = """\
+# rewindow-mcp in your client
+
+*Generated from `mcp_tools/configs.py` by `make docs`; a test fails when it is out of date.*
+
+`rewindow-mcp --print-config CLIENT` prints what a client has to be told, for this installation and with the other
+options given, and says on standard error which file that belongs into. [What the tools do](mcp-tools.md).
+
+## Which files it opens
+
+`--root DIR` (repeatable) is the limit. Without it those directories count that the client names as its roots, else
+the one that it was started in; `/` and the home directory are refused unless `--root` names them. `--session NAME`
+has the same handles again next time. `--allow-run=unsandboxed` adds `run`: Python with your own rights, which no
+`--root` limits.
+
+## Over HTTP
+
+`rewindow-mcp --http 8765` serves any number of clients at `http://127.0.0.1:8765/mcp`. Each path `/mcp/NAME` is a
+session: clients of one name share its views and groups, and each has a cursor of its own in the changes. Another
+address is `--http HOST:8765`.
+
+- Each request presents a bearer token, because other users of the machine reach the port too. It is made at the first
+  start, in `mcp-token` in the [state directory](configuration.md), which only you can read. `--token-file FILE` or
+  the variable `REWINDOW_MCP_TOKEN` give another one, of at least 16 characters. Configurations name the variable,
+  never the token: `export REWINDOW_MCP_TOKEN=$(cat ~/.local/state/rewindow/mcp-token)`.
+- `--no-token` asks for none. It is for a loopback address, and never goes with `--allow-run`.
+- Requests have to be addressed to this machine (`Host`), and pages of other origins are refused (`Origin`), on every
+  address. Further names, such as that of a reverse proxy, are added with `--allow-host NAME`. There is no TLS: on a
+  network that is not yours, put a proxy with TLS in front.
+- At most 64 sessions, and 64 clients at once that speak the protocol of 2025-11-25 or before; one that is idle for 30
+  minutes is forgotten and connects anew. A request has at most 4 MiB.
+- SIGTERM or Ctrl-C end it: calls under way have two seconds.
+"""
+_ADDRESS = "http://127.0.0.1:8765/mcp"
+_TITLES = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "goose": "goose",
+    "cursor": "Cursor",
+    "vscode": "VS Code",
+    "gemini": "Gemini CLI",
+    "inspector": "MCP Inspector",
+}
+_LANGUAGES = {"codex": "toml", "goose": "yaml"}
+
+
+def tools_page() -> str:
+    """The whole page of the tools, resources and prompts."""
+    parts = [_TOOLS_HEAD]
+    parts += [_tool(row, "") for row in TOOLS]
+    parts += [_tool(row, "Only with `--allow-run=unsandboxed`. ") for row in RUNNING]
+    rows = [f"| `{uri}` | {words} |" for uri, words in TEMPLATES.items()]
+    parts.append("\n".join(["## Resources\n", "| URI | what it is |", "| --- | --- |", *rows]) + "\n")
+    named = [
+        f"| `{row.name}` | {row.words} | {'; '.join(f'`{name}`: {words}' for name, words in row.arguments.items())} |"
+        for row in PROMPTS.values()
+    ]
+    parts.append(
+        "\n".join(["## Prompts\n", "| prompt | what it asks for | arguments |", "| --- | --- | --- |", *named]) + "\n"
+    )
+    return "\n".join(parts)
+
+
+def clients_page() -> str:
+    """The whole page of the clients."""
+    return "\n".join([_CLIENTS_HEAD, *_clients()])
+
+
+def _tool(row: ToolRow, note: str) -> str:
+    required = row.schema.get("required", ())
+    lines = [f"## `{row.name}`: {row.title}", "", f"{note}{row.description}", ""]
+    lines += ["| argument | what it is | values |", "| --- | --- | --- |"]
+    for name, schema in row.schema["properties"].items():
+        needed = " (needed)" if name in required else ""
+        lines.append(f"| `{name}`{needed} | {_cell(schema.get('description', ''))} | {_values(schema)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _values(schema: Mapping[str, Any]) -> str:
+    kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    said = " or ".join(kinds)
+    if "minimum" in schema or "maximum" in schema:
+        said += (
+            f", {schema.get('minimum', '')} to {schema['maximum']:,}"
+            if "maximum" in schema
+            else f", from {schema['minimum']}"
+        )
+    if "maxLength" in schema:
+        said += f", at most {schema['maxLength']:,} characters"
+    if "items" in schema:
+        said += f" of {_values(schema['items'])}, at most {schema['maxItems']}"
+    return said
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _clients() -> Iterator[str]:
+    for name, form in FORMATS.items():
+        language = _LANGUAGES.get(name, "json")
+        started = form.text(Launch(command="rewindow-mcp", arguments=("--root", "/home/me/project")))
+        reached = form.text(Launch(command="rewindow-mcp", url=_ADDRESS, has_token=True))
+        yield f"## {_TITLES[name]}\n\nBelongs into {form.place}. Started by it:\n"
+        yield f"```{language}\n{started}```\n\nOr over HTTP:\n\n```{language}\n{reached}```\n"
