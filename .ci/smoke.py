@@ -44,7 +44,18 @@ def rewindow_mcp() -> None:
     assert [tool["name"] for tool in answer["result"]["tools"]] == ["view", "group", "tick", "timeline"]
 
 
-CHECKS = {"rewindow-mcp": rewindow_mcp, "rewindow": rewindow, "rewindow-acp": rewindow_acp}
+def rewindow_conformance() -> None:
+    """Lists its requirements, in pytest too."""
+    assert "ACP1-A-INIT-001" in run("rewindow-conformance", "list")
+    assert "::ACP1-A-INIT-001" in run("pytest", "--acp-agent", "my-agent", "--collect-only", "-q")
+
+
+CHECKS = {
+    "rewindow-mcp": rewindow_mcp,
+    "rewindow": rewindow,
+    "rewindow-acp": rewindow_acp,
+    "rewindow-conformance": rewindow_conformance,
+}
 
 
 def main() -> None:

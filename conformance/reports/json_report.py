@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from conformance.reports.rows import result_row
+from conformance.reports.terminal import violation
 
 if TYPE_CHECKING:
     from conformance.reports import Context
@@ -18,6 +19,7 @@ _WORDS: Final = {0: "conformant", 1: "not conformant", 3: "not judged"}
 
 def render(run: Run, context: Context) -> str:
     """The whole report, with a newline at its end."""
+    transcripts = {transcript.scenario: transcript for transcript in run.transcripts}
     report = {
         "format": "rewindow-conformance report",
         "version": VERSION,
@@ -27,7 +29,10 @@ def render(run: Run, context: Context) -> str:
         "obstacle": run.obstacle,
         "seconds": round(run.seconds, 3),
         "counts": dict(Counter(result.verdict.outcome for result in run.results)),
-        "results": [result_row(result) for result in run.results],
+        "results": [
+            result_row(result, list(violation(result, transcripts, context)) if result.is_violation else [])
+            for result in run.results
+        ],
         "scenarios": [
             {"name": one.scenario, "ms": round(one.entries[-1].ms, 3) if one.entries else 0} for one in run.transcripts
         ],

@@ -27,8 +27,8 @@ def requirement_row(row: Requirement) -> dict[str, Any]:
     }
 
 
-def result_row(result: Result) -> dict[str, Any]:
-    """A requirement with its verdict."""
+def result_row(result: Result, report: list[str]) -> dict[str, Any]:
+    """A requirement with its verdict. `report` are the lines that the terminal shows of a violation."""
     verdict = result.verdict
     return {
         **requirement_row(result.requirement),
@@ -37,4 +37,5 @@ def result_row(result: Result) -> dict[str, Any]:
         "reason": verdict.reason,
         "shown_by": verdict.scenario,
         "evidence": list(verdict.evidence),
+        "report": report,
     }

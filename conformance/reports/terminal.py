@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from conformance.documents import DOCUMENTS, link
@@ -38,7 +38,7 @@ def _lines(run: Run, context: Context, *, verbose: bool, color: bool) -> Iterato
     advice = [r for r in run.results if not r.is_violation and r.verdict.outcome == "fail"]
     for result in violations:
         yield ""
-        yield from _failure(result, transcripts, context, color=color)
+        yield from violation(result, transcripts, context, color=color)
     if advice:
         yield ""
         yield "Advice, which does not decide:"
@@ -58,7 +58,10 @@ def _obstacle(run: Run) -> Iterator[str]:
         yield f"  its standard error: {visible(line)[:_SHOWN]}"
 
 
-def _failure(result: Result, transcripts: dict[str, Transcript], context: Context, *, color: bool) -> Iterator[str]:
+def violation(
+    result: Result, transcripts: Mapping[str, Transcript], context: Context, *, color: bool = False
+) -> Iterator[str]:
+    """What is shown of a violation: the requirement, why, the quote, the lines that show it, and how to repeat it."""
     row, verdict = result.requirement, result.verdict
     word = "FAIL" if verdict.outcome == "fail" else "NOT TESTED"
     yield f"{_red(word, color=color)} {row.id} ({row.level})"

@@ -32,6 +32,17 @@ Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no ans
 speaks another version), 130 interrupted. A failure leaves the transcript of its scenario, and prints the command that
 repeats it. The formats are in [conformance-formats.md](conformance-formats.md).
 
+In a project that has pytest, each requirement is a test of its own, beside the project's tests:
+
+```
+pip install 'rewindow[pytest]'
+pytest --acp-agent "my-agent --its-arguments" -k ACP1 --junitxml=report.xml
+```
+
+`-k` selects by id, level and scenario, and only the scenarios that are needed are run: once, however many tests and
+workers (`-n`) there are. What violates the specification fails; what does not apply or does not decide is skipped with
+its reason. Options of `rewindow-conformance acp` go into one: `--acp-options='--timeout 30 --env KEY=x'`.
+
 What is not judged, because the wire does not show it: that capabilities which a client omits are taken for unsupported
 in ways other than calls and updates; that `cwd` is what relative paths are resolved against, and a boundary of tools;
 that a plan is complete; that a permission which was refused has no effect outside; HTTP transports of MCP servers.

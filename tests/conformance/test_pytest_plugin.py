@@ -1,0 +1,156 @@
+"""The pytest plugin in projects of other people: what it runs, what it leaves alone, and what a failure says."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conformance.suite_runs import PEERS, suite
+
+AGENT = [sys.executable, str(PEERS / "run_acp_agent.py")]
+OPTIONS = "--acp-options=--prompt hello --slow-prompt count --tool-prompt tool --keep kept"
+OURS = ("acp_adapter", "conformance", "engine", "mcp_tools", "rewindow")
+
+
+def run_pytest(project: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=project, env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
+
+
+def judged(project: Path, agent: list[str], *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return run_pytest(project, "--acp-agent", shlex.join(agent), OPTIONS, *arguments, **env)
+
+
+def test_the_plugin_imports_none_of_our_packages() -> None:
+    source = f"import sys, rewindow_pytest; print([n for n in sys.modules if n.startswith({OURS!r})])"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == "['rewindow_pytest']", done.stderr
+
+
+@pytest.mark.slow
+def test_without_an_option_a_run_loads_none_of_our_modules_but_the_plugin(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n"
+        "def test_it():\n"
+        f"    found = {{n for n in sys.modules if n.startswith({OURS!r})}}\n"
+        "    assert found == {'rewindow_pytest'}\n"
+    )
+    done = run_pytest(tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_an_empty_project_has_an_item_for_each_requirement(tmp_path: Path) -> None:
+    done = judged(tmp_path, ["/no/such/program"], "--collect-only", "-q")
+    assert done.returncode == 0, done.stdout
+    listed = [line for line in done.stdout.splitlines() if "::" in line]
+    assert listed == [f"conformance.acp::{row.id}" for row in suite().requirements]
+
+
+@pytest.mark.slow
+def test_a_failure_says_what_the_report_says_and_the_rest_passes(tmp_path: Path) -> None:
+    done = judged(tmp_path, [*AGENT, "ACP1-A-NEW-003"], "-k", "NEW-003 or NEW-002", "--junitxml", "report.xml")
+    assert done.returncode == 1
+    assert "1 failed, 1 passed, 194 deselected" in done.stdout
+    assert "session/new was answered with a result, not an error" in done.stdout
+    assert f"again: rewindow-conformance replay {Path('kept', 'new-without-cwd.jsonl')}" in done.stdout
+    assert "rewindow_pytest.py" not in done.stdout
+    assert (tmp_path / "kept" / "new-without-cwd.jsonl").exists()
+    cases = {case.get("name"): len(case) for case in ET.parse(tmp_path / "report.xml").iter("testcase")}
+    assert cases == {"ACP1-A-NEW-002": 0, "ACP1-A-NEW-003": 1}
+
+
+@pytest.mark.slow
+def test_a_project_with_packages_of_our_names_is_judged_and_its_tests_run(tmp_path: Path) -> None:
+    for name in ("conformance", "engine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("MINE = True\n")
+    (tmp_path / "test_mine.py").write_text(
+        "import conformance, engine\ndef test_mine():\n    assert conformance.MINE and engine.MINE\n"
+    )
+    done = judged(tmp_path, AGENT, "-k", "NEW-003 or mine", PYTHONPATH=str(tmp_path))
+    assert "2 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+def test_workers_share_one_run(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.sh"
+    agent.write_text(f"#!/bin/sh\necho started >> {tmp_path}/starts\nexec {shlex.join(AGENT)}\n")
+    agent.chmod(0o755)
+    done = judged(tmp_path, ["./agent.sh"], "-k", "NEW-002 or NEW-003", "-n", "2", "--dist", "each")
+    assert "4 passed" in done.stdout, done.stdout
+    assert len((tmp_path / "starts").read_text().split()) == len({"opening", "new-session", "new-without-cwd"})
+
+
+@pytest.mark.slow
+def test_what_does_not_apply_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    request = json.loads(line)\n"
+        "    result = {'protocolVersion': 1} if request['method'] == 'initialize' else {'sessionId': 's'}\n"
+        "    result = {'stopReason': 'end_turn'} if request['method'] == 'session/prompt' else result\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': result}), flush=True)\n"
+    )
+    done = judged(tmp_path, [sys.executable, str(agent)], "-k", "LOAD-001", "-rs")
+    assert done.returncode == 0, done.stdout
+    assert "1 skipped" in done.stdout
+    assert "is not advertised" in done.stdout
+
+
+@pytest.mark.slow
+def test_an_agent_that_cannot_be_judged_fails_with_the_reason(tmp_path: Path) -> None:
+    done = judged(tmp_path, ["/no/such/program"], "-k", "NEW-003")
+    assert done.returncode == 1
+    assert "the agent was not judged: /no/such/program cannot be started: No such file" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "said", "code"),
+    [
+        (["--acp-agent", ""], "name the command", 4),
+        (["--acp-agent", "'"], "No closing quotation", 4),
+        (["--acp-agent", "x", "--acp-options='"], "No closing quotation", 4),
+        (["--acp-agent", "x", "--acp-options=--nonsense", "-k", "NEW-003"], "unrecognized arguments: --nonsense", 1),
+    ],
+)
+def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], said: str, code: int) -> None:
+    done = run_pytest(tmp_path, *arguments)
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_interrupted_or_killed_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    hangs = [sys.executable, "-c", f"import time; time.sleep(600) # {mark}"]
+    command = [sys.executable, "-m", "pytest", "--acp-agent", shlex.join(hangs), "-k", "NEW-003"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def agents() -> list[int]:
+        every = psutil.process_iter(["cmdline"])
+        return [one.pid for one in every if one.pid != process.pid and mark in " ".join(one.info["cmdline"] or ())]
+
+    def wait_for(count: int, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while len(agents()) != count and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return len(agents()) == count
+
+    assert wait_for(2, 30)  # the suite, whose arguments name the agent, and the agent
+    process.send_signal(number)
+    process.wait(20)
+    assert wait_for(0, 8)
