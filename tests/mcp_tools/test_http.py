@@ -10,6 +10,7 @@ import stat
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx2
@@ -156,6 +157,38 @@ async def test_a_client_of_the_handshake_era_narrows_the_roots(project: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.anyio
+async def test_roots_are_asked_for_on_the_stream_of_the_call(project: Path) -> None:
+    params: dict[str, Any] = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"roots": {}},
+        "clientInfo": {"name": "without a stream of its own", "version": "1"},
+    }
+    view: dict[str, Any] = {"name": "view", "arguments": {"path": "a.txt"}}
+    headers = {
+        "Authorization": f"Bearer {TOKEN}",
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    async with web(project) as server, httpx2.AsyncClient(headers=headers, timeout=SECONDS) as client:
+        opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        client.headers["mcp-session-id"] = (await client.post(server.url, json=opening)).headers["mcp-session-id"]
+        await client.post(server.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": view}
+        said: list[dict[str, Any]] = []
+        async with client.stream("POST", server.url, json=call) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data: {"):
+                    said.append(json.loads(line.removeprefix("data: ")))
+                    if said[-1].get("method") == "roots/list":
+                        roots = {"roots": [{"uri": project.as_uri()}]}
+                        answer = {"jsonrpc": "2.0", "id": said[-1]["id"], "result": roots}
+                        await client.post(server.url, json=answer)
+        assert [each.get("method") for each in said] == ["roots/list", None]
+        assert "one" in said[1]["result"]["content"][0]["text"]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_subscriber_hears_of_its_own_session_alone(
@@ -188,9 +221,13 @@ async def test_a_subscriber_hears_of_its_own_session_alone(
             await told.wait()
             assert set(heard) == {"view://v"}
         else:
-            async with one.client.listen(resource_subscriptions=["view://v"]) as events:
+            async with (
+                one.client.listen(resource_subscriptions=["view://v"]) as events,
+                two.client.listen(resource_subscriptions=["view://v"]) as others,
+            ):
                 await anyio.sleep(0.3)
                 (project / "other.txt").write_text("2\n")
+                assert await anext(aiter(others)) == ResourceUpdated(uri="view://v")
                 with anyio.move_on_after(0.3) as quiet:
                     await anext(aiter(events))
                 assert quiet.cancelled_caught
@@ -325,8 +362,14 @@ def test_a_signal_ends_it_with_all_it_started(project: Path, number: signal.Sign
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
         opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
         session = client.post(url, json=opening).headers["mcp-session-id"]
-        with client.stream("GET", url, headers={"mcp-session-id": session}) as open_stream:
-            assert open_stream.status_code == 200
+        meta = json.loads(VIEW)["params"]["_meta"]
+        listen = {"_meta": meta, "notifications": {"resourceSubscriptions": ["view://a"]}}
+        listening = {"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": listen}
+        with (
+            client.stream("GET", url, headers={"mcp-session-id": session}) as open_stream,
+            client.stream("POST", url, json=listening, headers=modern_headers("subscriptions/listen", "")) as listened,
+        ):
+            assert (open_stream.status_code, listened.status_code) == (200, 200)
             started = psutil.Process(server.pid).children(recursive=True)
             assert started
             begun = time.monotonic()
