@@ -75,12 +75,14 @@ class Feed:
             listeners.handler.close()
 
     def subscribe(self, key: str, uri: str, client: ServerSession) -> None:
-        """A client of the handshake era wants to be told. Raises MCPError where there are too many."""
-        if sum(map(len, self._legacy.values())) >= MOST_SUBSCRIPTIONS:
-            raise _too_many()
+        """A client of the handshake era wants to be told. Where there are too many, the oldest subscription ends."""
         clients = self._legacy.setdefault((key, uri), [])
-        if not _is_among(client, clients):
-            clients.append(client)
+        if _is_among(client, clients):
+            return
+        clients.append(client)
+        if sum(map(len, self._legacy.values())) > MOST_SUBSCRIPTIONS:  # who is gone over HTTP does not always say so
+            oldest = next(iter(self._legacy))
+            self.unsubscribe(*oldest, self._legacy[oldest][0])
 
     def unsubscribe(self, key: str, uri: str, client: ServerSession) -> None:
         """It does not want to any more."""

@@ -382,3 +382,27 @@ def test_a_signal_ends_it_with_all_it_started(project: Path, number: signal.Sign
     server.stderr.close()
     assert rest == ""
     assert took < http.GRACE_SECONDS  # for no call was under way
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+async def test_subscriptions_of_who_is_gone_keep_nobody_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_tools.feed.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("mcp_tools.feed.MOST_SUBSCRIPTIONS", 1)
+    told = anyio.Event()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            told.set()
+
+    async with web(project) as server:
+        async with server.client(era="legacy") as gone:
+            await gone.text("view", path="a.txt", name="v", follow=True)
+            await gone.client.subscribe_resource("view://w")  # pyright: ignore[reportDeprecated]
+        async with server.client(era="legacy", message_handler=hear) as there:
+            for _ in range(2):
+                await there.client.subscribe_resource("view://v")  # pyright: ignore[reportDeprecated]
+            await anyio.sleep(0.3)
+            (project / "a.txt").write_text("three\n")
+            await told.wait()
