@@ -54,6 +54,7 @@ async def test_a_name_that_is_no_text_ends_nothing(project: Path) -> None:
         await caller.text("view", path="a.txt")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_used_is_one_line_and_a_two(project: Path) -> None:
     for options, sentence in (
         (("--root", "nowhere"), "rewindow-mcp: nowhere is no directory; name a project with --root DIR\n"),

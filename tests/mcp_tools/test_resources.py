@@ -117,6 +117,7 @@ async def test_a_subscriber_of_the_newer_era_hears_of_a_change_and_nothing_is_ti
             assert "+three" in await caller.text("tick")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 async def test_a_subscriber_of_the_handshake_era_hears_of_it_too_until_it_leaves(project: Path) -> None:
     heard: list[str] = []

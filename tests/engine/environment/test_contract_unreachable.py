@@ -31,6 +31,7 @@ async def handles(b: AnyBench) -> list[str]:
     return [row.obj_id for row in (await b.environment.project((), 1000)).handles]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", IN_CYCLES.values(), ids=IN_CYCLES)
 async def test_a_handle_in_a_cycle_is_gone_with_the_statement_that_deletes_it(b: AnyBench, source: str) -> None:
     assert (await b.run(source, index=1)).status == "ok"
@@ -45,6 +46,7 @@ async def test_a_handle_in_a_cycle_is_gone_with_the_statement_that_made_it(b: An
     assert await handles(b) == []
 
 
+@pytest.mark.slow
 async def test_a_statement_lists_no_handle_that_it_has_let_go_before(b: AnyBench) -> None:
     assert (await b.run(IN_CYCLES["list"])).status == "ok"
     assert await b.value("del held\nls()") == NONE

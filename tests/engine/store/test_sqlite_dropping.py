@@ -161,6 +161,7 @@ def test_a_session_that_drops_what_it_keeps_does_not_grow_the_file(tmp_path: Pat
     assert path.stat().st_size < 2_000_000
 
 
+@pytest.mark.slow
 def test_the_space_of_what_was_dropped_is_given_back(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
