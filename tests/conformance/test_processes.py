@@ -105,6 +105,7 @@ def test_each_rung_of_the_ladder_ends_what_the_ones_before_did_not() -> None:
         assert peer.end() is peer.end()
 
 
+@pytest.mark.slow
 def test_a_program_that_reads_nothing_stops_no_writer_for_ever() -> None:
     peer = ProcessPeer(python("import time; time.sleep(600)"), Path.cwd(), {})
     try:
@@ -114,6 +115,7 @@ def test_a_program_that_reads_nothing_stops_no_writer_for_ever() -> None:
         peer.end()
 
 
+@pytest.mark.slow
 def test_writing_to_a_program_that_closed_its_input_is_said() -> None:
     peer = ProcessPeer(
         python("import os; os.close(0); os.write(1, b'.'); import time; time.sleep(600)"), Path.cwd(), {}
@@ -131,6 +133,7 @@ def test_what_cannot_be_started_says_why() -> None:
         ProcessPeer(["/etc/hostname"], Path.cwd(), {})
 
 
+@pytest.mark.slow
 def test_a_transcript_of_a_flood_ends_at_its_limit() -> None:
     peer = ProcessPeer(python("import os\nwhile True: os.write(1, b'x' * 65536)"), Path.cwd(), {})
     transcript = Transcript("flood", size=63 * 1024 * 1024)

@@ -35,6 +35,7 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_clients_of_one_name_share_its_handles_and_no_others(project: Path, era: Era) -> None:
@@ -82,6 +83,7 @@ def test_a_token_is_presented_once() -> None:
     assert not token.is_given_by([b"Bearer \xff\xfe"])
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("address", ["0", "0.0.0.0:0"])
 async def test_what_is_addressed_to_another_name_is_refused(project: Path, address: str) -> None:

@@ -20,6 +20,7 @@ def test_contents_that_come_at_the_same_time_are_told_apart() -> None:
     assert parts.end(2, b"") == b"x"
 
 
+@pytest.mark.slow
 def test_a_worker_that_tells_without_an_end_is_refused() -> None:
     parts, piece = ContentParts(), bytes(TOUCHED_BYTES // 8)
     with pytest.raises(ProtocolError, match="more files than it may"):

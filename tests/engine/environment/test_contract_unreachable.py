@@ -52,6 +52,7 @@ async def test_a_statement_lists_no_handle_that_it_has_let_go_before(b: AnyBench
     assert await b.value("del held\nls()") == NONE
 
 
+@pytest.mark.slow
 async def test_a_handle_that_no_name_holds_but_something_else_lives_on(b: AnyBench) -> None:
     source = "import sys\n__kept = view(text='some')\nsys.kept = [view(text='more')]\nx = view(text='last')"
     assert (await b.run(source, index=1)).status == "ok"

@@ -146,6 +146,7 @@ def test_secrets_of_the_environment_do_not_enter_the_store(empty: Home) -> None:
         assert path.is_dir() or secret.encode() not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_files_run_together_on_standard_input_are_one_conversation(empty: Home) -> None:
     lines = (DATA / "openhands.jsonl").read_bytes().splitlines()
     done = empty.run_as_process("import", "-", stdin=b"".join(lines))

@@ -83,6 +83,7 @@ def _kill_often(path: Path, kills: int) -> None:
     assert counts != {0}
 
 
+@pytest.mark.slow
 def test_processes_killed_while_they_delete_leave_a_consistent_store(tmp_path: Path) -> None:
     _kill_often(tmp_path / "sessions.db", kills=2)
 

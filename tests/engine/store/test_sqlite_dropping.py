@@ -100,6 +100,7 @@ def _kill_often(path: Path, kills: int) -> None:
     assert gone
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_drops_leaves_what_its_log_says(tmp_path: Path) -> None:
     _kill_often(tmp_path / "sessions.db", kills=2)
 

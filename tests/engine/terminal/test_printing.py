@@ -88,6 +88,7 @@ def test_no_command_writes_a_control_character_to_a_terminal(nasty: Home, argume
     assert "owned" in text or arguments[0] in ("delete", "import")
 
 
+@pytest.mark.slow
 def test_the_doctor_shows_paths_without_control_characters(empty: Home) -> None:
     text = empty.run("doctor", REWINDOW_STATE_DIR=f"{empty.path}/a\x07b", REWINDOW_PYTHON="/c\x07d\x9b").stdout
     assert r"a\x07b" in text

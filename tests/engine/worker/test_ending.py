@@ -84,6 +84,7 @@ def test_what_runs_is_ended_and_what_has_ended_beside_it_is_met(ended: int) -> N
     assert ended in met
 
 
+@pytest.mark.slow
 def test_a_zygote_looks_for_orphans_once_for_many_that_ended_and_reaps_those_that_it_meets() -> None:
     command = [sys.executable, "-c", LEFT_TO_A_ZYGOTE]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True)

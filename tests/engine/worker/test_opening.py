@@ -255,6 +255,7 @@ def test_what_a_finalizer_meets_comes_at_the_end_of_the_statement(host: Host) ->
     assert host.writes[-1] == ("b", b"more", None)
 
 
+@pytest.mark.slow
 def test_files_in_a_cycle_land_with_all_that_was_written(host: Host) -> None:
     class Holder: ...
 
