@@ -38,6 +38,8 @@ class Problem:
         return f"{self.path or 'the value'} {self.why}"
 
 
+_SHOWN: Final = 60
+"""Characters of a value in a sentence."""
 _NOTES: Final = frozenset(
     {
         "$schema",
@@ -88,9 +90,10 @@ class Schema:
 
     def definition(self, name: str) -> Check:
         """The check of one definition, by its name. Raises LookupError, UnknownKeywordError."""
-        return self._reference(f"#/$defs/{name}")
+        return self.reference(f"#/$defs/{name}")
 
-    def _reference(self, reference: str) -> Check:
+    def reference(self, reference: str) -> Check:
+        """The check of what a `$ref` names, such as `#/$defs/Role`, compiled once."""
         if reference not in self._compiled:
             self._compiled[reference] = self._later(reference)  # for schemas that hold themselves
             self._compiled[reference] = self.compile(resolve(self.document, reference.removeprefix("#")))
@@ -265,7 +268,7 @@ def _bound(holds: Callable[[Any, Any], bool], kinds: type | tuple[type, ...], ph
 
 
 def _reference(schema: Schema, _node: dict[str, Any], reference: Any) -> Check:
-    return schema._reference(reference)  # pyright: ignore[reportPrivateUsage]
+    return schema.reference(reference)
 
 
 def _every(schema: Schema, _node: dict[str, Any], nodes: Any) -> Check:
@@ -341,7 +344,7 @@ def _ignored(_schema: Schema, _node: dict[str, Any], _value: Any) -> Check:
 
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004 -- what fits a sentence
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 _KEYWORDS: Final[dict[str, Callable[[Schema, dict[str, Any], Any], Check]]] = {

@@ -54,17 +54,22 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         output.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write a report in {REPORTS[name].title}")
 
 
+_DAY: Final = 86_400
+_MOST_JOBS: Final = 64
+"""More only get in each other's way."""
+
+
 def _seconds(text: str) -> float:
     seconds = float(text)
-    if not 0 < seconds < 86_400:  # noqa: PLR2004 -- a day
-        raise argparse.ArgumentTypeError("seconds, more than 0")
+    if not 0 < seconds < _DAY:
+        raise argparse.ArgumentTypeError("give seconds, more than 0 and less than a day")
     return seconds
 
 
 def _count(text: str) -> int:
     number = int(text)
-    if not 1 <= number <= 64:  # noqa: PLR2004 -- more only get in each other's way
-        raise argparse.ArgumentTypeError("from 1 to 64")
+    if not 1 <= number <= _MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"give a number from 1 to {_MOST_JOBS}")
     return number
 
 

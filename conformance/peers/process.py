@@ -159,7 +159,7 @@ class ProcessPeer:
         """Processes that still run when those that end with their parent's pipes had time to."""
         until = self.now() + _GRACE
         while (left := len(list(self._left_behind()))) and self.now() < until:
-            time.sleep(0.02)
+            time.sleep(0.02)  # processes that are no children of ours tell nobody of their end
         return left
 
     def _drain_until_exit(self, patience: float = _PATIENCE) -> None:
@@ -169,7 +169,7 @@ class ProcessPeer:
             if self._open:
                 self._wait(min(until, self.now() + pause))
             else:
-                time.sleep(pause)
+                time.sleep(pause)  # it has closed its pipes, so nothing but its end is to be waited for
             pause = min(pause * 2, 0.05)
             while len(self._received) > _HELD:
                 self._received.pop()  # a flood, whose transcript is full
