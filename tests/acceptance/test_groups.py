@@ -52,7 +52,10 @@ def test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_show
         assert "# src/gamma.py, " in shown
         assert "gamma_0" in shown
         assert "# src/beta.py" not in shown
-        assert "code: 1 of 2 members changed: notes; src/**/*.py (new: src/gamma.py; gone: src/beta.py)" in shown
+        assert (
+            "code: 1 of 2 members changed: notes; files of src/**/*.py: 1 new (src/gamma.py), 1 gone (src/beta.py)"
+            in shown
+        )
         # Its members are named in the table and not rendered again beside it.
         assert shown.count("alpha_0") == 1
         assert "notes: view notes.md" in shown

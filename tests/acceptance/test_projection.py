@@ -67,4 +67,4 @@ def test_a_prompt_has_handles_groups_and_what_changed_since_the_last_one(tmp_pat
         asked = len(server.asked)
         assert agent.prompt(session, "/context") == "end_turn"
         assert len(server.asked) == asked
-        assert "what makes it less" in agent.text()
+        assert "what changes it" in agent.text()

@@ -25,7 +25,8 @@ _BRACKETS: Final = 4
 _NAME_CHARS: Final = 60
 _INDENT: Final = "  "
 _VALUED: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property", "key", "element"})
-_READ_BY_VALUE: Final[frozenset[Kind]] = frozenset({"key", "element"})
+READ_BY_VALUE: Final[frozenset[Kind]] = frozenset({"key", "element"})
+"""Whose name says little without the value."""
 _AS_WRITTEN: Final[frozenset[Kind]] = frozenset({*_VALUED, "heading", "rule", "block"})
 """Of these what stands in the text says what they are."""
 _LEFT_BY_LINES: Final = re.compile(r"(?<=[(\[]) |,? (?=[)\]])")
@@ -88,7 +89,7 @@ def _documented(symbol: Symbol) -> str:
 def _short(symbol: Symbol) -> str:
     text = _full(symbol)
     if symbol.kind in _VALUED:
-        text = text if symbol.kind in _READ_BY_VALUE else _VALUE.sub("", text)
+        text = text if symbol.kind in READ_BY_VALUE else _VALUE.sub("", text)
     return cut_line(text, _SHORT_CHARS)
 
 

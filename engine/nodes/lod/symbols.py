@@ -1,9 +1,9 @@
 """Level 1: what a text declares, each with its lines, and the lines around the place in full.
 
-A level for finding one's way costs a share of the text, whatever the budget: at most an eighth of its tokens. Within
-that each symbol is shown by its name, then, as far as there is room, by its signature: public before others, outer
-before inner, near before far. Where not even all names fit, a row says how many symbols within it are left out, and a
-last line how many others.
+Each symbol is shown by its name, as far as the budget reaches: outer before inner, public before others, near before
+far. Where not all names fit, a row says how many symbols within it are left out, and a last line how many others.
+The rest has a share of the text, an eighth of its tokens, whatever the budget, because it is a level for finding one's
+way: keys within others, whose names say little, and signatures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..outline.model import TOP, Outline
 from ..rendered import RenderedView
 from . import raw
 from .line import measured
-from .rows import DOCUMENTED, FULL, SHORT, SHORTEST, Share, around, descendants, heading, row
+from .rows import DOCUMENTED, FULL, READ_BY_VALUE, SHORT, SHORTEST, Share, around, descendants, heading, row
 from .scene import Scene, instead_of_lines, one_line
 
 _SHARE: Final = Share(42, 120, 16)
@@ -49,7 +49,8 @@ class _Near:
 class _Rows:
     """The rows of an outline while it is decided which are shown, and in which form."""
 
-    def __init__(self, scene: Scene, outline: Outline, near: _Near, room: int) -> None:
+    def __init__(self, scene: Scene, outline: Outline, near: _Near, room: int, share: int) -> None:
+        """`room` is for names, in tokens; what they take counts toward `share`, which is for the rest."""
         self._scene = scene
         self._symbols = outline.symbols
         self._near = near
@@ -60,10 +61,11 @@ class _Rows:
             DOCUMENTED if near.covers(symbol.first_line, symbol.last_line) else _LEFT_OUT for symbol in self._symbols
         ]
         self._costs = [0] * len(self._symbols)
-        self._room = room
         order = self._order(around(outline, scene.place.line + 1))
         reserved = scene.count(self._rest(len(order)))
-        self._room -= reserved
+        self._room = room - reserved
+        self._take(filter(self._is_name, order), SHORTEST)
+        self._room -= room - share
         self._take(order, SHORTEST)
         if self.are_all:
             self._room += reserved
@@ -73,6 +75,10 @@ class _Rows:
     @property
     def are_all(self) -> bool:
         return _LEFT_OUT not in self._forms
+
+    @property
+    def are_all_names(self) -> bool:
+        return not any(form == _LEFT_OUT and self._is_name(index) for index, form in enumerate(self._forms))
 
     @property
     def shown(self) -> int:
@@ -91,6 +97,10 @@ class _Rows:
             rows.append((self._near.end if self._near.start < at < self._near.end else at - 1, text))
         rows.sort(key=lambda entry: entry[0])
         return "".join(text for _, text in rows) + self._rest(missing[TOP])
+
+    def _is_name(self, index: int) -> bool:
+        symbol = self._symbols[index]
+        return symbol.depth == 0 or symbol.kind not in READ_BY_VALUE
 
     def _order(self, chain: Sequence[int]) -> list[int]:
         at = self._scene.place.line + 1
@@ -144,17 +154,18 @@ def render(scene: Scene) -> RenderedView:
     head = heading(outline, len(scene.revision.lines))
     documented = f"{head}: {outline.doc}" if outline.doc else head
     near = _near(scene, is_chosen=scene.place.line > 0 or not outline.symbols)
-    share = _SHARE.of(scene.revision)
-    room = min(share, scene.budget - near.tokens)
+    room = scene.budget - near.tokens
     for _ in range(_TRIES):
-        top = next((line + "\n" for line in (documented, head) if scene.count(line + "\n") <= room // 2), "")
-        rows = _Rows(scene, outline, near, room - scene.count(top))
+        share = min(_SHARE.of(scene.revision), room)
+        top = next((line + "\n" for line in (documented, head) if scene.count(line + "\n") <= share // 2), "")
+        heading_tokens = scene.count(top)
+        rows = _Rows(scene, outline, near, room - heading_tokens, share - heading_tokens)
         text = top + rows.text()
         tokens = scene.count(text)
         if tokens <= scene.budget and (rows.shown or near.text):
             first, last = (near.start + 1, near.end) if near.text else (scene.place.line + 1, scene.place.line + 1)
             offset = scene.revision.first_line - 1
-            is_whole = rows.are_all or share <= scene.budget - near.tokens
+            is_whole = rows.are_all or (rows.are_all_names and share < room)
             return RenderedView(
                 text=text, tokens=tokens, first_line=first + offset, last_line=last + offset, whole=is_whole
             )

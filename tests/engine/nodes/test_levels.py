@@ -162,3 +162,36 @@ def test_symbols_that_stand_among_the_lines_in_full_are_not_said_to_be_missing(l
     shown = LEVELS[1](_scene(revision, outline, line, 2_000, None))
     assert shown.whole
     assert "more" not in shown.text
+
+
+def test_every_name_is_shown_where_the_budget_reaches_and_more_of_it_only_as_a_share_of_the_text() -> None:
+    text = "".join(f"def name_{number}(value: int) -> int:\n    return {number}\n\n\n" for number in range(60))
+    revision, outline = from_text(text), outline_by_indentation(text.encode())
+    all_of_it = LEVELS[1](_scene(revision, outline, 0, 100_000, None))
+    assert all_of_it.whole
+    assert all(f"def name_{number}\n" in all_of_it.text for number in range(60))
+    assert "value" not in all_of_it.text
+    less = LEVELS[1](_scene(revision, outline, 0, all_of_it.tokens // 2, None))
+    assert not less.whole
+    assert "more symbols" in less.text
+
+
+def test_keys_within_others_have_a_share_of_the_text_whatever_the_budget() -> None:
+    def key(name: str, first: int, last: int, parent: int) -> Symbol:
+        return Symbol(
+            kind="key",
+            name=name,
+            qualified=name,
+            first_line=first,
+            last_line=last,
+            signature=name,
+            parent=parent,
+            depth=parent + 1,
+        )
+
+    symbols = key("top", 1, 91, -1), *(key(f"key{line}", line, line, 0) for line in range(2, 92))
+    revision = from_text("top:\n" + "".join(f"  key{line}: 1\n" for line in range(2, 92)))
+    shown = LEVELS[1](_scene(revision, Outline(tier="tree-sitter", symbols=symbols), 0, 100_000, None))
+    assert shown.whole
+    assert 0 < shown.text.count("key") < 45
+    assert "(+" in shown.text
