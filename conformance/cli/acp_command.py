@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from conformance.cli.judging_runs import add_run_options, judge_program
+from conformance.cli.judging_runs import add_prompt_options, add_run_options, judge_program
 
 _EPILOG: Final = """\
 examples:
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.usage = "rewindow-conformance acp [OPTIONS] -- AGENT [ARGS ...]"
     parser.epilog = _EPILOG
-    add_run_options(parser)
+    add_run_options(parser, add_prompt_options)
 
 
 def run(arguments: argparse.Namespace) -> int:

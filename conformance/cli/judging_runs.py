@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from conformance.runner import Plan, Run, run
 from conformance.suite import Suite
 from conformance.suites import SUITES
 from conformance.transcript import Transcript
+from conformance.values import Object, is_object
 
 _PROMPTS: Final = {
     "prompt": "Reply with one short sentence. Use no tools.",
@@ -32,15 +34,41 @@ _PROMPTS: Final = {
 }
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Options that say what to do with a program, and what to report."""
-    prompts = parser.add_argument_group("what the program is told")
+AddOptions = Callable[[argparse.ArgumentParser], None]
+
+
+def add_prompt_options(parser: argparse.ArgumentParser) -> None:
+    """What agents are told."""
+    prompts = parser.add_argument_group("what the agent is told")
     prompts.add_argument("--prompt", default=_PROMPTS["prompt"], help="a prompt that is answered at once")
     prompts.add_argument("--slow-prompt", default=_PROMPTS["slow_prompt"], help="one whose turn takes seconds")
     prompts.add_argument("--tool-prompt", default=_PROMPTS["tool_prompt"], help="one that makes it use tools")
     prompts.add_argument("--auth", metavar="METHOD", help="authenticate by this method first")
-    prompts.add_argument("--cwd", type=Path, metavar="DIR", help="the sessions' directory (default: an empty one)")
-    prompts.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable for the program")
+
+
+def add_tool_options(parser: argparse.ArgumentParser) -> None:
+    """What servers are called with."""
+    tools = parser.add_argument_group("what the server is called with")
+    tools.add_argument("--tool", metavar="NAME", help="the tool to call (default: one that says it changes nothing)")
+    tools.add_argument("--arguments", type=_object, metavar="JSON", help="its arguments (default: from its schema)")
+    tools.add_argument("--slow-tool", metavar="NAME", help="a tool whose call takes seconds: for cancels and progress")
+    tools.add_argument(
+        "--slow-arguments", type=_object, metavar="JSON", help="its arguments (default: from its schema)"
+    )
+    tools.add_argument(
+        "--allow-destructive", action="store_true", help="call tools too that do not say that they change nothing"
+    )
+
+
+def add_run_options(parser: argparse.ArgumentParser, *more: AddOptions) -> None:
+    """Options that say what to do with a program, and what to report; `more` adds those of its kind."""
+    for add in more:
+        add(parser)
+    surroundings = parser.add_argument_group("what the program is given")
+    surroundings.add_argument(
+        "--cwd", type=Path, metavar="DIR", help="the directory to work in (default: an empty one)"
+    )
+    surroundings.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable for the program")
     limits = parser.add_argument_group("limits, in seconds")
     limits.add_argument("--timeout", type=_seconds, default=10.0, metavar="S", help="for a response (10)")
     limits.add_argument("--scenario-timeout", type=_seconds, default=30.0, metavar="S", help="for a scenario (30)")
@@ -66,6 +94,16 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _object(text: str) -> Object:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not is_object(value):
+        raise argparse.ArgumentTypeError(f"give a JSON object, not {text!r}")
+    return value
+
+
 def _count(text: str) -> int:
     number = int(text)
     if not 1 <= number <= _MOST_JOBS:
@@ -80,15 +118,8 @@ def judge_program(name: str, arguments: argparse.Namespace) -> int:
     suite = SUITES[name]()
     chosen = choose(suite, arguments.k)
     with _directory(arguments.cwd) as cwd:
-        options = Options(
-            prompt=arguments.prompt,
-            slow_prompt=arguments.slow_prompt,
-            tool_prompt=arguments.tool_prompt,
-            cwd=str(cwd),
-            timeout=arguments.timeout,
-            scenario_timeout=arguments.scenario_timeout,
-            auth=arguments.auth,
-        )
+        given = {one.name: getattr(arguments, one.name) for one in fields(Options) if hasattr(arguments, one.name)}
+        options = replace(Options(**given), cwd=str(cwd))
         facts = {"suite": name, "command": arguments.program, "options": asdict(options)}
         plan = Plan(
             suite=suite,

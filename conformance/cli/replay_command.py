@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from conformance.cli import UsageError
 from conformance.cli.judge_command import read, suite_of
-from conformance.cli.judging_runs import add_run_options, report, starter, variables
+from conformance.cli.judging_runs import (
+    add_prompt_options,
+    add_run_options,
+    add_tool_options,
+    report,
+    starter,
+    variables,
+)
 from conformance.driver import Options
 from conformance.runner import Run, run_scenario
 from conformance.transcript import Transcript
@@ -29,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "rewindow-conformance replay FILE [OPTIONS] -- PROGRAM [ARGS ...]"
     parser.epilog = _EPILOG
     parser.add_argument("file", type=Path, metavar="FILE", help="a transcript, in JSON lines")
-    add_run_options(parser)
+    add_run_options(parser, add_prompt_options, add_tool_options)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _options(saved: Transcript, arguments: argparse.Namespace) -> Options:
     """What the command line says; where it says nothing, what the transcript was made with."""
     parser = argparse.ArgumentParser()
-    add_run_options(parser)
+    add_run_options(parser, add_prompt_options, add_tool_options)
     before = as_object(saved.facts.get("options"))
     chosen: dict[str, Any] = {}
     for field in fields(Options):

@@ -1,17 +1,18 @@
-"""Runs the suites over memory pipes, on the conforming peers and on their defects."""
+"""Runs the suites over memory pipes, on conforming peers and on their defects. SUBJECTS has a row for each suite."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from conformance.driver import Options
-from conformance.peers.memory import MemoryPeer
+from conformance.peers.memory import MemoryPeer, World
 from conformance.runner import Run, Start, run_scenario
 from conformance.suite import Suite
 from conformance.suites import SUITES
@@ -24,12 +25,7 @@ import acp_agent  # noqa: E402
 import acp_defects  # noqa: E402
 
 OPTIONS = Options(prompt="hello", slow_prompt="count", tool_prompt="tool", cwd="/project", long_line=2_000_000)
-Agent = Callable[..., Any]
-
-
-@cache
-def suite() -> Suite:
-    return SUITES["acp"]()
+Peer = Callable[..., Any]
 
 
 def record_server(server: dict[str, Any]) -> bool:
@@ -43,34 +39,65 @@ def record_server(server: dict[str, Any]) -> bool:
     return True
 
 
-def in_memory(agent: Agent) -> Start:
-    return lambda: MemoryPeer(lambda world: agent(world, record_server))
+@dataclass(frozen=True)
+class Subject:
+    """What a suite is tried on."""
+
+    ids: str
+    """A pattern of its requirements' ids."""
+    conforming: Peer
+    defects: Mapping[str, Peer]
+    """By the requirement that each violates."""
+    make: Callable[[Peer, World], Any]
+    options: Options = OPTIONS
 
 
-def defect(requirement: str) -> Agent:
-    return acp_defects.DEFECTS[requirement]
-
-
-def defects() -> Iterable[str]:
-    return acp_defects.DEFECTS
+SUBJECTS = {
+    "acp": Subject(
+        r"ACP1-A-[A-Z]+-\d{3}",
+        acp_agent.Agent,
+        acp_defects.DEFECTS,
+        lambda peer, world: peer(world, record_server),
+    )
+}
+"""By the name of the suite in SUITES."""
 
 
 @cache
-def calibration() -> dict[str, Any]:
-    return suite().calibration_of(run_scenario(suite().opening, in_memory(acp_agent.Agent), OPTIONS, {}))
+def suite(of: str = "acp") -> Suite:
+    return SUITES[of]()
 
 
-def transcript_of(scenario: str, agent: Agent = acp_agent.Agent) -> Transcript:
-    """One scenario with an agent in memory."""
-    found = next(one for one in suite().every_scenario() if one.name == scenario)
-    return run_scenario(found, in_memory(agent), OPTIONS, {"suite": "acp", "calibration": calibration()})
+def in_memory(peer: Peer, of: str = "acp") -> Start:
+    return lambda: MemoryPeer(lambda world: SUBJECTS[of].make(peer, world))
+
+
+def defect(requirement: str, of: str = "acp") -> Peer:
+    return SUBJECTS[of].defects[requirement]
+
+
+def defects(of: str = "acp") -> Iterable[str]:
+    return SUBJECTS[of].defects
+
+
+def conforming(of: str = "acp") -> Peer:
+    return SUBJECTS[of].conforming
+
+
+@cache
+def calibration(of: str = "acp") -> dict[str, Any]:
+    opening = run_scenario(suite(of).opening, in_memory(conforming(of), of), SUBJECTS[of].options, {})
+    return suite(of).calibration_of(opening)
+
+
+def transcript_of(scenario: str, peer: Peer | None = None, of: str = "acp") -> Transcript:
+    """One scenario with a peer in memory: the conforming one by default."""
+    found = next(one for one in suite(of).every_scenario() if one.name == scenario)
+    facts = {"suite": of, "calibration": calibration(of)}
+    return run_scenario(found, in_memory(peer or conforming(of), of), SUBJECTS[of].options, facts)
 
 
 def failing(outcome: Run | list[Any]) -> set[str]:
     """The ids of the requirements that failed, of any level, or were not tested and had to be."""
     results = outcome.results if isinstance(outcome, Run) else outcome
     return {r.requirement.id for r in results if r.is_violation or r.verdict.outcome == "fail"}
-
-
-def conforming() -> Agent:
-    return acp_agent.Agent
