@@ -43,6 +43,8 @@ class Document:
         return _FOLDER / self.file
 
 
+_FORMATS: Final = "docs/conformance-formats.md#vectors"
+
 DOCUMENTS: Final = {
     document.name: document
     for document in (
@@ -66,6 +68,27 @@ DOCUMENTS: Final = {
             "by commit, see conformance/specification/acp/v1/prose.md",
             "acp/v1/prose.md",
             "https://agentclientprotocol.com/protocol/v1/{place}",
+        ),
+        Document(
+            "vectors.view",
+            "Events, and the View that comes of them",
+            "view-vectors/1, conformance/specification/vectors/view.json",
+            "vectors/view.json",
+            _FORMATS,
+        ),
+        Document(
+            "vectors.cycles",
+            "Events, and the request cycles that come of them",
+            "cycle-vectors/1, conformance/specification/vectors/cycles.json",
+            "vectors/cycles.json",
+            _FORMATS,
+        ),
+        Document(
+            "vectors.format",
+            "Questions about vectors",
+            "1, conformance/specification/vectors/format.md",
+            "vectors/format.md",
+            _FORMATS,
         ),
     )
 }

@@ -14,5 +14,11 @@ def _acp1_agent() -> Suite:
     return suite.SUITE
 
 
-SUITES: Final[dict[str, Callable[[], Suite]]] = {"acp": _acp1_agent}
+def _vectors() -> Suite:
+    from conformance.requirements.vectors import suite
+
+    return suite.SUITE
+
+
+SUITES: Final[dict[str, Callable[[], Suite]]] = {"acp": _acp1_agent, "vectors": _vectors}
 """By the command that runs them. Each is loaded when it is asked for, because requirements compile their schema."""

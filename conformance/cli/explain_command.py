@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _find(suites: list[Suite], name: str) -> tuple[Suite, Requirement]:
     for suite in suites:
         for row in suite.requirements:
-            if row.id == name.upper():
+            if row.id.upper() == name.upper():
                 return suite, row
     raise UsageError(f"there is no requirement {name}; see `rewindow-conformance list`")
 

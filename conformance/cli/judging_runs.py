@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -138,13 +138,18 @@ def judge_program(name: str, arguments: argparse.Namespace) -> int:
 
 def choose(suite: Suite, words: Iterable[str]) -> Mapping[str, Requirement] | None:
     """The requirements whose id or scenario holds one of these words; None for all. Raises UsageError for none."""
-    wanted = [word.lower() for word in words]
-    if not wanted:
+    if not (wanted := list(words)):
         return None
-    chosen = {r.id: r for r in suite.requirements if any(w in f"{r.id} {r.scenario or ''}".lower() for w in wanted)}
-    if not chosen:
+    return {row.id: row for row in having(suite.requirements, wanted)}
+
+
+def having(rows: Iterable[Requirement], words: Sequence[str]) -> list[Requirement]:
+    """Those whose id or scenario holds one of these words. Raises UsageError where none does."""
+    wanted = [word.lower() for word in words]
+    found = [row for row in rows if any(word in f"{row.id} {row.scenario or ''}".lower() for word in wanted)]
+    if not found:
         raise UsageError(f"no requirement has {' or '.join(words)} in its id or scenario; see `list`")
-    return chosen
+    return found
 
 
 def variables(pairs: Iterable[str]) -> dict[str, str]:

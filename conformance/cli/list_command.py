@@ -7,9 +7,9 @@ import json
 import sys
 from typing import Final
 
-from conformance.cli.judging_runs import choose
+from conformance.cli.judging_runs import having
 from conformance.reports.rows import requirement_row
-from conformance.requirement import LEVELS, Requirement
+from conformance.requirement import LEVELS
 from conformance.suites import SUITES
 
 _EPILOG: Final = """\
@@ -32,14 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints; returns the exit status."""
     suites = [SUITES[name]() for name in ([arguments.suite] if arguments.suite else SUITES)]
-    found: list[Requirement] = []
-    for suite in suites:
-        chosen = choose(suite, arguments.k)
-        found += [
-            row
-            for row in suite.requirements
-            if (chosen is None or row.id in chosen) and arguments.level in (None, row.level)
-        ]
+    rows = [row for suite in suites for row in suite.requirements]
+    chosen = having(rows, arguments.k) if arguments.k else rows
+    found = [row for row in chosen if arguments.level in (None, row.level)]
     if arguments.json:
         sys.stdout.write(json.dumps([requirement_row(row) for row in found], ensure_ascii=False, indent=2) + "\n")
     else:

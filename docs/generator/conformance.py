@@ -43,10 +43,21 @@ pytest --acp-agent "my-agent --its-arguments" -k ACP1 --junitxml=report.xml
 workers (`-n`) there are. What violates the specification fails; what does not apply or does not decide is skipped with
 its reason. Options of `rewindow-conformance acp` go into one: `--acp-options='--timeout 30 --env KEY=x'`.
 
+An implementation of the View or of request cycles is judged by vectors, through an adapter of a few lines that
+[conformance-formats.md](conformance-formats.md#vectors) describes:
+
+```
+rewindow-conformance vectors -- my-adapter
+```
+
 What is not judged, because the wire does not show it: that capabilities which a client omits are taken for unsupported
 in ways other than calls and updates; that `cwd` is what relative paths are resolved against, and a boundary of tools;
 that a plan is complete; that a permission which was refused has no effect outside; HTTP transports of MCP servers.
 """
+
+
+_DATA = ("vectors.view", "vectors.cycles")
+"""Documents that are nothing but requirements."""
 
 
 def page() -> str:
@@ -57,9 +68,10 @@ def page() -> str:
         counts = {level: sum(row.level == level for row in suite.requirements) for level in LEVELS}
         counted = ", ".join(f"{count} {level}" for level, count in counts.items())
         lines += [f"## {suite.title}", "", f"{len(suite.requirements)} requirements: {counted}.", ""]
+        rows = [row for row in suite.requirements if row.source.document not in _DATA]
+        if len(rows) < len(suite.requirements):
+            lines += ["One for each vector and operation, which `rewindow-conformance list` shows, and:", ""]
         lines += ["| id | level | requirement | shown by |", "|---|---|---|---|"]
-        lines += [
-            f"| {row.id} | {row.level} | {row.text} | {row.scenario or 'any traffic'} |" for row in suite.requirements
-        ]
+        lines += [f"| {row.id} | {row.level} | {row.text} | {row.scenario or 'any traffic'} |" for row in rows]
         lines.append("")
     return "\n".join(lines)

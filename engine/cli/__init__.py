@@ -49,7 +49,7 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_root)
     for command in COMMANDS:
         function = command.load() if command.name in arguments else _not_named
-        app.command(command.name, help=command.help, epilog=command.examples)(function)
+        app.command(command.name, help=command.help, epilog=command.examples, hidden=command.hidden)(function)
     return app
 
 

@@ -48,13 +48,17 @@ given failed; 2 for wrong usage; 130 when it was interrupted. More: docs/termina
 
 
 class Command(NamedTuple):
-    """One row. `module` is relative to this package; `help` is the function's docstring; `examples` stand below it."""
+    """One row. `module` is relative to this package; `help` is the function's docstring; `examples` stand below it.
+
+    A `hidden` one is for programs, and in no list of commands.
+    """
 
     name: str
     module: str
     function: str
     help: str
     examples: str | None = None
+    hidden: bool = False
 
     def load(self) -> Callable[..., None]:
         """The function that performs the command."""
@@ -83,4 +87,11 @@ COMMANDS: Final = (
     ),
     Command("gc", ".gc", "gc", "Delete the sessions that nobody has used for a while; those in use stay."),
     Command("doctor", ".doctor", "doctor", "Check that sessions can be kept and statements can run here."),
+    Command(
+        "vectors-adapter",
+        "..exchange.vectors.adapter",
+        "vectors_adapter",
+        "Answer the questions of `rewindow-conformance vectors` about this engine's View and request cycles.",
+        hidden=True,
+    ),
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 from conformance.driver import Options
 from conformance.peers.memory import MemoryPeer, World
+from conformance.requirements.vectors import REQUIREMENTS
 from conformance.runner import Run, Start, run_scenario
 from conformance.suite import Suite
 from conformance.suites import SUITES
@@ -23,6 +24,7 @@ sys.path.insert(0, str(PEERS))  # they are programs of the standard library, wit
 
 import acp_agent  # noqa: E402
 import acp_defects  # noqa: E402
+import vectors_adapter  # noqa: E402
 
 OPTIONS = Options(prompt="hello", slow_prompt="count", tool_prompt="tool", cwd="/project", long_line=2_000_000)
 Peer = Callable[..., Any]
@@ -58,7 +60,14 @@ SUBJECTS = {
         acp_agent.Agent,
         acp_defects.DEFECTS,
         lambda peer, world: peer(world, record_server),
-    )
+    ),
+    "vectors": Subject(
+        r"VECTORS-(HELLO-\d{3}|APPEND-\w+|READY-\w+|CYCLES-\w+)",
+        vectors_adapter.Adapter,
+        {"VECTORS-HELLO-001": vectors_adapter.Nameless}
+        | {row.id: vectors_adapter.wrong_at(row.id) for row in REQUIREMENTS if row.scenario},
+        lambda peer, world: peer(world),
+    ),
 }
 """By the name of the suite in SUITES."""
 

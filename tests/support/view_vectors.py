@@ -1,10 +1,4 @@
-"""The vectors of `tests/vectors/view.json`, with their neutral kinds as events of this program.
-
-message -> UserMessage; action -> ToolCall (`has_thinking` -> one thinking block); observation -> ToolResult (subtype
-reject -> rejected, error -> error, else ok); condensation and condensation_request -> the events of those names.
-other -> RunStop: it never enters the View, yet it is part of the conversation, so it ends a tool loop of the log as
-the vectors' `other` does. (Runtime events lie inside a call and end nothing.) Ids are kept as event ids.
-"""
+"""The vectors of `conformance/specification/vectors/view.json`, with their neutral events as events of this program."""
 
 from __future__ import annotations
 
@@ -14,19 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.events import Event
-from engine.events.conversation import (
-    Condensation,
-    CondensationRequest,
-    RunStop,
-    ThinkingBlock,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
-from engine.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
+from engine.exchange.vectors.view_rows import event_of
 
-_PATH = Path(__file__).parent.parent / "vectors" / "view.json"
-_STATUS = {None: "ok", "reject": "rejected", "error": "error"}
+_PATH = Path(__file__).parents[2] / "conformance" / "specification" / "vectors" / "view.json"
 
 
 @dataclass(frozen=True)
@@ -57,38 +41,6 @@ def load_vectors() -> tuple[Vector, ...]:
         )
         for row in document["vectors"]
     )
-
-
-def event_of(neutral: dict[str, Any], seq: int) -> Event:
-    """The event for one neutral row, stamped with `seq`."""
-    stamp: dict[str, Any] = {"seq": Seq(seq), "event_id": EventId(neutral["id"])}
-    match neutral["kind"]:
-        case "message":
-            return UserMessage(**stamp, message_id=MessageId(neutral["id"]), text=neutral["id"])
-        case "action":
-            return ToolCall(
-                **stamp,
-                tool_call_id=ToolCallId(neutral["tool_call_id"]),
-                tool="python",
-                llm_response_id=LlmResponseId(neutral["llm_response_id"]),
-                thinking=(ThinkingBlock(text="hm"),) if neutral["has_thinking"] else (),
-            )
-        case "observation":
-            status = _STATUS[neutral.get("subtype")]
-            return ToolResult(**stamp, tool_call_id=ToolCallId(neutral["tool_call_id"]), status=status, text="")
-        case "condensation":
-            return Condensation(
-                **stamp,
-                forgotten=tuple(EventId(each) for each in neutral["forgotten"]),
-                summary=neutral["summary"],
-                summary_offset=neutral["summary_offset"],
-            )
-        case "condensation_request":
-            return CondensationRequest(**stamp)
-        case "other":
-            return RunStop(**stamp, reason="completed", cause="end_turn")
-        case kind:
-            raise ValueError(f"no event for the neutral kind {kind!r}")
 
 
 def _expected(row: dict[str, Any]) -> Expected:

@@ -11,8 +11,8 @@ from engine.cycles import cycles_of, to_json, to_plain
 from engine.events import Event
 from engine.events.codec import decode
 from engine.events.conversation import Attachment, ToolCall
+from engine.exchange.vectors.cycle_rows import stamped
 from engine.ids import ToolCallId
-from tests.support.cycles import stamped
 
 LOG = (
     '{"kind":"user_message","message_id":"m1","text":"tidy up","attachments":[{"uri":"file:///a.py","name":"a.py"}]}',

@@ -16,7 +16,8 @@ from engine.events import Event
 from engine.events.codec import decode, encode
 from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.events.session import PromptQueued, PromptWithdrawn
-from tests.support.cycles import IN_CYCLES, OTHERS, PROMPT_KINDS, stamped
+from engine.exchange.vectors.cycle_rows import OTHERS, PROMPT_KINDS, stamped
+from tests.support.cycles import IN_CYCLES
 
 MESSAGE_IDS = st.sampled_from(("", "m1", "m2", "m3", "m4"))
 CALL_IDS = st.sampled_from(("c1", "c2", "c3", "c4"))

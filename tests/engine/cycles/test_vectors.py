@@ -10,7 +10,8 @@ from engine.cycles import CycleFold, cycles_of, to_plain
 from engine.cycles.machine import TRANSITIONS, Action, Input, State, Transition
 from engine.cycles.model import ANOMALIES, AnomalyKind
 from engine.cycles.steps import GROUPS
-from tests.support.cycles import Vector, load_vectors, neutral
+from engine.exchange.vectors.cycle_rows import neutral
+from tests.support.cycles import Vector, load_vectors
 
 VECTORS = load_vectors()
 by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from engine.events import Event
 from engine.events.conversation import Condensation
+from engine.exchange.vectors.view_rows import event_of
 from engine.ids import EventId, Seq
-from tests.support.view_vectors import event_of
 
 _KINDS = {"m": "message", "a": "action", "o": "observation", "x": "other", "r": "condensation_request"}
 

@@ -1,0 +1,127 @@
+"""Vectors: a conforming adapter passes, each wrong answer fails its vector alone, and our engine passes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conformance.cli import main
+from conformance.requirements.vectors import REQUIREMENTS, difference
+from conformance.runner import Plan, run
+from conformance.transcript import Entry, Transcript
+from engine.exchange.vectors.adapter import OPERATIONS, answers
+from tests.conformance.suite_runs import OPTIONS, conforming, defect, defects, failing, in_memory, suite, transcript_of
+
+NAMES = [row.id for row in REQUIREMENTS]
+ADAPTER = [sys.executable, "-c", "from engine.exchange.vectors.adapter import vectors_adapter; vectors_adapter()"]
+
+
+def outcome_of(name: str) -> Any:
+    return run(Plan(suite("vectors"), in_memory(defect(name, "vectors"), "vectors"), OPTIONS, jobs=1))
+
+
+def test_the_conforming_adapter_passes_every_vector() -> None:
+    outcome = run(Plan(suite("vectors"), in_memory(conforming("vectors"), "vectors"), OPTIONS, jobs=1))
+    assert failing(outcome) == set()
+    assert {result.verdict.outcome for result in outcome.results} == {"pass"}
+    assert len(outcome.results) == 2 * 219 + 106 + 1
+
+
+@pytest.mark.parametrize("name", NAMES[:: len(NAMES) // 6])
+def test_a_wrong_answer_fails_its_vector_alone(name: str) -> None:
+    outcome = outcome_of(name)
+    assert failing(outcome) == {name}
+    assert outcome.code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", defects("vectors"))
+def test_each_wrong_answer_fails_its_vector_alone(name: str) -> None:
+    assert failing(outcome_of(name)) == {name}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_answer_that_is_missing_or_an_error_fails_its_vector_alone(operation: str) -> None:
+    transcript = transcript_of(operation, of="vectors")
+    name = next(row.id for row in REQUIREMENTS if row.scenario == operation)
+
+    def judged(answer: Callable[[dict[str, Any]], bytes]) -> set[str]:
+        changed = Transcript(operation, transcript.facts, [_with(entry, name, answer) for entry in transcript.entries])
+        shown = {row.id: row for row in REQUIREMENTS if row.scenario in (None, operation)}
+        return failing(suite("vectors").judge([changed], shown))
+
+    assert judged(lambda message: json.dumps(message).encode() + b"\n") == set()
+    assert judged(lambda _: b"") == {name}
+    error = {"code": -32602, "message": "what is this"}
+    assert judged(lambda message: json.dumps({"id": message["id"], "error": error}).encode() + b"\n") == {name}
+
+
+def _with(entry: Entry, name: str, answer: Callable[[dict[str, Any]], bytes]) -> Entry:
+    if entry.kind != "server":
+        return entry
+    message = json.loads(entry.data)
+    return replace(entry, data=answer(message)) if message["id"] == name else entry
+
+
+def test_only_operations_that_an_implementation_has_are_asked_for() -> None:
+    class CyclesAlone(conforming("vectors")):  # pyright: ignore -- chosen by a table
+        def introduction(self) -> dict[str, Any]:
+            return {"name": "cycles", "operations": ["cycles", "another"]}
+
+    outcome = run(Plan(suite("vectors"), in_memory(CyclesAlone, "vectors"), OPTIONS, jobs=1))
+    assert outcome.code == 0
+    assert sum(result.verdict.outcome == "pass" for result in outcome.results) == 106 + 1
+    assert {r.verdict.reason for r in outcome.results if r.verdict.outcome == "skipped"} == {
+        "view.append is not advertised",
+        "view.ready is not advertised",
+    }
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "said"),
+    [
+        ({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]}, ""),
+        ({"a": [1, {"b": None}]}, {"a": [1, {"b": 2}]}, "/a/1/b is 2, not null"),
+        ({"a": [1, 2]}, {"a": [1]}, "/a has 1 items, not 2"),
+        ({"a": 1}, {}, "/a is missing"),
+        ({}, {"a": 1}, "/a is not expected"),
+        ({"a": 1}, {"a": True}, "/a is true, not 1"),
+        ({"a": 1}, [], "/ is [], not {"),
+    ],
+)
+def test_the_first_difference_is_told_by_its_place(expected: Any, got: Any, said: str) -> None:
+    assert difference(expected, got).startswith(said)
+    assert bool(difference(expected, got)) is bool(said)
+
+
+def test_our_engine_passes_every_vector(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vectors", "--", *ADAPTER]) == 0
+    assert "545 pass, 0 fail" in capsys.readouterr().out
+
+
+def test_a_program_that_says_nothing_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vectors", "--", sys.executable, "-c", ""]) == 3
+    assert "did not answer hello" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("{", -32700),
+        ("[]", -32600),
+        ('{"id": 1, "method": "nothing"}', -32601),
+        ('{"id": 1, "method": "cycles"}', -32602),
+        ('{"id": 1, "method": "cycles", "params": []}', -32602),
+        ('{"id": 1, "method": "view.ready", "params": {"events": [{"kind": "unheard-of", "id": "a"}]}}', -32602),
+        ('{"id": 1, "method": "view.append", "params": {"events": [1]}}', -32602),
+    ],
+)
+def test_our_adapter_answers_what_it_cannot_read_and_goes_on(line: str, code: int) -> None:
+    refused, _, answered = answers([line, "\n", '{"id": 2, "method": "nothing"}', '{"id": 3, "method": "hello"}'])
+    assert json.loads(refused)["error"]["code"] == code
+    assert json.loads(answered)["result"]["operations"] == list(OPERATIONS)
