@@ -2,89 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from conformance.judging import answered, survived
+from conformance.judging_lines import (
+    closed_in_time,
+    left_nothing,
+    malformed_answered,
+    messages_only,
+    newline_at_end,
+    utf8,
+    whole_characters,
+)
 from conformance.requirement import Requirement
 from conformance.requirements.acp1_agent.reading import prose, schema
-from conformance.traffic import Message, Traffic
-from conformance.values import is_object
-from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
-
-_HALVES: Final = (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _lines(traffic: Traffic) -> list[Message]:
-    return list(traffic.sent("server"))
-
-
-def _messages_only(traffic: Traffic) -> Verdict:
-    for message in _lines(traffic):
-        if message.ended and _is_utf8(message.line) and not message.object:
-            shown = message.line.decode()[:60]
-            return failed(f"standard output holds {shown!r}, which is no message", message.index)
-    return PASS if _lines(traffic) else not_tested("the agent wrote nothing")
-
-
-def _utf8(traffic: Traffic) -> Verdict:
-    for message in _lines(traffic):
-        if not _is_utf8(message.line):
-            return failed(f"a line of standard output is not UTF-8: {message.line[:60]!r}", message.index)
-    return PASS if _lines(traffic) else not_tested("the agent wrote nothing")
-
-
-def _ended(traffic: Traffic) -> Verdict:
-    endings = [entry.value for entry in traffic.marks("ended")]
-    if any(is_object(ending) and ending.get("by") not in ("by itself", "close stdin") for ending in endings):
-        return skipped("the agent was killed, perhaps in the middle of a line")
-    for message in _lines(traffic):
-        if not message.ended:
-            return failed("the last message has no newline after it", message.index)
-    return PASS if _lines(traffic) else not_tested("the agent wrote nothing")
-
-
-def _surrogates(traffic: Traffic) -> Verdict:
-    for message in _lines(traffic):
-        lowered = message.line.lower()
-        if message.object and any(half in lowered for half in _HALVES):
-            try:
-                json.dumps(message.value, ensure_ascii=False).encode()
-            except UnicodeEncodeError:
-                return failed("a string holds half of a surrogate pair, which many parsers refuse", message.index)
-    return PASS if _lines(traffic) else not_tested("the agent wrote nothing")
-
-
-def _closed_in_time(traffic: Traffic) -> Verdict:
-    for entry in traffic.marks("closed-in-time"):
-        return PASS if entry.value is True else failed("three seconds after the end of its input the agent still ran")
-    return not_tested("the input was not ended")
-
-
-def _left_nothing(traffic: Traffic) -> Verdict:
-    for entry in traffic.marks("ended"):
-        if is_object(entry.value) and entry.value.get("left"):
-            return failed(f"{entry.value['left']} processes that the agent started were left when it had ended")
-        return PASS
-    return skipped("the transcript does not say how the agent ended")
-
-
-def _parse_errors(traffic: Traffic) -> Verdict:
-    if not traffic.marks("malformed"):
-        return not_tested("the lines were not sent")
-    for message in _lines(traffic):
-        if message.is_response and message.id is None and message.error.get("code") in (-32700, -32600):
-            return PASS
-    return failed("no malformed line was answered with -32700 or -32600 and a null id")
-
 
 _MESSAGE = "The agent MUST NOT write anything to its `stdout` that is not a valid ACP message."
 _LINE = "Messages are delimited by newlines (`\\n`), and MUST NOT contain embedded newlines."
@@ -100,7 +31,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The agent writes nothing to standard output but messages, one on each line.",
         prose("transports", _MESSAGE),
-        _messages_only,
+        messages_only,
         violation="a line of standard output: Loading model ...",
     ),
     Requirement(
@@ -108,7 +39,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The agent's messages are UTF-8.",
         prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        _utf8,
+        utf8,
         violation='{"jsonrpc":"2.0","method":"session/update", ... "text":"caf\\xe9"}',
     ),
     Requirement(
@@ -116,7 +47,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The agent ends each message with a newline, the last one too.",
         prose("transports", _LINE),
-        _ended,
+        newline_at_end,
         violation='{"jsonrpc":"2.0","id":1,"result":{}} and no newline before the agent exits',
     ),
     Requirement(
@@ -124,7 +55,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The agent's strings hold no half of a surrogate pair.",
         prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        _surrogates,
+        whole_characters,
         violation='"text":"\\ud83d"',
     ),
     Requirement(
@@ -177,7 +108,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The agent answers lines that are no messages with a parse error, or with an invalid request.",
         prose("json-rpc", _ID),
-        _parse_errors,
+        malformed_answered,
         scenario="malformed-lines",
         violation="silence",
     ),
@@ -240,7 +171,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The agent exits within three seconds when its input ends.",
         prose("transports", "Client->>Agent Process: Close stdin, terminate subprocess"),
-        _closed_in_time,
+        closed_in_time,
         scenario="end-of-input",
         violation="an agent that runs on after its editor was closed",
     ),
@@ -249,7 +180,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The agent exits within three seconds when its input ends in the middle of a turn.",
         prose("transports", "Client->>Agent Process: Close stdin, terminate subprocess"),
-        _closed_in_time,
+        closed_in_time,
         scenario="end-of-input-in-a-turn",
         violation="an agent that finishes its turn for nobody",
     ),
@@ -267,7 +198,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The agent leaves no process behind when it has ended.",
         prose("session-setup", "then free the resources associated with the session."),
-        _left_nothing,
+        left_nothing,
         violation="an MCP server that outlives its agent",
     ),
 )

@@ -10,43 +10,27 @@ from typing import Final
 
 from conformance.documents import json_document
 from conformance.judging import answered, every, evidence, marked, survived
-from conformance.requirement import Judge, Requirement
+from conformance.judging_rpc import (
+    asked_for,
+    coded,
+    form_problem,
+    ids_repeated,
+    no_message,
+    notifications_unanswered,
+    objects,
+    own_ids,
+    refused,
+    responses,
+    version_problem,
+)
+from conformance.requirement import Requirement
 from conformance.requirements.acp1_agent.reading import definition, prose, schema
 from conformance.schema import FieldNames, Schema
-from conformance.traffic import Message, Traffic, id_key
-from conformance.values import as_list, as_object, is_object
+from conformance.traffic import Message, Traffic
+from conformance.values import as_object, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _NOT_FOUND: Final = -32601
-
-
-def _objects(traffic: Traffic) -> list[Message]:
-    return [message for message in traffic.sent("server") if message.object]
-
-
-def _responses(traffic: Traffic) -> list[Message]:
-    return [message for message in traffic.sent("server") if message.is_response]
-
-
-def _nothing() -> Verdict:
-    return not_tested("the agent sent no message")
-
-
-def _version(message: Message) -> str:
-    version = message.object.get("jsonrpc")
-    return "" if version == "2.0" else f"jsonrpc is {version!r}"
-
-
-def _one_of_both(message: Message) -> str:
-    both = "result" in message.object and "error" in message.object
-    neither = not both and "method" not in message.object and not message.is_response
-    return (
-        "a response holds both a result and an error"
-        if both
-        else "a message is neither request nor response"
-        if neither
-        else ""
-    )
 
 
 def _error_shape(message: Message) -> str:
@@ -54,54 +38,6 @@ def _error_shape(message: Message) -> str:
         return ""
     wrong = definition("Error")(message.object["error"])
     return f"the error: {wrong}" if wrong else ""
-
-
-def _asked_for(traffic: Traffic) -> Verdict:
-    # Where the lines sent were malformed, an error without an id answers one of them.
-    waiting = {str(m.id) for m in traffic.sent("client") if m.is_request and m.answer is None}
-    for message in _responses(traffic):
-        other_type = str(message.id) in waiting
-        if message.answers is None and message.id is not None and not other_type:
-            return failed(f"a response with the id {message.id!r}, which no request is waiting for", message.index)
-    return PASS if _responses(traffic) else not_tested("the agent answered nothing")
-
-
-def _no_answer_to_notifications(traffic: Traffic) -> Verdict:
-    if traffic.marks("malformed") or any(m.problem or not m.object for m in traffic.sent("client")):
-        return skipped("lines without an id were sent too")
-    if not any(message.is_notification for message in traffic.sent("client")):
-        return skipped("no notification was sent")
-    for message in _responses(traffic):
-        if message.id is None and message.answers is None:
-            return failed("a notification was answered", message.index)
-    return PASS
-
-
-def _same_id(traffic: Traffic) -> Verdict:
-    sent = [entry.value for entry in traffic.marks("id")]
-    if not sent:
-        return not_tested("the requests were not sent")
-    answered_ids = {id_key(message.id) for message in _responses(traffic)}
-    for value in sent:
-        if id_key(value) not in answered_ids:
-            like = next((m for m in _responses(traffic) if str(m.id) == str(value)), None)
-            said = f"was answered with the id {like.id!r}" if like else "was not answered"
-            return failed(f"a request with the id {value!r} {said}", *([like.index] if like else []))
-    return PASS
-
-
-def _own_ids(traffic: Traffic) -> Verdict:
-    pending: dict[object, Message] = {}
-    requests = [message for message in traffic.sent("server") if message.is_request]
-    for message in requests:
-        wrong = definition("RequestId")(message.id)
-        if wrong:
-            return failed(f"the id of a request: {wrong}", message.index)
-        before = pending.get(id_key(message.id))
-        if before is not None and (before.answer is None or before.answer.order > message.order):
-            return failed(f"two requests that wait have the same id {message.id!r}", before.index, message.index)
-        pending[id_key(message.id)] = message
-    return PASS if requests else skipped("the agent sent no request")
 
 
 @cache
@@ -143,7 +79,7 @@ def _field_names(document: str) -> FieldNames:
 
 
 def _no_own_fields(traffic: Traffic) -> Verdict:
-    for message in _objects(traffic):
+    for message in objects(traffic):
         name, value = _shaped(message)
         if name is None:
             continue
@@ -151,7 +87,7 @@ def _no_own_fields(traffic: Traffic) -> Verdict:
         # What is not stable yet is the protocol's own too.
         for path in sorted(unknown & _field_names("acp1.unstable").unknown(name, value) if unknown else ()):
             return failed(f"{path.lstrip('/')} of a {name} is not in the schema", message.index)
-    return PASS if _objects(traffic) else _nothing()
+    return PASS if objects(traffic) else no_message()
 
 
 def _shaped(message: Message) -> tuple[str | None, object]:
@@ -160,36 +96,6 @@ def _shaped(message: Message) -> tuple[str | None, object]:
     if message.answers is not None and "result" in message.object:
         return _SHAPES.get(message.answers.method), message.result
     return None, None
-
-
-def _coded(label: str, code: int, *, instead_of_result: bool = False) -> Judge:
-    """The errors under a mark have a code. Whether they are errors at all is another requirement's, or this one's."""
-
-    def judge(traffic: Traffic) -> Verdict:
-        found = [request for request in marked(traffic, label) if request.answer is not None]
-        for request in found:
-            assert request.answer
-            given = request.answer.error.get("code")
-            if (given is not None and given != code) or (instead_of_result and request.succeeded):
-                said = "a result" if request.succeeded else f"the code {given}"
-                return failed(f"{request.method} was answered with {said}, not with {code}", *evidence(request))
-        return PASS if found else skipped("nothing was answered")
-
-    return judge
-
-
-def _refused(traffic: Traffic) -> Verdict:
-    requests = marked(traffic, "no-params")
-    if not requests:
-        return not_tested("the requests were not sent")
-    for request in requests:
-        if request.answer is None:
-            return failed(f"{request.method} with wrong params was not answered", request.index)
-        if request.succeeded:
-            return failed(
-                f"{request.method} with params {as_list(request.object.get('params'))!r} succeeded", *evidence(request)
-            )
-    return PASS
 
 
 def _invalid_params(traffic: Traffic) -> Verdict:
@@ -211,7 +117,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "Every message of the agent says that it is JSON-RPC 2.0.",
         schema("/anyOf/0/properties/jsonrpc", '"enum": ["2.0"]'),
-        every(_objects, _version, _nothing),
+        every(objects, version_problem, no_message),
         violation='{"id":1,"result":{}}',
     ),
     Requirement(
@@ -219,7 +125,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "A response of the agent holds either a result or an error.",
         prose("json-rpc", _BOTH),
-        every(_objects, _one_of_both, _nothing),
+        every(objects, form_problem, no_message),
         violation='{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-32603,"message":"Internal error"}}',
     ),
     Requirement(
@@ -227,7 +133,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "An error of the agent has an integer code and a message.",
         schema("/$defs/Error/required", '["code", "message"]'),
-        every(_responses, _error_shape, _nothing),
+        every(responses, _error_shape, no_message),
         violation='{"jsonrpc":"2.0","id":1,"error":"no such session"}',
     ),
     Requirement(
@@ -235,7 +141,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The agent answers what it was asked, and each request once.",
         prose("json-rpc", "It MUST be the same as the value of the id member in the Request Object."),
-        _asked_for,
+        asked_for,
         violation="two responses with the id 3",
     ),
     Requirement(
@@ -243,7 +149,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The agent answers no notification.",
         prose("overview", "Notifications never receive responses (success or error)"),
-        _no_answer_to_notifications,
+        notifications_unanswered,
         violation='{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}',
     ),
     Requirement(
@@ -251,7 +157,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The agent's responses repeat ids exactly, whatever their type.",
         schema("/$defs/RequestId", _SAME),
-        _same_id,
+        ids_repeated,
         scenario="ids",
         violation='the request with the id "7" answered with the id 7',
     ),
@@ -260,7 +166,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The agent's own requests have ids that the schema allows, and that no other waiting request has.",
         schema("/$defs/RequestId", "MUST contain a String, Number, or NULL value if included."),
-        _own_ids,
+        own_ids(definition("RequestId")),
         violation="two permissions asked for with the id 1",
     ),
     Requirement(
@@ -275,7 +181,7 @@ REQUIREMENTS: Final = (
             ),
         ),
         every(
-            lambda t: [m for m in _objects(t) if m.method], _known_method, lambda: skipped("the agent called nothing")
+            lambda t: [m for m in objects(t) if m.method], _known_method, lambda: skipped("the agent called nothing")
         ),
         violation='{"jsonrpc":"2.0","method":"status/changed","params":{}}',
     ),
@@ -307,7 +213,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "That error has the code -32601.",
         schema("/$defs/ErrorCode/anyOf/2", "The method does not exist or is not available."),
-        _coded("unknown", _NOT_FOUND),
+        coded("unknown", _NOT_FOUND),
         scenario="unknown-methods",
         violation='"code":-32603',
     ),
@@ -334,7 +240,7 @@ REQUIREMENTS: Final = (
                 'with the standard "Method not found" error:'
             ),
         ),
-        _coded("extension", _NOT_FOUND, instead_of_result=True),
+        coded("extension", _NOT_FOUND, instead_of_result=True),
         scenario="unknown-methods",
         violation='{"result":null}',
     ),
@@ -364,7 +270,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The agent answers requests whose params are missing or no object with errors.",
         schema("/$defs/NewSessionRequest/required", '["cwd", "mcpServers"]'),
-        _refused,
+        refused("no-params"),
         scenario="wrong-params",
         violation="silence",
     ),

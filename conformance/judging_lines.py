@@ -1,0 +1,95 @@
+"""Judges of bytes, for any protocol of JSON messages on lines: what a program writes, and how it ends.
+
+Each is told whose bytes it is about: the server's, unless a suite for clients says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from conformance.traffic import Sender, Traffic
+from conformance.values import is_object
+from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
+
+_HALVES: Final = (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
+_SHOWN: Final = 60
+_SILENT: Final = "the program wrote nothing"
+
+
+def messages_only(traffic: Traffic, side: Sender = "server") -> Verdict:
+    """Each line of standard output is a JSON object."""
+    lines = list(traffic.sent(side))
+    for message in lines:
+        if message.ended and _is_utf8(message.line) and not message.object:
+            shown = message.line.decode()[:_SHOWN]
+            return failed(f"standard output holds {shown!r}, which is no message", message.index)
+    return PASS if lines else not_tested(_SILENT)
+
+
+def utf8(traffic: Traffic, side: Sender = "server") -> Verdict:
+    """Each line of standard output is UTF-8."""
+    lines = list(traffic.sent(side))
+    for message in lines:
+        if not _is_utf8(message.line):
+            return failed(f"a line of standard output is not UTF-8: {message.line[:_SHOWN]!r}", message.index)
+    return PASS if lines else not_tested(_SILENT)
+
+
+def newline_at_end(traffic: Traffic, side: Sender = "server") -> Verdict:
+    """The last message has a newline after it, unless the program was killed."""
+    endings = [entry.value for entry in traffic.marks("ended")]
+    if any(is_object(ending) and ending.get("by") not in ("by itself", "close stdin") for ending in endings):
+        return skipped("the program was killed, perhaps in the middle of a line")
+    lines = list(traffic.sent(side))
+    for message in lines:
+        if not message.ended:
+            return failed("the last message has no newline after it", message.index)
+    return PASS if lines else not_tested(_SILENT)
+
+
+def whole_characters(traffic: Traffic, side: Sender = "server") -> Verdict:
+    """No string holds an escaped half of a surrogate pair."""
+    lines = list(traffic.sent(side))
+    for message in lines:
+        lowered = message.line.lower()
+        if message.object and any(half in lowered for half in _HALVES):
+            try:
+                json.dumps(message.value, ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                return failed("a string holds half of a surrogate pair, which many parsers refuse", message.index)
+    return PASS if lines else not_tested(_SILENT)
+
+
+def malformed_answered(traffic: Traffic, side: Sender = "server") -> Verdict:
+    """Of the lines under the mark `malformed`, one is answered with -32700 or -32600 without an id."""
+    if not traffic.marks("malformed"):
+        return not_tested("the lines were not sent")
+    for message in traffic.sent(side):
+        if message.is_response and message.id is None and message.error.get("code") in (-32700, -32600):
+            return PASS
+    return failed("no malformed line was answered with -32700 or -32600 and a null id")
+
+
+def closed_in_time(traffic: Traffic) -> Verdict:
+    """The program exits soon when its input ends: the mark `closed-in-time` says so."""
+    for entry in traffic.marks("closed-in-time"):
+        return PASS if entry.value is True else failed("three seconds after the end of its input the program still ran")
+    return not_tested("the input was not ended")
+
+
+def left_nothing(traffic: Traffic) -> Verdict:
+    """No process that the program started is left when it has ended."""
+    for entry in traffic.marks("ended"):
+        if is_object(entry.value) and entry.value.get("left"):
+            return failed(f"{entry.value['left']} processes that the program started were left when it had ended")
+        return PASS
+    return skipped("the transcript does not say how the program ended")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
