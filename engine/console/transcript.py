@@ -20,6 +20,7 @@ from ..events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,
+    CondensationRequest,
     ResultRerendered,
     RunStop,
     ToolCall,
@@ -80,6 +81,8 @@ class Transcript:
         self._decided: set[ToolCallId] = set()
         """Calls whose whole effect was shown to be decided about."""
         self._changed: FileChanged | None = None
+        self._is_told = False
+        """Whether the answer of `/compact` says what the last condensation did."""
 
     def begin(self) -> None:
         """The user has typed, and the screen is at the start of a line."""
@@ -173,8 +176,11 @@ class Transcript:
             case EnvironmentRestored(executions=count, divergences=divergences):
                 head = f"the names were rebuilt: {count} {plural(count, 'statement')} ran again in a new worker"
                 return self._note("\n".join([head, *divergences]))
+            case CondensationRequest(reason=reason):
+                self._is_told = reason == "asked"
+                return []
             case Condensation():
-                return self._note(_CONDENSED)
+                return [] if self._is_told else self._note(_CONDENSED)
             case ResultRerendered(statement=statement):
                 return self._note(f"a model reads the result of statement {statement} as its handles are now")
             case _:

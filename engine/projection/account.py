@@ -7,7 +7,7 @@ so this is a fold. Counts are exact for sections; a render inside a result count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from ..events import Event
@@ -30,7 +30,7 @@ _KINDS: Final[Mapping[type[Event], str]] = {
 MESSAGES: Final = tuple(dict.fromkeys(_KINDS.values()))
 """The sections of the messages, in the order in which they are listed."""
 LARGEST_NODES: Final = 24
-"""Handles of which the log says what they took of one call."""
+"""Handles of which it is said, and written down, what they took of one call."""
 
 Cost = Callable[[Event], int]
 """Exact tokens of a message."""
@@ -91,14 +91,24 @@ class Account:
         return {name: tokens for name, tokens in (*taken.items(), *tail.items()) if tokens}
 
     def nodes(self, messages: Sequence[Event], cost: Cost, tail: Mapping[str, int]) -> dict[ObjId, int]:
-        """Tokens by handle, the largest first, at most LARGEST_NODES of them."""
+        """Tokens by handle, the largest first."""
         taken = {ObjId(obj_id): tokens for obj_id, tokens in tail.items()}
+        for obj_id, tokens in self._shown(messages, cost):
+            taken[obj_id] = taken.get(obj_id, 0) + tokens
+        return dict(sorted(taken.items(), key=lambda item: -item[1]))
+
+    def largest_shown(self, messages: Sequence[Event], cost: Cost) -> dict[ObjId, int]:
+        """Tokens of the largest part that a result has of each handle; none of a handle that no result shows."""
+        largest: dict[ObjId, int] = {}
+        for obj_id, tokens in self._shown(messages, cost):
+            largest[obj_id] = max(largest.get(obj_id, 0), tokens)
+        return largest
+
+    def _shown(self, messages: Sequence[Event], cost: Cost) -> Iterator[tuple[ObjId, int]]:
+        """What each result has of each handle."""
         for message in messages:
             if isinstance(message, ToolResult) and message.tool_call_id in self._renders:
-                renders = self._renders[message.tool_call_id]
                 # Of a result that was shortened less is left than its renders had.
                 most = cost(message)
-                for obj_id, tokens in renders.items():
-                    taken[obj_id] = taken.get(obj_id, 0) + min(tokens, most)
-        largest = sorted(taken.items(), key=lambda item: -item[1])[:LARGEST_NODES]
-        return dict(largest)
+                for obj_id, tokens in self._renders[message.tool_call_id].items():
+                    yield obj_id, min(tokens, most)

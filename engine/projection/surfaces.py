@@ -26,8 +26,8 @@ _NAMED: Final = 12
 class Surface:
     """A group, or a pinned handle.
 
-    `heading` is a line without its newline. `shown_in` is the index of the statement whose result shows it as it is, 0
-    where none does. `render` gives its text within a budget of tokens, and `text` that within its own.
+    `heading` is a line without its colon and newline. `shown_in` is the index of the statement whose result shows it as
+    it is, 0 where none does. `render` gives its text within a budget of tokens, and `text` that within its own.
     """
 
     obj_id: str
@@ -71,7 +71,7 @@ def _surfaces(heading: str, wanted: Sequence[Surface], budget: int, count: Count
     """
     if not wanted:
         return EMPTY
-    whole = [(each, _block(each, "" if each.shown_in else each.text)) for each in wanted]
+    whole = [(each, _block(each, each.text)) for each in wanted]
     if count(heading) + sum(count(text) for _, text in whole) <= budget:
         return _part(heading, whole, "", count)
     room = budget - count(heading) - count(_left_out(wanted))
@@ -92,7 +92,7 @@ def _surfaces(heading: str, wanted: Sequence[Surface], budget: int, count: Count
 
 def _smaller(surface: Surface, room: int, count: Count, *, bare: bool) -> str:
     line = _block(surface, "")
-    inner = room - count(line)
+    inner = room - count(f"{surface.heading}:\n")
     text = surface.render(inner) if inner >= _SMALLEST and not surface.shown_in else ""
     if text:
         return _block(surface, text)
@@ -100,7 +100,9 @@ def _smaller(surface: Surface, room: int, count: Count, *, bare: bool) -> str:
 
 
 def _block(surface: Surface, text: str) -> str:
-    return f"{surface.heading}\n{text}"
+    if surface.shown_in:
+        return f"{surface.heading}, as the result of statement {surface.shown_in} shows it\n"
+    return f"{surface.heading}:\n{text}" if text else f"{surface.heading}\n"
 
 
 def _part(heading: str, kept: Sequence[tuple[Surface, str]], note: str, count: Count) -> Part:

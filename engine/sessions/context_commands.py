@@ -78,7 +78,10 @@ def _foreseen(changes: Sequence[tuple[str, str]]) -> Sequence[str]:
 def _past(context: CommandContext, argument: str) -> str:
     call = context.sent.numbered(argument)
     if call is None:
-        return f"{context.sent.without(argument)} `/context` alone shows what a model would now be sent."
+        return (
+            f"{context.sent.without(argument)} `/context` alone shows what a model would now be sent, and "
+            f"`/context {TAIL}` the last part of that."
+        )
     number = context.sent.number_of(call)
     tail = context.content(call.tail) if call.tail is not None else ""
     return "\n\n".join(
@@ -139,4 +142,8 @@ async def compact(context: CommandContext, _: str) -> str:
     if cut is None:
         return "Nothing can be left out."
     number = len(cut.positions)
-    return f"{number:,} {plural(number, 'message')} ({cut.tokens:,} tokens) were replaced by a summary."
+    used = context.breakdown(await context.project()).used
+    return (
+        f"{number:,} {plural(number, 'message')} ({cut.tokens:,} tokens) were replaced by a summary. "
+        f"A model would now be sent {used:,} tokens."
+    )

@@ -18,9 +18,9 @@ from .tables import table
 
 _BAR: Final = 8
 """Columns of a bar that stands for all that is sent."""
-_COMPACT: Final = "/compact"
+COMPACT: Final = "/compact"
 _FIXED: Final = "(fixed)"
-_PASSING: Final = "(soon gone)"
+_PASSING: Final = "(until read)"
 _LEAST: Final = 20
 """Tokens below which a handle cannot take noticeably less."""
 
@@ -34,7 +34,7 @@ PARTS: Final[Mapping[str, str]] = {
     "timeline": "older statements",
     "feed": "what has changed",
     "handles": "table of handles",
-    "groups": "groups as they are",
+    "groups": "what groups show",
     "expansions": "shown by your /run",
     "pins": "what is pinned",
 }
@@ -54,15 +54,17 @@ class NodeCost(Struct, frozen=True):
 class Breakdown(Struct, frozen=True, kw_only=True):
     """The tokens of one prompt. `shared` of them, from the first on, were in the call before; None: there was none.
 
-    `counted` are the provider's: sent, of which cached, and received; None where they are not known. `changes` has the
-    commands that change a section; None for a prompt that was sent, and is as it is. `answered` says of such a one
-    whether a model has read it, None where that is not known.
+    `nodes` are the handles that take most, of `node_count`; None where there may be more. `counted` are the provider's:
+    sent, of which cached, and received; None where they are not known. `changes` has the commands that change a
+    section; None for a prompt that was sent, and is as it is. `answered` says of such a one whether a model has read
+    it, None where that is not known.
     """
 
     sections: Mapping[str, int]
     size: int
     shared: int | None = None
     nodes: Sequence[NodeCost] = ()
+    node_count: int | None = 0
     counted: tuple[int | None, int | None, int | None] = (None, None, None)
     changes: Mapping[str, str] | None = None
     answered: bool | None = True
@@ -76,9 +78,18 @@ def breakdown_text(heading: str, parts: Breakdown) -> str:
     """The bars as Markdown: a paragraph on the whole, which `heading` begins, then blocks of columns."""
     blocks = [f"{heading} {_whole(parts)}", _sections(parts)]
     if parts.nodes:
-        blocks += ["Of these tokens, by handle (a view of a file, or a group of such):", _nodes(parts)]
+        blocks += [
+            f"Of these tokens, by handle (a view of a file, or a group of such){_of_all(parts)}:",
+            _nodes(parts),
+        ]
     legend = [] if parts.changes is None else _legend(parts)
     return "\n\n".join([*blocks, "\n".join(legend)] if legend else blocks)
+
+
+def _of_all(parts: Breakdown) -> str:
+    """Says of a list of handles that it is not all of them."""
+    shown, count = len(parts.nodes), parts.node_count
+    return f", the {shown} largest" if count is None else f", the {shown} largest of {count:,}" if count > shown else ""
 
 
 def _whole(parts: Breakdown) -> str:
@@ -127,7 +138,7 @@ def _nodes(parts: Breakdown) -> str:
         [node.name, f"{node.tokens:,}", _bar(node.tokens, parts.used), node.budget, node.title, node.change]
         for node in parts.nodes
     ]
-    return table([head, *rows], right=(1, 3), yielding=(4, 0))
+    return table([head, *rows], right=(1, 3), yielding=(4, 0), paths=(4,))
 
 
 def _legend(parts: Breakdown) -> list[str]:
@@ -136,8 +147,8 @@ def _legend(parts: Breakdown) -> list[str]:
         lines += [
             "- `/run` runs a Python statement of yours; no model is called. `.SetTokens(500)` sets a handle's budget, "
             "`.SetLod(1)` its level of detail: 0 the text, 1 an outline, 2 a summary, 3 what changed.",
-            "- What a handle has shown stays in results until changing them pays, or until `/compact`, so it may take "
-            "more than its budget.",
+            "- A budget is for what a handle shows once. What it has shown stays in `results` until changing them "
+            "pays, or until `/compact`; with that, and its line in `handles`, it may take more.",
         ]
     return lines
 
@@ -163,7 +174,7 @@ def section_changes(sections: Mapping[str, int], rows: Sequence[HandleRow]) -> M
     messages = [name for name in MESSAGES if sections.get(name)]
     return {
         INSTRUCTIONS: _FIXED,
-        **dict.fromkeys(MESSAGES, _FIXED if messages == ["summary"] else _COMPACT),
+        **dict.fromkeys(MESSAGES, _FIXED if messages == ["summary"] else COMPACT),
         "timeline": _FIXED,
         "feed": _PASSING,
         "handles": loose[-1] if loose else _FIXED,
@@ -173,8 +184,15 @@ def section_changes(sections: Mapping[str, int], rows: Sequence[HandleRow]) -> M
     }
 
 
+def handle_change(row: HandleRow, shown: int) -> str:
+    """The command that has a handle take less, of whose text a result has `shown` tokens; empty where there is none."""
+    # A budget that is smaller already did not change that result, and the budget of what has no name cannot be set.
+    is_in_results = shown > row.tokens > 0 if _has_name(row) else shown > 0
+    return COMPACT if is_in_results else smaller_change(row)
+
+
 def smaller_change(row: HandleRow) -> str:
-    """The command that gives a handle about half of the tokens that it takes; empty where there is none."""
+    """The command that gives a handle about half of the tokens that it shows; empty where there is none."""
     half = row.used_tokens // 2
     digits = 10 ** max(len(str(half)) - 2, 0)
     return f"/run {row.name}.SetTokens({half // digits * digits})" if _has_name(row) and half >= _LEAST else ""

@@ -33,7 +33,7 @@ def views_text(rows: Sequence[HandleRow]) -> str:
 
     for row in (*(row for row in rows if row.obj_id not in inside), *rows):
         add(row, 0)
-    return f"{table(lines, yielding=(1, 0))}\n\n{_legend(rows)}"
+    return f"{table(lines, yielding=(1, 0), paths=(1,))}\n\n{_legend(rows)}"
 
 
 def budget_of(row: HandleRow) -> str:

@@ -8,18 +8,18 @@ call.
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from ..errors import StoreError
 from ..events import Event
 from ..events.session import ModelCallEnded, ProjectionSent
 from ..ids import BlobDigest, ObjId
 from ..ports import Store, TokensUsed
-from ..projection.account import Account
+from ..projection.account import LARGEST_NODES, Account
 from ..projection.sent import SentProjections, shared_length
 from ..redaction import Redactor
 from ..store.blobs import digest_of
-from .context_text import Breakdown, NodeCost, section_changes, smaller_change
+from .context_text import COMPACT, Breakdown, NodeCost, handle_change, section_changes
 from .handles_text import budget_of
 from .projector import Projection
 
@@ -55,7 +55,7 @@ class SentCalls:
                 if (digest := self._content(text, contents)) is not None
             },
             sections=self._sections(projection),
-            nodes=self._nodes(projection),
+            nodes=dict(islice(self._nodes(projection).items(), LARGEST_NODES)),
             shared=self._shared(projection, kept) or 0,
         )
         self._contents = contents
@@ -79,16 +79,19 @@ class SentCalls:
         rows = {row.obj_id: row for row in projection.handles}
         sections = self._sections(projection)
         kept = shared_length(self._sent.latest_messages, projection.prompt.messages)
+        nodes = self._nodes(projection)
+        shown = self._account.largest_shown(projection.prompt.messages, projection.cost)
         return Breakdown(
             sections=sections,
             size=projection.size,
             shared=self._shared(projection, kept),
             nodes=[
-                NodeCost(row.name, row.title, tokens, budget_of(row), smaller_change(row))
+                NodeCost(row.name, row.title, tokens, budget_of(row), handle_change(row, shown.get(obj_id, 0)))
                 if (row := rows.get(obj_id)) is not None
-                else NodeCost(self._account.name(obj_id), self._account.title(obj_id), tokens, "", "/compact")
-                for obj_id, tokens in self._nodes(projection).items()
+                else NodeCost(self._account.name(obj_id), self._account.title(obj_id), tokens, "", COMPACT)
+                for obj_id, tokens in islice(nodes.items(), LARGEST_NODES)
             ],
+            node_count=len(nodes),
             changes=section_changes(sections, projection.handles),
         )
 
@@ -153,6 +156,7 @@ def breakdown_of(call: ProjectionSent, account: Account, *, is_first: bool) -> B
         size=call.size,
         shared=None if is_first else call.shared,
         nodes=[NodeCost(account.name(obj_id), account.title(obj_id), tokens) for obj_id, tokens in call.nodes.items()],
+        node_count=None if len(call.nodes) == LARGEST_NODES else len(call.nodes),
         counted=(call.input_tokens, call.cached_tokens, call.output_tokens),
         answered=call.answered,
     )

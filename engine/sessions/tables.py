@@ -6,6 +6,7 @@ At most 80 cells wide where its texts can be cut. Pure. Used by the answers of s
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import product
 from typing import Final
 from unicodedata import east_asian_width
 
@@ -14,26 +15,36 @@ from ..text import fenced, printable
 
 WIDTH: Final = 80
 _GAP: Final = "  "
-_NARROWEST: Final = 6
-"""Cells that a column keeps where there is no room."""
+_NARROWEST: Final = (12, 6)
+"""Cells that a column keeps where there is no room: if that is enough, and else."""
 
 
-def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), yielding: Sequence[int] = ()) -> str:
+def table(
+    rows: Sequence[Sequence[str]],
+    right: Collection[int] = (),
+    yielding: Sequence[int] = (),
+    paths: Collection[int] = (),
+) -> str:
     """The rows, which have one text for each column, as a fenced block; columns without any text are left out.
 
     Args:
         right: the columns that are aligned at their right.
         yielding: the columns whose texts are cut where there is no room, in this order.
+        paths: the columns whose texts are cut at their beginning, because their ends tell them apart.
     """
     texts = [[printable(text) for text in row] for row in rows]
     widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]
     filled = [column for column, width in enumerate(widths) if width]
     room = WIDTH - len(_GAP) * (len(filled) - 1)
-    for column in yielding:
+    for least, column in product(_NARROWEST, yielding):
         excess = sum(widths) - room
-        widths[column] = min(widths[column], max(widths[column] - excess, _NARROWEST))
+        widths[column] = min(widths[column], max(widths[column] - excess, least))
     lines = (
-        _GAP.join(_padded(row[column], widths[column], column in right) for column in filled).rstrip() for row in texts
+        _GAP.join(
+            _padded(_cut(row[column], widths[column], column in paths), widths[column], column in right)
+            for column in filled
+        ).rstrip()
+        for row in texts
     )
     return fenced("\n".join(lines), "text")
 
@@ -43,8 +54,15 @@ def cells(text: str) -> int:
     return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
+def _cut(text: str, width: int, is_path: bool) -> str:
+    if cells(text) <= width:
+        return text
+    kept = min(len(text), width - 1)
+    while cells(part := text[len(text) - kept :] if is_path else text[:kept]) >= width:
+        kept -= 1
+    return ELLIPSIS + part if is_path else part + ELLIPSIS
+
+
 def _padded(text: str, width: int, is_right: bool) -> str:
-    while cells(text) > width:
-        text = text[: min(len(text) - 2, width - 1)] + ELLIPSIS
     space = " " * (width - cells(text))
     return space + text if is_right else text + space

@@ -46,7 +46,7 @@ def _surface(node: NodeBase, name: str, what: str, standing: Standing) -> Surfac
     return Surface(
         obj_id=node.obj_id,
         name=name,
-        heading=f"{name} ({what}{node.title}{reason}):",
+        heading=f"{name} ({what}{node.title}{reason})",
         text=own.text,
         render=_within(node),
         shown_in=_shown_in(own, standing.get(node.obj_id)),

@@ -10,7 +10,17 @@ from engine.console.highlighting import plain, python
 from engine.console.past import SHOWN_LINES, last_exchanges
 from engine.console.transcript import Transcript
 from engine.events import AnyEvent
-from engine.events.conversation import AgentReasoning, AgentText, RunStop, StopCause, ToolCall, ToolResult, UserMessage
+from engine.events.conversation import (
+    AgentReasoning,
+    AgentText,
+    Condensation,
+    CondensationRequest,
+    RunStop,
+    StopCause,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from engine.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
 from engine.events.nodes import FileChanged, NodeChanged
 from engine.events.session import EnvironmentRestored
@@ -71,6 +81,15 @@ def test_text_is_shown_as_it_comes_and_not_again_when_it_is_whole() -> None:
     pieces: list[Item] = [TextStreamed(message, "I wi"), TextStreamed(message, "ll look.")]
     assert shown([*pieces, AgentText(message_id=message, text="I will look.")]) == "I will look.\n"
     assert shown([AgentText(message_id=message, text="I will look.")]) == "I will look.\n"
+
+
+def test_a_condensation_is_remarked_where_no_answer_of_compact_tells_it() -> None:
+    gone = Condensation(forgotten=(), summary="so far")
+    note = "[the conversation so far was replaced by a summary of it]\n"
+    assert shown([CondensationRequest(reason="asked"), gone]) == ""
+    assert shown([CondensationRequest(reason="budget"), gone]) == note
+    assert shown([CondensationRequest(reason="asked"), gone, CondensationRequest(reason="budget"), gone]) == note
+    assert shown([gone]) == note
 
 
 def test_blocks_are_divided_by_an_empty_line_and_nothing_else_is() -> None:

@@ -66,7 +66,7 @@ def _surface(obj_id: str, name: str, text: str, shown_in: int = 0) -> Surface:
     return Surface(
         obj_id=obj_id,
         name=name,
-        heading=f"{name}:",
+        heading=name,
         text=f"{text}\n",
         render=lambda room: within(text, room),
         shown_in=shown_in,

@@ -79,7 +79,7 @@ def test_where_there_is_little_room_a_summary_is_made_for_that(desk: Desk) -> No
 
 def test_a_pinned_view_is_shown_where_no_result_shows_it_as_it_is(desk: Desk) -> None:
     desk.run("pin(a, 'the bug')")
-    assert "Pinned:\na (a.py; pinned: the bug):\n" in desk.tail()
+    assert "Pinned:\na (a.py; pinned: the bug), as the result of statement 1 shows it\n" in desk.tail()
     assert "text of a" not in desk.tail()
     desk.write("a.py", "something else\n")
     desk.tick()

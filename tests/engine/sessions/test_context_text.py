@@ -17,6 +17,7 @@ from engine.sessions.context_text import (
     Breakdown,
     NodeCost,
     breakdown_text,
+    handle_change,
     section_changes,
     smaller_change,
 )
@@ -33,7 +34,7 @@ the same as in the last call, so a provider can take them from its cache.
 part          tokens          what it is         what changes it
 instructions     800  ██████  how to work here   (fixed)
 results          190  ██      what came of that  /compact
-feed              10  ▏       what has changed   (soon gone)
+feed              10  ▏       what has changed   (until read)
 ```
 
 Of these tokens, by handle (a view of a file, or a group of such):
@@ -118,6 +119,38 @@ def test_the_columns_fit_a_terminal_of_80_cells_whatever_a_title_is() -> None:
     assert "/run configuration.SetTokens(49000)\n" in breakdown_text("", parts)
 
 
+def test_of_a_path_that_does_not_fit_the_end_is_kept_because_it_tells_files_apart() -> None:
+    rows = [handle(f"a_name_of_20_chars_{n}", used_tokens=300, title=f"engine/nodes/file_{n}.py") for n in range(2)]
+    costs = [NodeCost(row.name, row.title, 300, "300", smaller_change(row)) for row in rows]
+    text = breakdown_text("", Breakdown(sections={}, size=1, nodes=costs, changes={}))
+    assert re.search(r"…le_0\.py  /run a_name_of_20_chars_0\.SetTokens\(150\)\n.*…le_1\.py  /run", text)
+    (line,) = [line for line in views_text([handle("a", title="x" * 80 + "/one.py")]).splitlines() if "…" in line]
+    assert line.startswith("a       …xxx")
+    assert "/one.py  no " in line
+
+
+@pytest.mark.parametrize(
+    ("node_count", "said"),
+    [
+        (3, "(a view of a file, or a group of such):"),
+        (1_204, "(a view of a file, or a group of such), the 3 largest of 1,204:"),
+        (None, "(a view of a file, or a group of such), the 3 largest:"),
+    ],
+)
+def test_a_list_of_handles_says_where_it_is_not_all_of_them(node_count: int | None, said: str) -> None:
+    nodes = [NodeCost(name, "", 5) for name in "abc"]
+    assert said in breakdown_text("", Breakdown(sections={}, size=1, nodes=nodes, node_count=node_count))
+
+
+def test_what_a_smaller_budget_cannot_take_from_a_result_a_summary_does() -> None:
+    row = handle("a", 390, used_tokens=380)
+    assert handle_change(row, 0) == handle_change(row, 390) == "/run a.SetTokens(190)"
+    assert handle_change(row, 800) == "/compact"
+    assert handle_change(handle("a", 0, used_tokens=900), 900) == "/run a.SetTokens(450)"
+    nameless = handle("view-3.1", 390, obj_id="view-3.1", used_tokens=380)
+    assert (handle_change(nameless, 0), handle_change(nameless, 380)) == ("", "/compact")
+
+
 def test_every_section_is_explained() -> None:
     sections = ("instructions", *MESSAGES, *(section.name for section in SECTIONS))
     assert set(sections) == set(PARTS)
@@ -199,7 +232,8 @@ async def test_the_context_of_now_and_of_a_call_are_told_by_the_session(tmp_path
     assert "The provider counted 2,000 tokens, 1,500 of them from its cache, and 10 of the reply." in past[1]
     assert f"`rewindow show {session.session_id} --projection 2`" in past[1]
     assert nowhere[1].startswith("There is no model call 3; they are numbered from 1 to 2. `/context` alone shows ")
-    assert all(text.startswith("There is no model call ") and len(text) < 140 for text in nowhere)
+    assert all(text.startswith("There is no model call ") and len(text) < 190 for text in nowhere)
+    assert all(text.endswith("and `/context tail` the last part of that.") for text in nowhere)
     assert " of All" in views
 
 
