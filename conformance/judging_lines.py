@@ -9,7 +9,7 @@ import json
 from typing import Final
 
 from conformance.traffic import Sender, Traffic
-from conformance.values import is_object
+from conformance.values import as_object, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _HALVES: Final = (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
@@ -81,10 +81,11 @@ def closed_in_time(traffic: Traffic) -> Verdict:
 def left_nothing(traffic: Traffic) -> Verdict:
     """No process that the program started is left when it has ended."""
     for entry in traffic.marks("ended"):
-        if is_object(entry.value) and entry.value.get("left"):
-            return failed(f"{entry.value['left']} processes that the program started were left when it had ended")
-        return PASS
-    return skipped("the transcript does not say how the program ended")
+        left = as_object(entry.value).get("left")
+        if left is None:
+            break
+        return failed(f"{left} processes that the program started were left when it had ended") if left else PASS
+    return skipped("the transcript does not say what the program left behind")
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -93,6 +93,8 @@ class Suite:
         if row.applies is not None and self.capability(traffic, row.applies) is not True:
             return skipped(f"{row.applies} is not advertised")
         verdict = row.judge(traffic)
+        if verdict.outcome == "not-tested" and not traffic.transcript.scenario:
+            return skipped(f"{verdict.reason}; nobody tried to show it")
         stopped = traffic.marks("stopped")
         if verdict.outcome == "not-tested" and stopped:
             return not_tested(f"{verdict.reason}: {stopped[0].value}")

@@ -22,3 +22,8 @@ def _vectors() -> Suite:
 
 SUITES: Final[dict[str, Callable[[], Suite]]] = {"acp": _acp1_agent, "vectors": _vectors}
 """By the command that runs them. Each is loaded when it is asked for, because requirements compile their schema."""
+
+
+def suites_of(protocol: str) -> list[Suite]:
+    """Those that judge either side of a protocol: `acp` and what begins with `acp-`."""
+    return [load() for name, load in SUITES.items() if name.partition("-")[0] == protocol]

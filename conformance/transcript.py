@@ -82,10 +82,14 @@ class Transcript:
 
     def lines(self) -> Iterator[str]:
         """The file, line by line, without line ends."""
-        head = {"format": FORMAT, "version": VERSION, "scenario": self.scenario, "facts": self.facts}
-        yield json.dumps(head, ensure_ascii=False)
+        yield self.head()
         for entry in self.entries:
-            yield json.dumps(_written(entry), ensure_ascii=False)
+            yield written(entry)
+
+    def head(self) -> str:
+        """The file's first line."""
+        head = {"format": FORMAT, "version": VERSION, "scenario": self.scenario, "facts": self.facts}
+        return json.dumps(head, ensure_ascii=False)
 
     def save(self, path: Path) -> None:
         """Writes the file. Raises OSError."""
@@ -112,15 +116,20 @@ def load(path: Path) -> Transcript:
     return transcript
 
 
-def _written(entry: Entry) -> dict[str, Any]:
+def written(entry: Entry) -> str:
+    """The entry as a line of the file, without its end."""
+    line: dict[str, Any] = {"ms": round(entry.ms, 3)}
     if entry.kind == "mark":
-        return {"ms": round(entry.ms, 3), "mark": entry.label, "value": entry.value}
-    line: dict[str, Any] = {"ms": round(entry.ms, 3), "from": entry.kind}
-    try:
-        line["text"] = entry.data.decode()
-    except UnicodeDecodeError:
-        line["base64"] = base64.b64encode(entry.data).decode("ascii")
-    return {**line, "omitted": entry.omitted, "sha256": entry.sha256} if entry.omitted else line
+        line |= {"mark": entry.label, "value": entry.value}
+    else:
+        line["from"] = entry.kind
+        try:
+            line["text"] = entry.data.decode()
+        except UnicodeDecodeError:
+            line["base64"] = base64.b64encode(entry.data).decode("ascii")
+    if entry.omitted:
+        line |= {"omitted": entry.omitted, "sha256": entry.sha256}
+    return json.dumps(line, ensure_ascii=False)
 
 
 def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:

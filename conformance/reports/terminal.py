@@ -71,7 +71,7 @@ def violation(
     yield f"    {DOCUMENTS[row.source.document].title}, {row.source.place}: {link(row.source)}"
     transcript = transcripts.get(verdict.scenario)
     if transcript is not None:
-        yield f"    in the scenario {verdict.scenario}:"
+        yield f"    in the scenario {verdict.scenario}:" if verdict.scenario else "    in this traffic:"
         yield from (f"      {line}" for line in shown_entries(transcript, verdict.evidence))
     if verdict.scenario in context.replays:
         yield f"    again: {context.replays[verdict.scenario]}"
@@ -95,7 +95,8 @@ def _listed(results: Iterable[Result]) -> Iterator[str]:
 def _summary(run: Run, violations: list[Result], *, color: bool) -> Iterator[str]:
     counts = Counter(result.verdict.outcome for result in run.results)
     counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
-    yield f"{len(run.results)} requirements: {counted}; {len(run.transcripts)} scenarios in {run.seconds:.1f} s"
+    ran = f"; {len(run.transcripts)} scenarios in {run.seconds:.1f} s" if not run.saved else ""
+    yield f"{len(run.results)} requirements: {counted}{ran}"
     if violations:
         number = f"{len(violations)} requirement{'s' if len(violations) > 1 else ''}"
         yield _red(f"Not conformant: {number} violated.", color=color)

@@ -43,6 +43,14 @@ pytest --acp-agent "my-agent --its-arguments" -k ACP1 --junitxml=report.xml
 workers (`-n`) there are. What violates the specification fails; what does not apply or does not decide is skipped with
 its reason. Options of `rewindow-conformance acp` go into one: `--acp-options='--timeout 30 --env KEY=x'`.
 
+Traffic between a real client and a real agent is judged by whatever it shows. Tell the client to start this in place of
+the agent; every byte passes as it is:
+
+```
+rewindow-conformance trace --report report.txt --transcript traffic.jsonl -- my-agent
+rewindow-conformance judge --suite acp --html report.html traffic.jsonl
+```
+
 An implementation of the View or of request cycles is judged by vectors, through an adapter of a few lines that
 [conformance-formats.md](conformance-formats.md#vectors) describes:
 
