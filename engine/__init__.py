@@ -147,6 +147,7 @@ if TYPE_CHECKING:
     from .toolbox import INJECTED as INJECTED
     from .toolbox import TOOLS as TOOLS
     from .toolbox import call_title as call_title
+    from .toolbox import original as original
     from .user_message import blocks_of as blocks_of
     from .user_message import is_long_text as is_long_text
 
@@ -277,6 +278,7 @@ __all__ = [
     "legible_line",
     "load_settings",
     "open_store",
+    "original",
     "output_text",
     "plural",
     "printed_text",
@@ -330,7 +332,7 @@ _MODULES: Final = {
     "text": "as_printed fenced",
     "timeline.changed": "change_size first_changed_line unseen_changes",
     "timeline.index": "Cell",
-    "toolbox": "INJECTED TOOLS call_title",
+    "toolbox": "INJECTED TOOLS call_title original",
     "user_message": "blocks_of is_long_text",
 }
 """The public names by the module that owns them."""

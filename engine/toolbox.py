@@ -194,6 +194,14 @@ RESTORE: Final = "restore_names"
 INJECTED: Final = frozenset((*VIEWS, *TOOLS, *FILES, RESTORE))
 """Every name that a namespace begins with."""
 
+ORIGINALS: Final = "__rewindow__"
+"""What has all of them as attributes; it is there at the beginning of every statement, whatever others did to it."""
+
+
+def original(name: str) -> str:
+    """How a statement writes an injected name so that it means what it did at first, also where it was rebound."""
+    return f"{ORIGINALS}.{name}"
+
 
 def call_title(name: str, arguments: Mapping[str, object]) -> str:
     """What a call of a tool does, in the words of its row; of one without a row, its name and its path.

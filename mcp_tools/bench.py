@@ -10,8 +10,9 @@ from typing import Final
 
 import anyio
 
-from engine import Display, FeedItem, Looked, Session, StatementId, changes_of, cut_middle
+from engine import Display, FeedItem, Looked, Session, StatementId, changes_of, cut_middle, original
 from engine.events.execution import ExecutionFinished
+from mcp_tools import statements
 from mcp_tools.handles import Handles
 
 POLL_SECONDS: Final = 0.5
@@ -45,6 +46,8 @@ class Bench:
         self._numbers: dict[StatementId, int] = {}
         self._position = 0
         self._waiting = 0
+        self.turn = anyio.Lock()
+        """Of the calls that run statements: what one is made of, such as free names, must still be so when it runs."""
 
     @property
     def handles(self) -> Handles:
@@ -60,7 +63,11 @@ class Bench:
         """How many events the log has: where the changes to come begin."""
         return len(self.session.events)
 
-    async def run(self, source: str, seconds: float | None = None) -> Ran:
+    def called(self, name: str) -> str:
+        """How a statement is to write an injected name, so that it means what it did at first."""
+        return original(name) if name in self.session.rebound else name
+
+    async def run(self, source: str, seconds: float) -> Ran:
         """Runs one statement, whatever comes of it; returns when it is durable."""
         finished = await self.session.cell(source, seconds)
         return Ran(self._number(finished.statement_id), finished)
@@ -76,8 +83,16 @@ class Bench:
         """What one statement shows at its end, and its number. Raises CallError where it does not succeed."""
         ran = await self.act(source)
         if not ran.finished.displays:
-            raise CallError(_REBOUND)
+            raise CallError(_UNSHOWN)
         return ran.finished.displays[-1], ran.number
+
+    async def close(self, name: str) -> str:
+        """Lets go of a handle, in the groups that have it too: there it could not be named any more. Says so."""
+        rows = (await self.look()).rows
+        closed = {row.obj_id for row in rows if row.name == name}
+        groups = [row.name for row in rows if closed.intersection(row.children) and row.name != row.obj_id]
+        ran = await self.act(statements.closing(name, groups))
+        return f"{name} is closed  statement {ran.number}"
 
     def _number(self, statement_id: StatementId) -> int:
         # The newest is asked for nearly always.
@@ -135,12 +150,10 @@ def _reason(finished: ExecutionFinished) -> str:
         return "That took too long and was stopped; nothing more is known of it than what `timeline` says."
     if finished.exception is None:
         return "That was cancelled."
-    if finished.exception.type == "NameError" or finished.exception.message.endswith("object is not callable"):
-        return _REBOUND
-    return cut_middle(finished.exception.message or finished.exception.type, _REASON_CHARS)
+    reason = cut_middle(finished.exception.message or finished.exception.type, _REASON_CHARS)
+    return reason if reason.endswith((".", "?", "!")) else f"{reason}."
 
 
-_REBOUND: Final = (
-    "`view`, `group` or `show` is bound to something else in this session, by Python that ran in it; a new session has"
-    " them as they were."
+_UNSHOWN: Final = (
+    "Python that is running in this session bound `view`, `group` or `show` to something else meanwhile; call again."
 )

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from engine import INJECTED, StatementId, cut_line, legible_line
+from engine import INJECTED, StatementId, cut_line, legible_line, original
 from engine.events import Event
 from engine.events.execution import ExecutionFinished, StatementRecorded
 from engine.events.session import EnvironmentRestored
@@ -31,7 +31,9 @@ _SHOWN_NAMES: Final = 20
 _CHAR: Final = (
     r"""[^'"\\\0\r\n\ud800-\udfff]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})"""
 )
-_OPENING: Final = re.compile(rf"""(\w+) = view\(('(?:{_CHAR}|")*'|"(?:{_CHAR}|')*")[,)]""")
+_OPENING: Final = re.compile(
+    rf"""(\w+) = (?:view|{re.escape(original("view"))})\(('(?:{_CHAR}|")*'|"(?:{_CHAR}|')*")[,)]"""
+)
 """How `statements.opening` begins, with no escape but those that `repr` writes: other sources, whose literals may be
 none that Python takes, begin likewise."""
 
@@ -140,9 +142,9 @@ class Handles:
 def checked_name(name: str) -> str:
     """The name, if a handle can have it at all. Raises ArgumentError."""
     shown = cut_line(repr(name), _SHOWN_CHARS)
-    if not name.isascii() or not name.isidentifier() or len(name) > LONGEST_NAME or name.startswith("__"):
+    if not name.isascii() or not name.isidentifier() or len(name) > LONGEST_NAME or name.startswith("_"):
         raise ArgumentError(
-            f"{shown} cannot name a handle: take up to {LONGEST_NAME} ASCII letters, digits and `_`, no digit first."
+            f"{shown} cannot name a handle: take up to {LONGEST_NAME} ASCII letters, digits and `_`, a letter first."
         )
     taken = _taken_by(name)
     if taken:

@@ -138,10 +138,7 @@ class GroupHandle(NodeBase):
     @mutating
     def Add(self, *members: NodeBase | str) -> None:
         """Takes nodes, paths and globs into the group; those that it has already stay where they are."""
-        held = [self.check(member) for member in members]
-        self._hold_all(held)
-        for member in held:
-            self._parts.setdefault(key_of(member), member.part())
+        self._take_in([self.check(member) for member in members])
         self._touch("source")
 
     @mutating
@@ -153,11 +150,25 @@ class GroupHandle(NodeBase):
         """
         keys = [self._key_of(member) for member in members]
         for key in keys:
-            member = self._members.pop(key, None)
-            if isinstance(member, NodeBase):
-                member.note_holder(self, held=False)
-            self._parts.pop(key, None)
-            self._moved.pop(key, None)
+            self._let_go(key)
+        self._touch("source")
+
+    @mutating
+    def Replace(self, member: NodeBase | str, other: NodeBase | str) -> None:
+        """Has another node, path or glob in a member's place.
+
+        Raises:
+            ValueError: the first is no member; the group is as it was.
+        """
+        old, held = self._key_of(member), self.check(other)
+        new = key_of(held)
+        if new == old:
+            return
+        order = dict.fromkeys(new if key == old else key for key in self._members)
+        self._take_in([held])
+        self._let_go(old)
+        self._members = {key: self._members[key] for key in order}
+        self._parts = {key: self._parts[key] for key in order if key in self._parts}
         self._touch("source")
 
     def _key_of(self, member: object) -> str:
@@ -264,6 +275,18 @@ class GroupHandle(NodeBase):
     def _follows(self) -> bool:
         """Whether it changes with its members, and not at some ticks alone."""
         return self._running and self._freq == "Sync" and self._min_turn_interval == 1
+
+    def _take_in(self, members: Sequence[Member]) -> None:
+        self._hold_all(members)
+        for member in members:
+            self._parts.setdefault(key_of(member), member.part())
+
+    def _let_go(self, key: str) -> None:
+        member = self._members.pop(key, None)
+        if isinstance(member, NodeBase):
+            member.note_holder(self, held=False)
+        self._parts.pop(key, None)
+        self._moved.pop(key, None)
 
     def _hold_all(self, members: Sequence[Member]) -> None:
         fresh = {key_of(member): member for member in members if key_of(member) not in self._members}

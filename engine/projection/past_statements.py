@@ -26,7 +26,7 @@ _HEADING_CHARS: Final = 32
 """Of what is told with a source, at least; bounds the number of short ones."""
 SOURCE_CHARS: Final = 4_000
 """Of one source, which is cut at the end of a line."""
-CHANGING: Final = frozenset(("SetTokens", "SetLod", "SetPos", "Scroll", "Run", "Pause", "Add", "Remove"))
+CHANGING: Final = frozenset(("SetTokens", "SetLod", "SetPos", "Scroll", "Run", "Pause", "Add", "Remove", "Replace"))
 """The methods after which another call would make the handle as it is."""
 _FOLLOWED: Final = frozenset(
     (

@@ -29,7 +29,7 @@ from .results import result_text
 
 _POLICY: Final = frozenset(("SetTokens", "SetLod"))
 _MOVE: Final = frozenset(("SetPos", "Scroll"))
-_CONTENT: Final = frozenset(("Refresh", "Run", "Add", "Remove"))
+_CONTENT: Final = frozenset(("Refresh", "Run", "Add", "Remove", "Replace"))
 _NEVER: Final = -1
 _FOLLOWED: Final = frozenset(
     (

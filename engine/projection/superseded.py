@@ -32,7 +32,7 @@ _OVERRIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "Pause": ("mode", "freq"),
 }
 """Which arguments a method overrides."""
-_MEMBERS: Final = frozenset(("Add", "Remove"))
+_MEMBERS: Final = frozenset(("Add", "Remove", "Replace"))
 _CHAINED: Final = frozenset((*_OVERRIDES, *_MEMBERS, "Refresh"))
 """Methods that give back the handle, so they may stand behind the constructor."""
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")

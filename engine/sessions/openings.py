@@ -15,7 +15,7 @@ from typing import Final
 
 from ..events.conversation import Attachment
 from ..links import Lines, target_of
-from ..toolbox import INJECTED
+from ..toolbox import INJECTED, original
 from ..user_message import unopened
 
 MOST_OPENED: Final = 200
@@ -24,18 +24,22 @@ MOST_SAID: Final = 20
 """Links of which it is said why they are not opened."""
 
 
-def openings(attachments: Sequence[Attachment], cwd: str, bound: Collection[str] = ()) -> list[str]:
+def openings(
+    attachments: Sequence[Attachment], cwd: str, bound: Collection[str] = (), rebound: Collection[str] = ()
+) -> list[str]:
     """A statement for every attachment that can be looked at: a local file, or text that came with the prompt.
 
     What was attached more than once is opened once, and no more than `MOST_OPENED` are. Relative paths start from
-    `cwd`. Names in `bound` are somebody's already and are not taken from them.
+    `cwd`. Names in `bound` are somebody's already and are not taken from them; injected ones in `rebound` may mean
+    something else by now.
     """
     statements: list[str] = []
     taken = set(bound)
+    view = original("view") if "view" in rebound else "view"
     for attachment in _openable(attachments)[:MOST_OPENED]:
         name = _variable(attachment.name or attachment.uri, taken)
         taken.add(name)
-        statements.append(f"{name} = view({_source(attachment, cwd)})")
+        statements.append(f"{name} = {view}({_source(attachment, cwd)})")
     return statements
 
 

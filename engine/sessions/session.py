@@ -84,6 +84,11 @@ class Session:
         return self._parts.timeline.names
 
     @property
+    def rebound(self) -> Collection[str]:
+        """The injected names, such as `view`, that a statement has ever bound to something else."""
+        return self._parts.timeline.rebound
+
+    @property
     def options(self) -> OptionValues:
         """Mode and options in force."""
         return self._parts.policy.options

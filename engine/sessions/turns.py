@@ -245,7 +245,8 @@ class Turns:
         self._tell(not_opened(attachments))
         # Names of variables are made of these names, and are no texts.
         named = [replace(each, name=self._parts.redactor.redact(each.name or each.uri)) for each in attachments]
-        return openings(named, self._parts.cwd, self._parts.timeline.names)
+        timeline = self._parts.timeline
+        return openings(named, self._parts.cwd, timeline.names, timeline.rebound)
 
     def _entitle(self) -> None:
         """Names the session after its first prompt, whose message is on the log."""

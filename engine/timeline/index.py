@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ..events import Event
-from ..events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
+from ..events.execution import ExecutionFinished, ExecutionStarted, NamesRebound, StatementOmitted, StatementRecorded
 from ..ids import ExecutionId, StatementId
 
 
@@ -28,7 +28,7 @@ class Timeline:
     """Statements in order. `apply` is for the log alone."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (StatementRecorded, ExecutionStarted, ExecutionFinished, StatementOmitted)
+        (StatementRecorded, ExecutionStarted, ExecutionFinished, StatementOmitted, NamesRebound)
     )
 
     def __init__(self) -> None:
@@ -36,6 +36,7 @@ class Timeline:
         self._by_execution: dict[ExecutionId, Cell] = {}
         self._last_execution: ExecutionId | None = None
         self._names: set[str] = set()
+        self._rebound: set[str] = set()
 
     def apply(self, event: Event) -> None:
         match event:
@@ -52,6 +53,8 @@ class Timeline:
             case StatementOmitted(statement_id=statement_id, omitted=omitted):
                 if statement_id in self._cells:
                     self._cells[statement_id].omitted = omitted
+            case NamesRebound(names=names):
+                self._rebound.update(names)
             case _:
                 pass
 
@@ -80,6 +83,11 @@ class Timeline:
     def names(self) -> Collection[str]:
         """Every name that a statement of the user's or a model's has bound so far."""
         return frozenset(self._names)
+
+    @property
+    def rebound(self) -> Collection[str]:
+        """The injected names that a statement has ever bound to something else, given back since or not."""
+        return frozenset(self._rebound)
 
     @property
     def last_statement(self) -> StatementId | None:

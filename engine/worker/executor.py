@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from ..cutting import cut_middle
 from ..execution import ExceptionInfo, NamespaceDiff
@@ -132,7 +132,8 @@ class Executor:
             self._python.take_over()
 
     def _compile(self, source: str, label: str) -> tuple[CodeType | None, CodeType | None]:
-        tree = ast.parse(source, label)
+        # Not by `ast.parse`, whose frame would be in the traceback of what is no Python.
+        tree = cast("ast.Module", compile(source, label, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
         self._watch.before(tree)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(tree, label, "exec", dont_inherit=True) if tree.body else None

@@ -201,6 +201,7 @@ class Interpreter:
     def execute(self, request: Run) -> Executed:
         """Runs a statement, whatever comes of it."""
         self._prepare()
+        self._names.begin()
         self._interrupts.install()
         self._effects.open(request.recorded, plan=request.plan)
         if request.recorded is not None:

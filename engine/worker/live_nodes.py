@@ -90,6 +90,15 @@ class LiveNodes:
         self._nodes.clear()
         self._nodes.update((each.obj_id, each) for each in nodes)
 
+    def replace(self, node: NodeBase, other: NodeBase) -> None:
+        """Puts `other`, which is in no group, in the node's place in every group, and where it is pinned."""
+        for holder in node.holders():
+            if isinstance(holder, GroupHandle):
+                holder.Replace(node, other)
+        if node.pinned is not None:
+            self.pin(other, node.pinned)
+            self.unpin(node)
+
     def tick_context(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickContext:
         """What the phases of a tick are given."""
         nodes = self.all()

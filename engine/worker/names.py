@@ -1,19 +1,21 @@
 """The names injected into every namespace: the nodes' functions, a function for each tool, and `restore_names`.
 
-Owns their meaning there and notices when a statement rebinds one; `toolbox` says which names there are. Must not know
-how a tool is performed. Built by `interpreter`; `namespace` leaves these names out of its diffs.
+Owns their meaning there and notices when a statement rebinds one; `toolbox` says which names there are. A statement may
+rebind any of them, and keeps what it bound: `find` and `read` are good names for functions of one's own. What the
+session has to run by itself calls them by way of ORIGINALS, which is put back before each statement. Must not know how
+a tool is performed. Built by `interpreter`; `namespace` leaves these names out of its diffs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import Parameter as Argument
 from inspect import Signature
 from typing import Final, Protocol, cast
 
 from ..tool_values import value_of
-from ..toolbox import OPEN, REQUIRED, RESTORE, TOOLS, Tool
+from ..toolbox import OPEN, ORIGINALS, REQUIRED, RESTORE, TOOLS, Tool
 from .board import Board
 from .last_shown import LastShown
 
@@ -49,7 +51,12 @@ class InjectedNames:
             OPEN: open_file,
             RESTORE: restore_names,
         }
+        self._held = _held(self.originals)
         self.restore()
+
+    def begin(self) -> None:
+        """A statement is about to run."""
+        self._namespace[ORIGINALS] = self._held
 
     def restore(self) -> None:
         self._namespace.update(self.originals)
@@ -61,6 +68,14 @@ class InjectedNames:
         fresh = tuple(sorted(now - self._rebound))
         self._rebound = now
         return fresh
+
+
+def _held(originals: Mapping[str, object]) -> object:
+    """An object that has these as attributes, to which nothing can be assigned."""
+    methods = {name: staticmethod(cast("Callable[..., object]", value)) for name, value in originals.items()}
+    return type(
+        ORIGINALS, (), {"__slots__": (), "__doc__": "The names that every session has, as they were.", **methods}
+    )()
 
 
 _KIND: Final = Argument.POSITIONAL_OR_KEYWORD

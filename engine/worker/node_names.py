@@ -79,12 +79,14 @@ class NodeNames:
         text: str | None = None,
         title: str = "text",
         first_line: int = 1,
+        instead: NodeBase | None = None,
     ) -> ViewHandle:
         """A handle on a file (path, Path, open file, file:// URI), or on `text=`; its content is in the result.
 
         With both it shows the text as that file's (from `first_line` on), until Refresh() or Run() takes what is on
         disk. `freq` follows the file: "Sync" before each call of the model, ("Periodic", 5) every 5 seconds, "Async"
-        when its new content has been prepared. A file that cannot be read gives a handle that says why.
+        when its new content has been prepared. A file that cannot be read gives a handle that says why. With `instead=`
+        it takes that handle's place in groups and pins, and raises OSError for a file that cannot be read.
         """
         follow = _schedule(mode, freq)
         if path is None and text is None:
@@ -97,7 +99,13 @@ class NodeNames:
             document = self._file(path, text, first_line)
         else:
             document = self._documents.of_text(text or "", printable(title), first_line=first_line)
-        return self._made(ViewHandle(self._nodes.context, document, pos=pos, tokens=tokens, lod=lod, follow=follow))
+        other = None if instead is None else self._node("view", instead)
+        if other is not None:
+            _check_readable(document)
+        made = self._made(ViewHandle(self._nodes.context, document, pos=pos, tokens=tokens, lod=lod, follow=follow))
+        if other is not None:
+            self._nodes.replace(other, made)
+        return made
 
     def _group(
         self,
@@ -170,6 +178,13 @@ class NodeNames:
         if text is not None:
             return self._documents.of_text(text, title, absolute, first_line=first_line, outside=outside)
         return self._documents.at(absolute, title, outside=outside)
+
+
+def _check_readable(document: Document) -> None:
+    """Raises OSError where there is nothing to show, with the reason that a view of it would show."""
+    revision = document.current
+    if not revision.has_content:
+        raise OSError(revision.notice.strip("()").partition(";")[0])
 
 
 def _schedule(mode: object, freq: object) -> Frequency | None:

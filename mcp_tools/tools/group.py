@@ -23,21 +23,26 @@ _MEMBERS: Final = {
 
 async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     """Carries out a call; see the row."""
+    async with bench.turn:
+        return await _act(bench, arguments)
+
+
+async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     handles, name = bench.handles, arguments["name"]
     if arguments.get("close"):
         more = sorted(set(arguments) - {"name", "close"})
         if more:
             raise ArgumentError(f"`close` takes the `name` of a group, not {more[0]}.")
-        ran = await bench.act(statements.closing(handles.known(name, "group")))
-        return Reply(text=f"{name} is closed  statement {ran.number}")
-    policy = {key: arguments[key] for key in ("tokens", "lod") if key in arguments}
+        return Reply(text=await bench.close(handles.known(name, "group")))
+    policy: dict[str, Any] = {key: arguments[key] for key in ("tokens", "lod") if key in arguments}
     add, remove = _members(handles, arguments.get("add", ())), _members(handles, arguments.get("remove", ()))
     if handles.kind(name) == "group":
-        source = statements.regrouping(name, add=add, remove=remove, **policy)
+        source = statements.regrouping(name, add=add, remove=remove, **policy, called=bench.called)
     else:
         if remove:
             handles.known(name, "group")
-        source = statements.grouping(handles.to_bind(name, "group"), add, **{"tokens": _TOKENS, **policy})
+        policy = {"tokens": _TOKENS, **policy}
+        source = statements.grouping(handles.to_bind(name, "group"), add, **policy, called=bench.called)
     display, number = await bench.shown(source)
     return handle_reply(name, display, number)
 

@@ -18,7 +18,8 @@ _TOKENS: Final = 2000
 
 async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     """Carries out a call; see the row."""
-    ran = await bench.run(arguments["code"], arguments.get("seconds", _SECONDS))
+    async with bench.turn:
+        ran = await bench.run(arguments["code"], arguments.get("seconds", _SECONDS))
     said = await bench.fitted(result_text(ran.finished), arguments.get("tokens", _TOKENS))
     status = ran.finished.status
     first = f"statement {ran.number}  {status}  {ran.finished.time_ms:.0f} ms"

@@ -43,10 +43,18 @@ async def changes_text(bench: Bench, items: Sequence[FeedItem], tokens: int) -> 
     while first > 0 and costs[first - 1] <= left:
         first -= 1
         left -= costs[first]
-    if first == len(texts):
-        return await bench.fitted(texts[-1], tokens)
-    missing = [f"{first} earlier {plural(first, 'change')} left out"] if first else []
-    return "\n".join([*missing, *texts[first:]])
+    if first < len(texts):
+        return "\n".join([*_left_out(first), *texts[first:]])
+    # Not even the newest fits beside the line that counts the others: of it there is what that line leaves room for.
+    missing = "\n".join(_left_out(len(texts) - 1))
+    (cost,) = await bench.session.count([f"{missing}\n"])
+    if cost > tokens:
+        return await bench.fitted(missing or texts[-1], tokens)
+    return f"{missing}\n{await bench.fitted(texts[-1], tokens - cost)}".strip("\n")
+
+
+def _left_out(number: int) -> list[str]:
+    return [f"{number} earlier {plural(number, 'change')} left out"] if number else []
 
 
 def _line(item: FeedItem, names: Mapping[str, str]) -> str:

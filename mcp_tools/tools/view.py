@@ -22,6 +22,11 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     """Carries out a call; see the row."""
     if not arguments:
         return await _list(bench)
+    async with bench.turn:
+        return await _act(bench, arguments)
+
+
+async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     if arguments.get("close"):
         return await _close(bench, arguments)
     handles, path = bench.handles, arguments.get("path")
@@ -29,18 +34,18 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
         if "name" not in arguments:
             raise ArgumentError("view needs `path` to open a view, or the `name` of one that is open.")
         name = handles.known(arguments["name"], "view")
-        source = statements.showing(name, **_chosen(arguments, "refresh", "pos", "scroll", "tokens", "lod", "follow"))
+        chosen: dict[str, Any] = _chosen(arguments, "refresh", "pos", "scroll", "tokens", "lod", "follow")
+        source = statements.showing(name, **chosen, called=bench.called)
     else:
         name = handles.to_bind(arguments["name"], "view") if "name" in arguments else handles.for_path(path)
         if "scroll" in arguments:
             raise ArgumentError("`scroll` moves a view that is open; say with `pos` where to open one.")
-        chosen: dict[str, Any] = {"tokens": _TOKENS, **_chosen(arguments, "pos", "tokens", "lod", "follow")}
-        source = statements.opening(name, path, **chosen)
-    is_new = handles.kind(name) is None
+        chosen = {"tokens": _TOKENS, **_chosen(arguments, "pos", "tokens", "lod", "follow")}
+        replaces = handles.kind(name) is not None
+        source = statements.opening(name, path, **chosen, replaces=replaces, called=bench.called)
     display, number = await bench.shown(source)
     if path is not None and display.state in _NOTHING_THERE:
-        if is_new:
-            await bench.act(statements.closing(name))
+        await bench.act(statements.closing(name))
         raise CallError(_why(display, path))
     return handle_reply(name, display, number)
 
@@ -70,9 +75,7 @@ async def _close(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     more = sorted(set(arguments) - {"name", "close"})
     if "name" not in arguments or more:
         raise ArgumentError(f"`close` takes the `name` of a view{f', not {more[0]}' if more else ''}.")
-    name = bench.handles.known(arguments["name"], "view")
-    ran = await bench.act(statements.closing(name))
-    return Reply(text=f"{name} is closed  statement {ran.number}")
+    return Reply(text=await bench.close(bench.handles.known(arguments["name"], "view")))
 
 
 ROW: Final = ToolRow(

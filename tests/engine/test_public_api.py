@@ -300,6 +300,7 @@ PUBLIC = [
     "legible_line",
     "load_settings",
     "open_store",
+    "original",
     "output_text",
     "plural",
     "printed_text",

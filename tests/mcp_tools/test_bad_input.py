@@ -10,6 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from engine.config.system import SystemClock
+from engine.store.memory import MemoryStore
 from mcp_tools.bench import MOST_WAITING
 from mcp_tools.handles import MOST_HANDLES
 from tests.support.mcp_clients import ERAS, Caller, Era, served, text_of
@@ -36,11 +38,59 @@ async def test_a_literal_that_python_does_not_take_costs_its_own_statement_alone
         assert (await caller.text("view")).startswith("1 handle")
 
 
-@pytest.mark.parametrize("code", ["view = 5", "view = lambda *a, **k: 5", "del view", "def view(path, tokens): pass"])
-async def test_names_of_the_session_that_mean_something_else_are_told_of(project: Path, code: str) -> None:
+REBINDING = "view = 5; del show\ndef group(*members, **options): raise KeyError\nrestore_names = __rewindow__ = None"
+
+
+async def test_calls_work_whatever_python_bound_their_names_to_and_leave_it_that(project: Path) -> None:
+    store = MemoryStore(SystemClock())
+    async with served(project, runs=True, store=store, session="work") as caller:
+        await caller.text("run", code=REBINDING)
+        assert "two" in await caller.text("view", path="a.txt")
+        assert "two" in await caller.text("view", name="a", follow=True)
+        assert (await caller.text("group", name="g", add=["a"])).startswith("g  a  ")
+        assert (await caller.text("group", name="g", add=["*.txt"])).startswith("g  a, *.txt  ")
+        assert (await caller.text("run", code="view")).endswith("\n5")
+        listed = await caller.text("timeline")
+        assert "a = __rewindow__.view('a.txt', tokens=2000)" in listed
+        assert "__rewindow__.show(g.Add('*.txt'))" in listed
+        await _killed(caller)
+        assert "two" in await caller.text("view", name="a")
+    async with served(project, runs=True, store=store, session="work") as caller:
+        assert "two" in await caller.text("view", name="a")
+        assert (await caller.text("view", path="a.txt")).startswith("a  ")
+        assert (await caller.text("run", code="view")).endswith("\n5")
+
+
+async def test_what_a_thread_rebinds_between_two_statements_costs_one_call(project: Path) -> None:
+    go, went = project / "go", project / "went"
+    code = f"""
+import os, threading, time
+def rebind():
+    global view
+    while not os.path.exists({str(go)!r}):
+        time.sleep(0.01)
+    view = lambda *members, **options: None
+    os.mkdir({str(went)!r})
+threading.Thread(target=rebind).start()"""
     async with served(project, runs=True) as caller:
         await caller.text("run", code=code)
-        assert "is bound to something else in this session" in await caller.error("view", path="a.txt")
+        go.touch()
+        with anyio.fail_after(10):
+            while not went.exists():  # noqa: ASYNC110 -- a thread of another process makes it
+                await anyio.sleep(0.01)
+        assert (await caller.error("view", path="a.txt")).endswith(" meanwhile; call again.")
+        assert "two" in await caller.text("view", path="a.txt")
+
+
+async def test_files_of_one_stem_opened_at_once_get_a_view_each(project: Path) -> None:
+    for folder in ("x", "y", "z"):
+        (project / folder).mkdir()
+        (project / folder / "a.txt").write_text(f"in {folder}\n")
+    async with served(project) as caller:
+        async with anyio.create_task_group() as tasks:
+            for folder in ("x", "y", "z"):
+                tasks.start_soon(lambda folder=folder: caller.text("view", path=f"{folder}/a.txt"))
+        assert (await caller.text("view")).startswith("3 handles\n")
 
 
 async def test_a_handle_that_a_statement_binds_anew_is_that_of_the_statement(project: Path) -> None:

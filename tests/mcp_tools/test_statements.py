@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import original
 from mcp_tools import statements
 from tests.support.examples import examples
 
@@ -47,6 +48,15 @@ def test_opening_holds_its_arguments_as_literals(path: str, pos: str | None, tok
     ]
     plain = statements.opening("a", "x", pos=pos and "x", tokens=tokens and 1, follow=follow)
     assert pos == "" or shape(source) == shape(plain)
+
+
+def test_names_are_written_as_they_are_called_and_a_handle_that_is_replaced_is_named() -> None:
+    assert statements.opening("a", "x", replaces=True) == "a = view('x', instead=a)"
+    assert statements.opening("a", "x", called=original) == "a = __rewindow__.view('x')"
+    assert statements.showing("a", called=original) == "__rewindow__.show(a)"
+    assert statements.grouping("g", [("a", False)], called=original) == "g = __rewindow__.group(a)"
+    assert statements.regrouping("g", add=[("a", True)], called=original) == "__rewindow__.show(g.Add('a'))"
+    assert statements.closing("a", ["g", "h"]) == "g.Remove(a); h.Remove(a); del a"
 
 
 @examples(5)

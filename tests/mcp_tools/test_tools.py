@@ -106,8 +106,39 @@ async def test_what_is_not_there_is_said_and_leaves_no_handle(project: Path, tmp
             assert "SECRET" not in said
         assert "is no path" in await caller.error("view", path="a\0b")
         assert await caller.text("view") == "No handles. `view` with a path opens one."
-        await caller.text("view", name="a", path="a.txt")
+
+
+async def test_a_name_that_is_opened_anew_stands_for_the_new_view_in_groups_too(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", name="a", path="a.txt", tokens=60, follow=True)
+        await caller.text("group", name="g", add=["a", "src/one.py"])
+        await caller.text("group", name="outer", add=["g"])
         assert await caller.error("view", name="a", path="nothing.txt") == "no file nothing.txt."
+        assert "outside the workspace" in await caller.error("view", name="a", path="/etc/passwd")
+        assert "declares nothing of that name" in await caller.error("view", name="a", path="src/two.py", pos="nobody")
+        shown = await caller.text("view", name="a")
+        assert shown.startswith("a  a.txt  ")
+        assert "  follows  " in shown
+        assert (await caller.text("view", name="a", path="src/two.py")).startswith("a  src/two.py  ")
+        group = await caller.text("group", name="g")
+        assert group.startswith("g  a, src/one.py  ")
+        assert [line for line in group.split("\n") if line.startswith("# a: ")] == ["# a: src/two.py: 5 lines"]
+        assert "line 1\n" not in group
+        (project / "a.txt").write_text("nobody looks at this\n")
+        assert "nobody" not in await caller.text("tick")
+        assert [line.partition("  ")[0] for line in (await caller.text("view")).split("\n")[1:]] == ["g", "outer", "a"]
+
+
+async def test_what_is_closed_leaves_its_groups(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", name="a", path="a.txt", follow=True)
+        await caller.text("group", name="g", add=["a", "src/one.py"])
+        await caller.text("group", name="outer", add=["g", "a"])
+        await caller.text("view", name="a", close=True)
+        assert (await caller.text("group", name="g")).startswith("g  src/one.py  ")
+        await caller.text("group", name="g", close=True)
+        assert (await caller.text("group", name="outer")).startswith("outer  no members  ")
+        assert "g.Remove(a); outer.Remove(a); del a" in await caller.text("timeline")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +150,7 @@ async def test_what_is_not_there_is_said_and_leaves_no_handle(project: Path, tmp
         ({"name": "a b", "path": "a.txt"}, "'a b' cannot name a handle"),
         ({"name": "a;b", "path": "a.txt"}, "cannot name a handle"),
         ({"name": "ä", "path": "a.txt"}, "cannot name a handle"),
-        ({"name": "__a", "path": "a.txt"}, "cannot name a handle"),
+        ({"name": "_a", "path": "a.txt"}, "cannot name a handle"),
         ({"name": "g", "path": "a.txt"}, "g is a group already"),
         ({"name": "n", "path": "a.txt"}, "n is a variable of this session; choose another name."),
         ({"name": "n"}, "n is a variable of this session, no view."),
@@ -207,6 +238,11 @@ async def test_many_changes_are_told_within_the_budget_the_newest_of_them(projec
         assert told.split("\n")[0].endswith(" earlier changes left out")
         assert "+change 5" in told
         assert "+change 1" not in told
+        for tokens in (5, 15, 20, 60):
+            told = (await caller.text("tick", since=int(start), tokens=tokens)).rpartition("\ncursor ")[0]
+            assert told.startswith("5 earlier changes left out")
+            assert count(told) <= tokens
+        assert "+change 5" in told
 
 
 async def test_the_timeline_has_every_call_that_did_something(project: Path) -> None:

@@ -101,6 +101,16 @@ async def test_whatever_a_statement_raises_is_a_recorded_error(b: AnyBench) -> N
         assert await b.value("kept") == "1"
 
 
+@pytest.mark.parametrize(
+    "source", ["x = = 1", "return", "a\0b", "(" * 300, "-" * 100_000 + "1", "+".join("1" * 50_000)]
+)
+async def test_what_is_no_python_has_no_frames_of_ours_in_its_traceback(b: AnyBench, source: str) -> None:
+    outcome = await b.run(source)
+    assert outcome.exception is not None
+    frames = [line for line in outcome.exception.traceback.splitlines() if line.startswith("  File ")]
+    assert [line for line in frames if '"<statement ' not in line] == []
+
+
 async def test_lone_surrogates_become_replacement_characters_everywhere(b: AnyBench) -> None:
     outcome = await b.run(
         "globals()[chr(0xd800)] = chr(0xdfff); print(chr(0xd801))\n"

@@ -103,6 +103,32 @@ def test_what_is_no_member_cannot_be_removed(desk: Desk) -> None:
         desk.run("g.Remove(b)")
 
 
+def test_a_member_is_replaced_in_its_place(desk: Desk) -> None:
+    desk.run("g = group(a, b, 'c.py'); g.Replace(a, c)")
+    assert _group(desk).members == (desk.get("c"), desk.get("b"), "c.py")
+    shown = [line for line in _group(desk).Render().text.splitlines() if line.startswith("# ")]
+    assert [line.partition(":")[0] for line in shown] == ["# c", "# b", "# c.py, 1 file", "# c.py, 391 bytes"]
+    desk.run("g.Replace('c.py', b)")  # which keeps the place that it has
+    assert _group(desk).members == (desk.get("c"), desk.get("b"))
+    desk.run("g.Replace(b, b)")
+    with pytest.raises(ValueError, match="no member of g"):
+        desk.run("g.Replace(a, b)")
+    with pytest.raises(GroupCycleError):
+        desk.run("g.Replace(b, g)")
+    assert _group(desk).members == (desk.get("c"), desk.get("b"))
+    desk.run("del b")
+    gc.collect()
+    assert len(_group(desk).members) == 2
+
+
+def test_a_paused_group_shows_a_replaced_member_as_it_is(desk: Desk) -> None:
+    desk.run("g = group(a, b).Pause(); g.Replace(a, c)")
+    assert [line for line in _group(desk).Render().text.splitlines() if line.startswith("# ")] == [
+        "# c: c.py: 40 lines",
+        "# b: b.py: 40 lines",
+    ]
+
+
 def test_an_empty_group_is_valid_and_says_so(desk: Desk) -> None:
     desk.run("g = group()")
     assert "empty group" in _group(desk).Render().text

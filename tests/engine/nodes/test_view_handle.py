@@ -54,6 +54,29 @@ def test_every_mutating_method_returns_the_handle_and_is_recorded_with_digests(d
     assert calls[2].before_digest == calls[2].after_digest
 
 
+def test_a_view_that_is_made_instead_of_another_takes_its_place_in_groups_and_pins(desk: Desk) -> None:
+    desk.write("a.py", _TEXT)
+    desk.write("b.py", "other\n")
+    desk.run("a = pin(view('a.py'), 'the task'); g = group('b.py', a); inner = group(a); old = a")
+    report = desk.run("a = view('b.py', instead=a)")
+    assert [event.method for event in report.events if isinstance(event, MethodCalled)] == ["Replace", "Replace"]
+    desk.run("assert g.members == ('b.py', a) and inner.members == (a,)")
+    desk.run("assert a.pinned == 'the task' and old.pinned is None")
+
+
+@pytest.mark.parametrize(
+    "source", ["view('nothing.py', instead=a)", "view('/\\0', instead=a)", "view('a.py', 'x', instead=a)"]
+)
+def test_a_view_that_cannot_be_made_leaves_the_other_as_it_is(desk: Desk, source: str) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py'); g = group(a); before = a")
+    with pytest.raises((OSError, ValueError)):
+        desk.run(f"a = {source}")
+    desk.run("assert g.members == (a,) and a is before")
+    with pytest.raises(TypeError, match="takes a handle"):
+        desk.run("view('a.py', instead=5)")
+
+
 def test_arguments_on_record_are_bounded(desk: Desk) -> None:
     desk.run("a = view(text='x\\n' * 9)")
     (call,) = desk.run("a.SetPos('1' + ' ' * 100000)").events

@@ -32,6 +32,12 @@ def test_a_file_is_opened_under_its_name(name: str, variable: str) -> None:
     assert openings([link("file:///w/x", name)], "/w") == [f"{variable} = view('/w/x')"]
 
 
+def test_a_view_is_opened_by_a_name_that_nobody_has_rebound() -> None:
+    attachments = [link("file:///w/x", "x")]
+    assert openings(attachments, "/w", rebound={"ls"}) == ["x = view('/w/x')"]
+    assert openings(attachments, "/w", rebound={"view"}) == ["x = __rewindow__.view('/w/x')"]
+
+
 def test_two_files_of_one_name_get_two_variables() -> None:
     attachments = [link("file:///a/x.py", "x.py"), link("file:///b/x.py", "x.py")]
     assert openings(attachments, "/w") == ["x_py = view('/a/x.py')", "x_py_2 = view('/b/x.py')"]

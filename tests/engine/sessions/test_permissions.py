@@ -47,10 +47,12 @@ async def test_a_model_s_statement_runs_where_the_user_allows_it(
 async def test_what_opens_an_attachment_stands_for_no_act_of_the_statements_before_it(tmp_path: Path) -> None:
     script = tmp_path / "replies.jsonl"
     planted = """
-opened = view
-def view(*arguments, **options):
-    write("planted.txt", "x")
-    return opened(*arguments, **options)
+import sys
+def spy(frame, event, argument):
+    if frame.f_code.co_name == "_view":
+        sys.setprofile(None)
+        write("planted.txt", "x")
+sys.setprofile(spy)
 """
     script.write_text("\n".join(json.dumps(reply) for reply in ({"statement": planted}, {"text": "Next."})))
     user = FixedPermissions([REJECTED])

@@ -18,7 +18,7 @@ PROBE = f"[(n, globals()[n].GetDigest(), globals()[n].Render().text) for n in {N
 STATEMENTS = (
     "a = view('a.py', freq='Sync'); b = view('b.py'); g = group(a, b, tokens=200)",
     "outer = group(g, view(text='some'), lod=3); frozen = group(a).Pause(); pin(frozen, 'as it was')",
-    "g.Remove(b); outer.Add(b); outer.min_turn_interval = 2",
+    "g.Replace(b, view(text='other')); outer.Add(b); outer.min_turn_interval = 2",
     "files = group('src', '*.md', lod=0); outer.Add(files)",
     "ls()",
 )

@@ -313,6 +313,17 @@ async def test_an_attachment_does_not_take_a_name_that_a_statement_bound(tmp_pat
         assert sources[1].startswith("data_2 = view(")
 
 
+async def test_an_attachment_is_opened_whatever_a_statement_bound_view_to(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("content\n")
+    attached = Attachment(uri=(tmp_path / "data").as_uri(), name="data")
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, "view = __rewindow__ = 5")
+        assert session.rebound == {"view"}
+        await session.accept(["(data.title, view)", attached]).end()
+        assert values(session)[-1] == "('data', 5)"
+
+
 async def test_a_model_reads_a_mention_in_its_place_and_why_a_link_is_not_open(tmp_path: Path) -> None:
     model = AnsweringModel(says("Looked."))
     calc = Attachment(uri=(tmp_path / "calc.py").as_uri(), name="calc.py", text="x = 1\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.toolbox import INJECTED, TOOLS
+from engine.toolbox import INJECTED, ORIGINALS, TOOLS, original
 from engine.worker.names import InjectedNames
 from tests.support.boards import Desk
 
@@ -92,6 +92,18 @@ def test_a_rebound_or_deleted_name_is_told_once_and_restored(names: Names) -> No
     assert names.namespace["read"] is read
     assert names.namespace.keys() == INJECTED
     assert names.injected.newly_rebound() == ()
+
+
+def test_what_all_names_meant_at_first_is_there_at_the_beginning_of_every_statement(names: Names) -> None:
+    view = names.namespace["view"]
+    for _ in range(2):
+        names.namespace["view"] = names.namespace[ORIGINALS] = 5
+        names.injected.begin()
+        assert names.namespace["view"] == 5
+        assert eval(original("view"), names.namespace) is view
+        with pytest.raises(AttributeError, match="read-only"):
+            exec(f"{original('view')} = 5", names.namespace)
+    assert {name for name in dir(names.namespace[ORIGINALS]) if not name.startswith("__")} == INJECTED
 
 
 class Host(Names):
