@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from .redaction import Redactor as Redactor
     from .redaction import redact_json as redact_json
     from .redaction import without_secrets as without_secrets
+    from .search.path_completion import complete_path as complete_path
     from .sessions.commands import COMMANDS as COMMANDS
     from .sessions.naming import session_named as session_named
     from .sessions.policy import MODES as MODES
@@ -267,6 +268,7 @@ __all__ = [
     "call_title",
     "change_size",
     "changes_of",
+    "complete_path",
     "cut_line",
     "cut_middle",
     "fenced",
@@ -319,6 +321,7 @@ _MODULES: Final = {
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",
     "redaction": "Redactor redact_json without_secrets",
+    "search.path_completion": "complete_path",
     "sessions.commands": "COMMANDS",
     "sessions.naming": "session_named",
     "sessions.policy": "MODES OPTIONS OptionValues",

@@ -70,7 +70,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         listening = None if access is None else access.address.listen()
         service = Service(
-            roots=of_command_line(chosen.root), session=chosen.session, runs=chosen.allow_run == _UNSANDBOXED
+            roots=of_command_line(chosen.root),
+            session=chosen.session,
+            runs=chosen.allow_run == _UNSANDBOXED,
+            structured=chosen.structured,
         )
     except (RootsError, AccessError) as error:
         zygote.close()
@@ -131,6 +134,7 @@ def _print_config(chosen: argparse.Namespace, access: Access | None) -> int:
     arguments = [part for root in (roots.directories if roots else ()) for part in ("--root", root)]
     arguments += [] if chosen.session is None else ["--session", chosen.session]
     arguments += [] if chosen.state_dir is None else ["--state-dir", os.path.abspath(chosen.state_dir)]
+    arguments += ["--structured"] if chosen.structured else []
     arguments += [] if chosen.allow_run is None else [f"--allow-run={chosen.allow_run}"]
     token, url = None, None
     if access is not None:
@@ -178,6 +182,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--session", metavar="NAME", help="a session that lasts, made where there is none")
     parser.add_argument("--state-dir", metavar="DIR", help="where sessions are kept (REWINDOW_STATE_DIR)")
+    parser.add_argument(
+        "--structured",
+        action="store_true",
+        help="replies as structuredContent too, for programs; hosts show a model that in place of the text",
+    )
     parser.add_argument("--http", metavar="[HOST:]PORT", help="serve HTTP there, on 127.0.0.1 without a host")
     parser.add_argument(
         "--print-config",

@@ -1,20 +1,51 @@
 """What a call is answered: one block of text, its first line the facts, and the same facts for programs in `_meta`.
 
 Pure. The render is in the text once, and nowhere else: hosts show their models `structuredContent` in its place where
-it is there, as JSON that costs more tokens.
+it is there, as JSON that costs more tokens. So that is for programs, which ask for it on the command line.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct, field
 
 from engine import Display, HandleRow, cut_line
 
-HANDLE: Final = "rewindow/handle"
-"""The key of the facts of one handle in `_meta`."""
-CURSOR: Final = "rewindow/cursor"
+_OURS: Final = "rewindow/"
+"""What our keys in `_meta` begin with."""
+HANDLE: Final = f"{_OURS}handle"
+CURSOR: Final = f"{_OURS}cursor"
+STATEMENT: Final = f"{_OURS}statement"
+STATUS: Final = f"{_OURS}status"
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer", "minimum": 0}
+_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
+    HANDLE: {
+        "type": "object",
+        "properties": {
+            "name": _TEXT,
+            "id": _TEXT,
+            "title": _TEXT,
+            "firstLine": _NUMBER,
+            "lastLine": _NUMBER,
+            "lines": _NUMBER,
+            "tokens": _NUMBER,
+            "budget": _NUMBER,
+            "lod": _NUMBER,
+            "follows": {"type": "boolean"},
+            "revision": _TEXT,
+            "statement": _NUMBER,
+        },
+        "required": ["name", "id", "title", "tokens", "lod", "follows"],
+        "additionalProperties": False,
+    },
+    CURSOR: _NUMBER,
+    STATEMENT: _NUMBER,
+    STATUS: _TEXT,
+}
+"""What each of our keys holds, as JSON Schema."""
 _TITLE_CHARS: Final = 200
 
 
@@ -24,6 +55,17 @@ class Reply(Struct, frozen=True, kw_only=True):
     text: str
     is_error: bool = False
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def structured(self) -> dict[str, Any]:
+        """All of it for programs, as `output_schema` has it."""
+        return {"text": self.text, **{key.removeprefix(_OURS): value for key, value in self.meta.items()}}
+
+
+def output_schema(keys: Iterable[str]) -> dict[str, Any]:
+    """The JSON Schema of `Reply.structured`, for replies with these keys in `_meta`, or some of them."""
+    properties = {"text": _TEXT, **{key.removeprefix(_OURS): _TYPES[key] for key in keys}}
+    return {"type": "object", "properties": properties, "required": ["text"], "additionalProperties": False}
 
 
 def handle_reply(name: str, display: Display, statement: int | None = None) -> Reply:

@@ -20,10 +20,11 @@ from engine.errors import EngineError
 from mcp_tools import resources
 from mcp_tools.arguments import ArgumentError, checked
 from mcp_tools.bench import Bench, CallError
+from mcp_tools.completions import COMPLETED, completions
 from mcp_tools.feed import Feed
 from mcp_tools.prompts import PROMPTS, orient, review
-from mcp_tools.replies import Reply
-from mcp_tools.roots import Roots, chosen
+from mcp_tools.replies import Reply, output_schema
+from mcp_tools.roots import Roots, RootsError, chosen
 from mcp_tools.sessions import BenchPool
 from mcp_tools.tools import RUNNING, TOOLS
 from mcp_tools.tools.row import ToolRow
@@ -45,6 +46,7 @@ class Requests:
         limit: the roots of the command line, None without.
         session: the name of the session on stdio; None for a new one. Over HTTP the path says it.
         runs: whether clients may run Python.
+        structured: whether replies have `structuredContent` too.
         on_answered: called when a client has had an answer.
         feed: tells subscribers.
     """
@@ -56,6 +58,7 @@ class Requests:
         limit: Roots | None,
         session: str | None,
         runs: bool,
+        structured: bool,
         on_answered: Callable[[], None],
         feed: Feed,
     ) -> None:
@@ -66,7 +69,8 @@ class Requests:
         self._on_answered = on_answered
         rows = (*TOOLS, *RUNNING) if runs else TOOLS
         self._rows = {row.name: row for row in rows}
-        self._listed = [_tool(row) for row in rows]
+        self._structured = structured
+        self._listed = [_tool(row, structured) for row in rows]
 
     def schema_of(self, tool: str) -> Mapping[str, Any] | None:
         """The schema of a tool's arguments; None where there is no such tool."""
@@ -95,7 +99,7 @@ class Requests:
             reply = Reply(text=str(error), is_error=True)
         except EngineError as error:
             reply = Reply(text=f"{str(error).rstrip('.')}.", is_error=True)
-        return _result(reply)
+        return _result(reply, self._structured)
 
     async def _called(self, ctx: Context, row: ToolRow, arguments: Mapping[str, Any]) -> Reply:
         bench = await self._bench(ctx)
@@ -200,15 +204,13 @@ class Requests:
         return types.GetPromptResult(description=row.words, messages=[message])
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        """The names of handles that begin so, where one is asked for; nothing for anything else."""
-        kind = params.ref.uri.partition(":")[0] if isinstance(params.ref, types.ResourceTemplateReference) else ""
-        bench = await self._bench_there_is(ctx)
-        names = [] if bench is None else bench.handles.names()
-        found = [
-            name
-            for name in names
-            if bench is not None and bench.handles.kind(name) == kind and name.startswith(params.argument.value)
-        ]
+        """What may be meant by the beginning of an argument; nothing where that is none of ours."""
+        reference = params.ref
+        of = reference.uri if isinstance(reference, types.ResourceTemplateReference) else reference.name
+        kind, found = COMPLETED.get((of, params.argument.name)), list[str]()
+        if kind is not None:
+            bench = await self._bench_there_is(ctx)
+            found = await completions(kind, params.argument.value, bench, await self._directories(ctx, bench))
         return types.CompleteResult(
             completion=types.Completion(
                 values=found[:_COMPLETIONS], total=len(found), has_more=len(found) > _COMPLETIONS
@@ -239,25 +241,36 @@ class Requests:
         except CallError as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
 
+    async def _directories(self, ctx: Context, bench: Bench | None) -> Sequence[str]:
+        """Those of the session, or those that it would have."""
+        if bench is not None:
+            return (bench.session.cwd, *bench.session.directories)
+        try:
+            return (await self._roots(ctx)).directories
+        except RootsError:
+            return ()
+
     async def _roots(self, ctx: Context) -> Roots:
         return chosen(self._limit, await _named_roots(ctx))
 
 
-def _tool(row: ToolRow) -> types.Tool:
+def _tool(row: ToolRow, structured: bool) -> types.Tool:
     return types.Tool(
         name=row.name,
         title=row.title,
         description=row.description,
         input_schema=dict(row.schema),
+        output_schema=output_schema(row.facts) if structured else None,
         annotations=types.ToolAnnotations(
             read_only_hint=row.read_only, destructive_hint=row.destructive, open_world_hint=row.destructive
         ),
     )
 
 
-def _result(reply: Reply) -> types.CallToolResult:
+def _result(reply: Reply, structured: bool) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=reply.text)],
+        structured_content=reply.structured if structured else None,
         is_error=reply.is_error,
         _meta=reply.meta or None,
     )

@@ -30,11 +30,15 @@ _TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class Service(Struct, frozen=True, kw_only=True):
-    """What the command line chose. `roots` limits what views open; None leaves that to the client."""
+    """What the command line chose. `roots` limits what views open; None leaves that to the client.
+
+    With `runs` clients may run Python; with `structured` replies are there for programs too.
+    """
 
     roots: Roots | None = None
     session: str | None = None
     runs: bool = False
+    structured: bool = False
 
 
 async def serve_stdio(make_host: Callable[[], Host], service: Service) -> None:
@@ -80,6 +84,7 @@ async def composed(
         limit=service.roots,
         session=service.session,
         runs=service.runs,
+        structured=service.structured,
         on_answered=engine.want,
         feed=feed,
     )

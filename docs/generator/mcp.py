@@ -17,9 +17,13 @@ _TOOLS_HEAD = """\
 *Generated from `mcp_tools/` by `make docs`; a test fails when it is out of date.*
 
 A reply is one text: a line of facts (`cfg  pyproject.toml:1-38 of 212  398/400 tokens  lod 0  follows  statement 7`),
-then what was asked for, within `tokens`. The facts are in `_meta["rewindow/handle"]` too, for programs. What cannot
-be done is one sentence that says what would work, with `isError`. Each call of `view` and `group` is a statement of
-the session's timeline, which `rewindow show` prints and an editor can load; arguments never become code.
+then what was asked for, within `tokens`. The facts are in `_meta["rewindow/handle"]` too, for programs. What cannot be
+done is one sentence that says what would work, with `isError`. Each call of `view` and `group` is a statement of the
+session's timeline, which `rewindow show` prints and an editor can load; arguments never become code.
+
+With `--structured` the facts and the whole text are in `structuredContent` too, and each tool has an `outputSchema`.
+That is for programs: Claude Code and Codex show their models nothing else where it is there, as JSON that costs a fifth
+more tokens.
 """
 _CLIENTS_HEAD = """\
 # rewindow-mcp in your client

@@ -59,6 +59,11 @@ class Session:
         """Absolute directory."""
         return self._parts.cwd
 
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The additional directories, absolute."""
+        return self._parts.directories
+
     def spelled(self, path: str) -> str:
         """An absolute path as who opened the session spells it: below a directory of the session as that was given."""
         return self._spellings.of(path)

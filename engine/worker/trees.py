@@ -24,8 +24,8 @@ import xxhash
 from ..confinement import opened_directory
 from ..nodes.manifest import CUT
 from ..search.globs import alternatives, read_glob
+from ..search.ignore_files import IgnoreFiles
 from ..search.place import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, Place, place_of
-from .ignore_files import IgnoreFiles
 
 MOST_FILES: Final = 100_000
 _RACY_NS: Final = 50_000_000

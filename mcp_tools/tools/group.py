@@ -9,7 +9,7 @@ from mcp_tools import statements
 from mcp_tools.arguments import ArgumentError
 from mcp_tools.bench import Bench
 from mcp_tools.handles import Handles
-from mcp_tools.replies import Reply, handle_reply
+from mcp_tools.replies import HANDLE, Reply, handle_reply
 from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, described, schema
 
 _TOKENS: Final = 4000
@@ -71,4 +71,5 @@ ROW: Final = ToolRow(
         "name",
     ),
     call=call,
+    facts=(HANDLE,),
 )

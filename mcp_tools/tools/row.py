@@ -19,13 +19,17 @@ Call = Callable[[Bench, Mapping[str, Any]], Awaitable[Reply]]
 
 
 class ToolRow(Struct, frozen=True, kw_only=True):
-    """One tool. `call` is given arguments that `schema` allows; `title` is for people, `description` for models."""
+    """One tool. `call` is given arguments that `schema` allows; `title` is for people, `description` for models.
+
+    `facts` are the keys that its replies may have in `_meta`.
+    """
 
     name: str
     title: str
     description: str
     schema: Mapping[str, Any]
     call: Call
+    facts: tuple[str, ...] = ()
     destructive: bool = False
     read_only: bool = False
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from engine import result_text
 from mcp_tools.bench import Bench
-from mcp_tools.replies import Reply
+from mcp_tools.replies import STATEMENT, STATUS, Reply
 from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
 
 _SECONDS: Final = 30
@@ -23,7 +23,8 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     said = await bench.fitted(result_text(ran.finished), arguments.get("tokens", _TOKENS))
     status = ran.finished.status
     first = f"statement {ran.number}  {status}  {ran.finished.time_ms:.0f} ms"
-    return Reply(text=f"{first}\n{said}".rstrip("\n"), is_error=status != "ok")
+    facts = {STATEMENT: ran.number, STATUS: status}
+    return Reply(text=f"{first}\n{said}".rstrip("\n"), is_error=status != "ok", meta=facts)
 
 
 ROW: Final = ToolRow(
@@ -48,5 +49,9 @@ ROW: Final = ToolRow(
         "code",
     ),
     call=call,
+    facts=(
+        STATEMENT,
+        STATUS,
+    ),
     destructive=True,
 )

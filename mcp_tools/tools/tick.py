@@ -78,4 +78,5 @@ ROW: Final = ToolRow(
         }
     ),
     call=call,
+    facts=(CURSOR,),
 )

@@ -9,7 +9,7 @@ from engine import Display, cut_line, legible_line, plural
 from mcp_tools import statements
 from mcp_tools.arguments import ArgumentError
 from mcp_tools.bench import Bench, CallError
-from mcp_tools.replies import Reply, handle_reply, row_line
+from mcp_tools.replies import HANDLE, Reply, handle_reply, row_line
 from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, described, schema
 
 _LIST_TOKENS: Final = 2000
@@ -102,4 +102,5 @@ ROW: Final = ToolRow(
         }
     ),
     call=call,
+    facts=(HANDLE,),
 )

@@ -17,6 +17,7 @@ from typing import Any, Final
 import psutil
 import pytest
 from mcp.shared.exceptions import MCPError
+from mcp_types import PromptReference
 
 from tests.support.mcp_clients import SCRIPT, Caller, process, served, text_of
 
@@ -73,7 +74,9 @@ async def _looked(caller: Caller) -> list[str]:
     for uri in ("view://x", "view://y", "group://g", "timeline://session"):
         with contextlib.suppress(MCPError):
             texts.append((await caller.client.read_resource(uri)).model_dump_json())
-    return texts
+    orient = PromptReference(type="ref/prompt", name="orient")
+    found = await caller.client.complete(orient, {"name": "path", "value": "d/"})
+    return [*texts, found.model_dump_json()]
 
 
 @pytest.mark.anyio
@@ -82,6 +85,7 @@ async def test_links_that_are_swapped_lead_nowhere_outside(project: Path, tmp_pa
     outside.mkdir()
     (outside / "secret").write_text("TOPSECRET\n")
     (outside / "TOPSECRET.txt").write_text("")
+    (outside / "TOPSECRET").mkdir()
     with swapping(project, outside) as swaps:
         async with served(project) as caller:
             end, refused, seen = time.monotonic() + SWAPPING_SECONDS, 0, 0

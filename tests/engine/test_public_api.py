@@ -180,6 +180,7 @@ PUBLIC = [
     "COMMANDS",
     "INJECTED",
     "changes_of",
+    "complete_path",
     "MODES",
     "OPTIONS",
     "REST_LEFT_OUT",

@@ -127,5 +127,7 @@ def test_the_command_line_knows_every_format(capsys: pytest.CaptureFixture[str])
     for client in FORMATS:
         assert cli.main(["--print-config", client]) == 0
     assert "rewindow" in capsys.readouterr().out
+    assert cli.main(["--structured", "--print-config", "codex"]) == 0
+    assert 'args = ["--structured"]' in capsys.readouterr().out
     with pytest.raises(SystemExit):
         cli.main(["--print-config", "emacs"])

@@ -72,15 +72,69 @@ async def test_what_is_no_resource_is_an_error_that_says_what_is(project: Path, 
         assert refused.value.error.data == {"uri": uri}
 
 
-async def test_names_are_completed(project: Path) -> None:
-    async with served(project) as caller:
+async def completed(caller: Caller, of: str, argument: str, start: str = "") -> list[str]:
+    """What is offered for an argument of a template, or of a prompt."""
+    template = ResourceTemplateReference(type="ref/resource", uri=of)
+    reference = template if ":" in of else PromptReference(type="ref/prompt", name=of)
+    found = (await caller.client.complete(reference, {"name": argument, "value": start})).completion
+    assert (found.total or 0) >= len(found.values)
+    assert found.has_more == ((found.total or 0) > len(found.values))
+    return found.values
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_names_and_cursors_are_completed(project: Path, era: Era) -> None:
+    async with served(project, era=era) as caller:
+        assert await completed(caller, "view://{name}", "name") == []
         for name in ("one", "other", "two"):
-            await caller.text("view", path="a.txt", name=name)
-        reference = ResourceTemplateReference(type="ref/resource", uri="view://{name}")
-        found = await caller.client.complete(reference, {"name": "name", "value": "o"})
-        assert found.completion.values == ["one", "other"]
-        prompt = PromptReference(type="ref/prompt", name="orient")
-        assert (await caller.client.complete(prompt, {"name": "path", "value": ""})).completion.values == []
+            await caller.text("view", path="a.txt", name=name, follow=name == "one")
+        await caller.text("group", name="on")
+        assert await completed(caller, "view://{name}", "name", "o") == ["one", "other"]
+        assert await completed(caller, "group://{name}", "name", "o") == ["on"]
+        assert await completed(caller, "changes://{cursor}", "cursor") == []
+        since = (await caller.text("tick")).rsplit(" ", 1)[1]
+        (project / "a.txt").write_text("three\n")
+        await caller.text("tick")
+        (cursor,) = await completed(caller, "changes://{cursor}", "cursor")
+        assert int(since) <= int(cursor)
+        assert "+three" in await read(caller.client, f"changes://{cursor}")
+        assert await completed(caller, "review-changes", "since", cursor[:1]) == [cursor]
+        assert await completed(caller, "review-changes", "since", "x") == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_directories_of_the_roots_are_completed_before_there_is_a_session_and_then(
+    project: Path, tmp_path: Path, era: Era
+) -> None:
+    (tmp_path / "outside" / "secret").mkdir(parents=True)
+    for name in ("src/deep", "docs", "build", ".git"):
+        (project / name).mkdir(parents=True)
+    (project / ".gitignore").write_text("build\n")
+    (project / "evil").symlink_to(tmp_path / "outside")
+    (project / "many").mkdir()
+    for number in range(150):
+        (project / "many" / f"{number:03}").mkdir()
+    async with served(project, era=era) as caller:
+        for _ in range(2):
+            assert await completed(caller, "orient", "path") == ["docs/", "many/", "src/"]
+            assert await completed(caller, "orient", "path", "src/d") == ["src/deep/"]
+            many = await completed(caller, "orient", "path", "many/")
+            assert (len(many), many[-1]) == (100, "many/099/")
+            for start in ("evil/", "../", "/", "/etc/", f"{tmp_path}/outside/", "a\0", "x" * 5000):
+                assert await completed(caller, "orient", "path", start) == ([f"{project}/"] if start == "/" else [])
+            await caller.text("view", path="a.txt")
+
+
+async def test_what_is_no_argument_of_ours_has_no_completions(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt")
+        for of, argument in (
+            ("orient", "name"),
+            ("nobody", "path"),
+            ("view://{name}", "path"),
+            ("file://{path}", "path"),
+        ):
+            assert await completed(caller, of, argument) == []
 
 
 async def prompt(caller: Caller, name: str, **arguments: str) -> str:

@@ -72,12 +72,13 @@ async def served(
     store: Store | None = None,
     session: str | None = None,
     runs: bool = False,
+    structured: bool = False,
     limit: Roots | None = None,
     hear: Callable[[object], Awaitable[None]] | None = None,
 ) -> AsyncIterator[Caller]:
     """A client of a server in this process, whose workers are real; limited to `root` unless told otherwise."""
     lent: Any = LentStore(store or MemoryStore(SystemClock()))
-    service = Service(roots=limit or Roots((str(root),)), session=session, runs=runs)
+    service = Service(roots=limit or Roots((str(root),)), session=session, runs=runs, structured=structured)
 
     def make_host() -> Host:
         return Host(Settings(state_dir=root / ".state"), {}, environments=workers(shared_zygote()), store=lent)

@@ -3,8 +3,8 @@
 Of several lines the last that matches decides, of several files of one kind the innermost that says anything, of the
 kinds the first of `IGNORE_FILES`. An entry is judged by its own name and path alone, because what is left out is not
 entered. gitignore(5) has the language. Read by our own few lines and not by the library that `search.walk` has, because
-this process runs the project's code, which may have brought another version of it; a test compares the two. Used by
-`trees`.
+the worker runs the project's code, which may have brought another version of it; a test compares the two. Used by
+`worker.trees` and `path_completion`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..search.place import IGNORE_FILES, REPOSITORY
+from .place import IGNORE_FILES, REPOSITORY
 
 _OF_GIT: Final = frozenset((IGNORE_FILES[-1], "exclude"))
 _KINDS: Final = (*IGNORE_FILES, "exclude")

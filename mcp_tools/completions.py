@@ -1,0 +1,47 @@
+"""What may be meant by the beginning of an argument: of a prompt, or of a template of URIs. Must not know MCP.
+
+Names and cursors are the session's own; paths are listed within its directories alone. Called by `requests`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import anyio.to_thread
+
+from engine import changes_of, complete_path
+from engine.events import Event
+from mcp_tools.bench import Bench
+from mcp_tools.tools.row import PATH_CHARS
+
+Kind = Literal["view", "group", "cursor", "directory"]
+COMPLETED: Final[dict[tuple[str, str], Kind]] = {
+    ("view://{name}", "name"): "view",
+    ("group://{name}", "name"): "group",
+    ("changes://{cursor}", "cursor"): "cursor",
+    ("review-changes", "since"): "cursor",
+    ("orient", "path"): "directory",
+}
+"""What an argument is, by the template or the prompt that it is of, and its name."""
+_MOST_READ: Final = 10_000
+"""Events that cursors are looked for in."""
+
+
+async def completions(kind: Kind, start: str, bench: Bench | None, roots: Sequence[str]) -> list[str]:
+    """Every value that begins so; of cursors the newest first, of others in order."""
+    if kind == "directory":
+        if len(start) > PATH_CHARS or not roots:
+            return []
+        return await anyio.to_thread.run_sync(lambda: complete_path(start, tuple(roots), directories=True))
+    if bench is None:
+        return []
+    values = _cursors(bench.session.events) if kind == "cursor" else bench.handles.names(kind)
+    return [value for value in values if value.startswith(start)]
+
+
+def _cursors(events: Sequence[Event]) -> Iterator[str]:
+    """Where the log stood ahead of each change, the last of them first."""
+    for position in range(len(events) - 1, max(len(events) - _MOST_READ, 0) - 1, -1):
+        if any(changes_of(events[position])):
+            yield str(position)
