@@ -20,6 +20,8 @@ CALL_SECONDS: Final = 30.0
 """How long a call may take that is no statement of the client's own."""
 MOST_WAITING: Final = 32
 """Calls that wait for a change, in one session."""
+_MOST_QUEUED: Final = 16
+"""Statements in the session's own queue, which refuses what is too much; further ones wait ahead of it."""
 _REASON_CHARS: Final = 1000
 
 
@@ -46,6 +48,7 @@ class Bench:
         self._numbers: dict[StatementId, int] = {}
         self._position = 0
         self._waiting = 0
+        self._queue = anyio.Semaphore(_MOST_QUEUED)
         self.turn = anyio.Lock()
         """Of the calls that run statements: what one is made of, such as free names, must still be so when it runs."""
 
@@ -69,7 +72,8 @@ class Bench:
 
     async def run(self, source: str, seconds: float) -> Ran:
         """Runs one statement, whatever comes of it; returns when it is durable."""
-        finished = await self.session.cell(source, seconds)
+        async with self._queue:
+            finished = await self.session.cell(source, seconds)
         return Ran(self._number(finished.statement_id), finished)
 
     async def act(self, source: str) -> Ran:
@@ -150,6 +154,8 @@ def _reason(finished: ExecutionFinished) -> str:
         return "That took too long and was stopped; nothing more is known of it than what `timeline` says."
     if finished.exception is None:
         return "That was cancelled."
+    if finished.exception.type == "WorkerDied":
+        return f"Nothing was done, because {finished.exception.message}; all handles are kept, call again."
     reason = cut_middle(finished.exception.message or finished.exception.type, _REASON_CHARS)
     return reason if reason.endswith((".", "?", "!")) else f"{reason}."
 

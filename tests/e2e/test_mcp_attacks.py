@@ -1,30 +1,31 @@
-"""`rewindow-mcp` while links are swapped under it, while it is killed, and while two want one session."""
+"""`rewindow-mcp` while it or its worker is killed, its disk is full, and two want one session."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
-import signal
 import subprocess
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptReference
 
-from tests.support.mcp_clients import SCRIPT, Caller, process, served, text_of
+from engine import open_store, session_named
+from engine.config.system import SystemClock
+from engine.events.execution import StatementRecorded
+from tests.support.mcp_clients import SCRIPT, process
 
 pytestmark = pytest.mark.slow
 SECONDS: Final = 30
-SWAPPING_SECONDS: Final = 10
-KILLS: Final = 8
+KILLS: Final = 50
+CALLS: Final = 20
 META: Final = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -37,66 +38,6 @@ def project(tmp_path: Path) -> Path:
     root.mkdir()
     (root / "a.txt").write_text("one\ntwo\n")
     return root
-
-
-@contextlib.contextmanager
-def swapping(root: Path, outside: Path) -> Iterator[list[int]]:
-    """`x` and `d` are links that lead by turns to a file and its directory inside, and to the secret and its own."""
-    (root / "in").mkdir()
-    (root / "in" / "secret").write_text("harmless\n")
-    stop, swaps = threading.Event(), [0]
-
-    def swap() -> None:
-        while not stop.is_set():
-            for target in ("in", str(outside)):
-                for name, leads in (("d", target), ("x", f"{target}/secret")):
-                    (root / "next").symlink_to(leads)
-                    (root / "next").replace(root / name)
-                swaps[0] += 1
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        yield swaps
-    finally:
-        stop.set()
-        thread.join()
-
-
-async def _looked(caller: Caller) -> list[str]:
-    texts = [
-        text_of(await caller.result("view", name="x", path="x", follow=True)),
-        text_of(await caller.result("view", name="y", path="d/secret", follow=True)),
-        text_of(await caller.result("view", name="z", path="d")),
-        text_of(await caller.result("group", name="g", add=["d/*", "x"])),
-        text_of(await caller.result("tick")),
-    ]
-    for uri in ("view://x", "view://y", "group://g", "timeline://session"):
-        with contextlib.suppress(MCPError):
-            texts.append((await caller.client.read_resource(uri)).model_dump_json())
-    orient = PromptReference(type="ref/prompt", name="orient")
-    found = await caller.client.complete(orient, {"name": "path", "value": "d/"})
-    return [*texts, found.model_dump_json()]
-
-
-@pytest.mark.anyio
-async def test_links_that_are_swapped_lead_nowhere_outside(project: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "secret").write_text("TOPSECRET\n")
-    (outside / "TOPSECRET.txt").write_text("")
-    (outside / "TOPSECRET").mkdir()
-    with swapping(project, outside) as swaps:
-        async with served(project) as caller:
-            end, refused, seen = time.monotonic() + SWAPPING_SECONDS, 0, 0
-            while time.monotonic() < end:
-                for text in await _looked(caller):
-                    assert "TOPSECRET" not in text, text
-                    refused += "outside the workspace" in text
-                    seen += "harmless" in text
-    assert swaps[0] > 100
-    assert refused
-    assert seen
 
 
 def _call(number: int, tool: str, **arguments: object) -> bytes:
@@ -114,41 +55,105 @@ def _answer(line: bytes) -> dict[str, Any]:
     return json.loads(line)["result"]
 
 
-def test_no_call_that_was_answered_is_lost_when_the_server_is_killed(project: Path) -> None:
-    chance, answered, number = random.Random(7), set[str](), 0
-    for _ in range(KILLS):
-        server = _started(project, "--session", "work")
-        assert server.stdin is not None
-        assert server.stdout is not None
-        server.stdin.write(_call(0, "timeline", tokens=20_000))
-        server.stdin.flush()
-        listed = _answer(server.stdout.readline())["content"][0]["text"]
-        assert {name for name in answered if f"{name} = view(" in listed} == answered
-        for name in sorted(answered)[-2:]:
-            server.stdin.write(_call(-1, "view", name=name))
-            server.stdin.flush()
-            again = _answer(server.stdout.readline())
-            assert again["content"][0]["text"].startswith(f"{name}  a.txt  "), again
-        below = psutil.Process(server.pid).children(recursive=True)
-        timer = threading.Timer(chance.random() * 1.5, server.send_signal, [signal.SIGKILL])
-        timer.start()
+class Killed:
+    """A server of the session `work`, which is to have what was acknowledged before and is killed, or its worker."""
+
+    def __init__(self, root: Path, acknowledged: dict[int, str]) -> None:
+        self._acknowledged = acknowledged
+        """By the number of the statement, its source."""
+        self._asked: dict[int, str] = {}
+        self._server = _started(root, "--session", "work")
+        self._id = 0
+
+    def send(self, tool: str, **arguments: object) -> int:
+        assert self._server.stdin is not None
+        self._id += 1
+        self._server.stdin.write(_call(self._id, tool, **arguments))
+        self._server.stdin.flush()
+        return self._id
+
+    def said(self, tool: str, **arguments: object) -> str:
+        assert self._server.stdout is not None
+        self.send(tool, **arguments)
+        result = _answer(self._server.stdout.readline())
+        assert not result.get("isError"), result
+        return result["content"][0]["text"]
+
+    def check(self) -> None:
+        """What was acknowledged last is there: the handles with their files, the statements with their sources."""
+        for number, source in sorted(self._acknowledged.items())[-2:]:
+            assert source in self.said("timeline", statement=number)
+            name = source.partition(" ")[0]
+            assert "two" in self.said("view", name=name, tokens=100)
+
+    def ask(self, calls: int) -> None:
+        """Opens so many views, of few names, without waiting for answers."""
         with contextlib.suppress(BrokenPipeError):
-            for _ in range(20):
-                number += 1
-                server.stdin.write(_call(number, "view", path="a.txt", name=f"v{number}", tokens=5))
-                server.stdin.flush()
-        for line in server.stdout:
-            if line.endswith(b"\n") and "id" in (message := json.loads(line)):
-                assert not message["result"]["isError"], message
-                answered.add(f"v{message['id']}")
-        timer.join()
-        server.wait(SECONDS)
+            for number in range(calls):
+                name, tokens = f"v{number % 7}", 100 + self._id
+                self._asked[self.send("view", path="a.txt", name=name, tokens=tokens)] = (
+                    f"{name} = view('a.txt', tokens={tokens})"
+                )
+
+    def take(self, calls: int) -> None:
+        """Takes answers, until there are so many or the server is gone."""
+        assert self._server.stdout is not None
+        for line in itertools.islice(self._server.stdout, calls):
+            if line.endswith(b"\n"):
+                message = json.loads(line)
+                (block,), failed = message["result"]["content"], message["result"].get("isError", False)
+                if failed:
+                    assert block["text"].endswith("; all handles are kept, call again."), block
+                else:
+                    number = int(block["text"].partition("\n")[0].rpartition("statement ")[2])
+                    self._acknowledged[number] = self._asked[message["id"]]
+
+    def kill(self, what: str) -> None:
+        if what == "server":
+            self._server.kill()
+        for each in self.below() if what == "worker" else ():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if not each.children():  # for the one that forks workers is no worker
+                    each.kill()
+
+    def below(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._server.pid).children(recursive=True)
+        return []
+
+    def end(self, below: Sequence[psutil.Process]) -> None:
+        """Closes its input, if it lives, and waits for the end of everything."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._server.stdin.close()
+        self._server.wait(SECONDS)
         _, left = psutil.wait_procs(below, SECONDS)
         assert not left
-        with contextlib.suppress(BrokenPipeError):
-            server.stdin.close()
-        server.stdout.close()
-    assert answered
+        self._server.stdout.close()
+
+
+def test_no_call_that_was_answered_is_lost_whatever_is_killed(project: Path) -> None:
+    chance, acknowledged = random.Random(7), dict[int, str]()
+    for what in chance.sample(["server", "worker"] * (KILLS // 2), KILLS):
+        victim = Killed(project, acknowledged)
+        victim.check()
+        below = victim.below()
+        timer = threading.Timer(chance.random() * 0.5, victim.kill, [what])
+        timer.start()
+        victim.ask(CALLS)
+        victim.take(CALLS)
+        timer.join()
+        if what == "worker":
+            victim.ask(1)  # which may be the first to find that it is gone
+            victim.take(1)
+            victim.check()
+        victim.end([*below, *victim.below()])
+    assert len(acknowledged) > KILLS
+    with contextlib.closing(open_store(project.parent / "state", SystemClock())) as store:
+        events = store.load(session_named("work"))
+    sources = {event.index: event.source for event in events if isinstance(event, StatementRecorded)}
+    assert {number: sources[number] for number in acknowledged} == acknowledged
 
 
 @pytest.mark.anyio

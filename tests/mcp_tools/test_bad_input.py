@@ -313,13 +313,13 @@ async def test_calls_at_once_never_interleave(project: Path) -> None:
     async with served(project, runs=True) as caller:
         await caller.text("run", code="log = []")
         async with anyio.create_task_group() as tasks:
-            for number in range(20):
+            for number in range(50):
                 tasks.start_soon(lambda number=number: caller.text("run", code=code.format(number)))
                 tasks.start_soon(lambda number=number: caller.text("view", name=f"v{number}", path="a.txt"))
                 tasks.start_soon(lambda: caller.text("tick"))
         check = "[a[1] for a in log[::2]] == [b[1] for b in log[1::2]] and len(log)"
-        assert (await caller.text("run", code=check)).endswith("\n40")
-        assert (await caller.text("view")).startswith("20 handles")
+        assert (await caller.text("run", code=check)).endswith("\n100")
+        assert (await caller.text("view")).startswith("50 handles")
 
 
 async def test_a_glob_below_a_link_lists_nothing_outside(project: Path, tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""The tests of attacks once more without root's rights, because root's hide what an ordinary user may not do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+pytestmark = pytest.mark.slow
+ROOT: Final = Path(__file__).parents[2]
+NOBODY: Final = 65_534
+SECONDS: Final = 300
+ATTACKS: Final = (
+    "tests/mcp_tools/test_attacks.py",
+    "tests/mcp_tools/test_bad_input.py",
+    "tests/mcp_tools/test_roots.py",
+    "tests/e2e/test_mcp_swapping.py",
+)
+
+
+def _without_rights(home: Path) -> tuple[str, ...]:
+    """How a command is started by nobody; without any capability where nobody may not start this interpreter."""
+    nobody = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sh", "-c", 'exec "$@"', "sh")
+    if subprocess.run([*nobody, sys.executable, "-c", "import pytest"], capture_output=True, check=False).returncode:
+        return ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+    os.chown(home, NOBODY, NOBODY)
+    return nobody
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="they run as an ordinary user anyway")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing here starts a command with fewer rights")
+@pytest.mark.parametrize("tests", ATTACKS)
+def test_nothing_depends_on_the_rights_of_root(tmp_path: Path, tests: str) -> None:
+    for each in (tmp_path, *tmp_path.parents[:2]):
+        each.chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={home / 'tests'}")
+    done = subprocess.run(
+        [*_without_rights(home), *pytest_command, tests],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout

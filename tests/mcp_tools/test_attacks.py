@@ -1,0 +1,260 @@
+"""Paths and URIs that are meant to lead out of the roots: none does, and nothing is told of what lies there.
+
+What the tests of other file servers try, the official one first. Run as whoever runs this, and by
+`tests/e2e/test_mcp_ordinary_user` without root's rights too.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_tools.roots import Roots
+from tests.support.mcp_clients import ERAS, Caller, Era, served, text_of
+
+pytestmark = pytest.mark.anyio
+ODD_NAMES = (
+    "na me.txt",
+    " ",
+    "it's.txt",
+    'q"q.txt',
+    "..a",
+    "a..b",
+    "...",
+    "日本.txt",
+    "back\\slash.txt",
+    "C:",
+    "%2e%2e",
+    "%",
+    "{x}.txt",
+    "[a].txt",
+    "*",
+    "#x",
+    "b.txt:1",
+    "-x",
+    "mcp:x",
+    "file:x",
+    "line\nbreak",
+    "n" * 255,
+)
+"""Names that files may have, and that mean something elsewhere."""
+OUTSIDE = (
+    "{tmp}/project-evil/secret",
+    "{tmp}/project2/secret",
+    "../project-evil/secret",
+    "./../project2/secret",
+    "src/../../project2/secret",
+    "inner/../../project2/secret",
+    "nothing/../../project2/secret",
+    "{tmp}/project/../project2/secret",
+    "{tmp}/linked/../project2/secret",
+    "file://{tmp}/project2/secret",
+    "evil",
+    "evil/",
+    "evil/secret",
+    "evil/.",
+    "third",
+    "third/",
+    "inner/up/project2/secret",
+    "/proc/self/root{tmp}/project2/secret",
+    "/proc/self/environ",
+    "/proc/1/environ",
+    "/proc/self/fd/0",
+    "/dev/stdin",
+    "/dev/zero",
+    "//etc/passwd",
+    "/c/Windows",
+    "/mnt/c/Windows",
+    "/",
+    "..",
+    "{tmp}",
+    "~",
+    "~/secret",
+    "~root",
+)
+NOT_THERE = (
+    "src\\one.py",
+    "..\\project2\\secret",
+    "a.txt\\..\\..\\project2\\secret",
+    "C:\\Windows\\win.ini",
+    "c:/Windows",
+    "\\\\server\\share\\x",
+    "%2e%2e/project2/secret",
+    "..%2fproject2%2fsecret",
+    "$HOME",
+    "$(ls)",
+    "~nobody-of-that-name/x",
+)
+"""What other systems or programs take for paths to elsewhere, and here is a name that no file has."""
+NO_RESOURCES = (
+    "view://%61",
+    "view://../a",
+    "view://a/../a",
+    "view://a%2f..",
+    "view://%2e%2e",
+    "view://a\0",
+    "view://a%00",
+    "view://C:\\a",
+    "view://a\\",
+    "VIEW://a",
+    "view:///a",
+    "view:a",
+    "view://a?x",
+    "view://a#x",
+    "view://user@a",
+    "view://{name}",
+    " view://a",
+    "view://a\n",
+    "view://é",
+    "view://" + "a" * 5000,
+    "changes://-1",
+    "changes://0x1",
+    "changes://٣",
+    "changes://" + "9" * 64,
+    "timeline://",
+    "timeline://session/",
+    "file://{tmp}/project/a.txt",
+    "file:///etc/passwd",
+    "",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "src").mkdir(parents=True)
+    (root / "a.txt").write_text("one\ntwo\n")
+    (root / "src" / "one.py").write_text("one = 1\n")
+    for name in ("project-evil", "project2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "secret").write_text("SECRET\n")
+    (tmp_path / "linked").symlink_to(root)
+    (root / "inner").symlink_to("src")
+    (root / "src" / "up").symlink_to("../..")
+    (root / "evil").symlink_to(tmp_path / "project-evil")
+    (root / "first").symlink_to(tmp_path / "project2" / "secret")
+    (root / "second").symlink_to("first")
+    (root / "third").symlink_to("inner/../second")
+    return root
+
+
+async def refusals(caller: Caller, path: str) -> list[str]:
+    """What is said to those who ask for the path: as a view, below a group and as one of its members."""
+    seen = [await caller.error("view", path=path)]
+    seen.append(text_of(await caller.result("group", name="g", add=[path])))
+    if await caller.text("view") != "No handles. `view` with a path opens one.":
+        await caller.text("group", name="g", close=True)
+    return seen
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_no_path_leads_out_of_the_roots(project: Path, tmp_path: Path, era: Era) -> None:
+    async with served(project, era=era) as caller:
+        for given in OUTSIDE:
+            path = given.format(tmp=tmp_path)
+            said, grouped = await refusals(caller, path)
+            assert "outside the workspace" in said, path
+            assert "SECRET" not in said + grouped, path
+            assert "root:" not in said + grouped, path
+        assert await caller.text("view") == "No handles. `view` with a path opens one."
+
+
+async def test_whether_something_is_there_is_not_told_of_what_lies_outside(project: Path, tmp_path: Path) -> None:
+    async with served(project) as caller:
+        for there, nothing in (
+            ("evil/secret", "evil/nothing"),
+            ("../project2/secret", "../project2/nothing"),
+            (f"{tmp_path}/project2/secret", f"{tmp_path}/nowhere/at/all"),
+        ):
+            told, also = await caller.error("view", path=there), await caller.error("view", path=nothing)
+            assert told.partition(" cannot be read: ")[2] == also.partition(" cannot be read: ")[2] != ""
+
+
+async def test_paths_of_other_systems_are_names_that_no_file_has(project: Path) -> None:
+    async with served(project) as caller:
+        for path in NOT_THERE:
+            assert await caller.error("view", path=path) == f"no file {path}."
+
+
+async def test_every_name_that_a_file_may_have_opens_that_file(project: Path) -> None:
+    async with served(project) as caller:
+        for name in ODD_NAMES:
+            (project / name).write_text(f"this is {len(name)}\n")
+        for name in ODD_NAMES:
+            shown = await caller.text("view", path=name, name="v")
+            assert shown.endswith(f"\n1\tthis is {len(name)}\n"), name
+            assert shown.count("\n") == 2, name
+            assert f"this is {len(name)}" in await caller.text("view", path=str(project / name), name="v"), name
+
+
+async def test_what_lies_inside_is_found_however_its_path_is_written(project: Path, tmp_path: Path) -> None:
+    async with served(project) as caller:
+        for path in (
+            "./a.txt",
+            ".//a.txt",
+            "src/../a.txt",
+            "inner/../a.txt",
+            "evil/../a.txt",
+            str(project / "a.txt"),
+            f"file://{project}/a.txt",
+            str(tmp_path / "linked" / "a.txt"),
+            str(tmp_path / "project2" / ".." / "project" / "a.txt"),
+        ):
+            assert "two" in await caller.text("view", path=path), path
+        assert "one = 1" in await caller.text("view", path="inner/one.py")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_no_uri_is_more_than_a_name(project: Path, tmp_path: Path, era: Era) -> None:
+    async with served(project, era=era) as caller:
+        await caller.text("view", path="a.txt", name="a")
+        for given in NO_RESOURCES:
+            uri = given.replace("{tmp}", str(tmp_path))
+            with pytest.raises(MCPError) as refused:
+                await caller.client.read_resource(uri)
+            assert refused.value.error.code == -32602, uri
+            assert len(refused.value.error.message) < 400, uri
+
+
+async def test_of_several_roots_the_first_is_where_paths_start(project: Path, tmp_path: Path) -> None:
+    inner_first = Roots((str(project / "src"), str(project)))
+    async with served(project, limit=inner_first) as caller:
+        for path in ("one.py", "../a.txt", str(project / "a.txt")):
+            await caller.text("view", path=path)
+        assert "no file a.txt" in await caller.error("view", path="a.txt")
+        assert "outside the workspace" in await caller.error("view", path="../../project2/secret")
+    async with served(project, limit=Roots((str(project / "src"), str(tmp_path / "project2")))) as caller:
+        assert "SECRET" in await caller.text("view", path=str(tmp_path / "project2" / "secret"))
+        for path in ("../a.txt", str(project / "a.txt"), "../../project-evil/secret"):
+            assert "outside the workspace" in await caller.error("view", path=path)
+
+
+async def test_a_root_that_is_everything_keeps_nothing_out(project: Path) -> None:
+    async with served(project, limit=Roots(("/",))) as caller:
+        assert "two" in await caller.text("view", path=str(project / "a.txt"))
+        assert "two" in await caller.text("view", path=str(project / "a.txt").lstrip("/"))
+
+
+async def test_what_may_not_be_read_is_said(project: Path) -> None:
+    (project / "locked").mkdir()
+    (project / "locked" / "b.txt").write_text("LOCKED\n")
+    (project / "locked").chmod(0)
+    (project / "a.txt").chmod(0)
+    if os.access(project / "a.txt", os.R_OK):
+        pytest.skip("root may read everything")
+    try:
+        async with served(project) as caller:
+            for path in ("a.txt", "locked", "locked/b.txt"):
+                said = await caller.error("view", path=path)
+                assert "permission" in said.lower(), said
+                assert "\n" not in said
+            assert "one = 1" in await caller.text("group", name="g", add=["**/*.py", "**/*.txt"], lod=0)
+        async with served(project, limit=Roots((str(project / "locked"),))) as caller:
+            said = await caller.error("view", path="b.txt")
+            assert "\n" not in said
+            assert "LOCKED" not in said
+    finally:
+        (project / "locked").chmod(0o755)
