@@ -24,6 +24,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
+from engine import HandleRow
 from engine.errors import EngineError
 from mcp_tools.bench import Bench
 from mcp_tools.sessions import BenchPool
@@ -51,8 +52,9 @@ class Feed:
         self._listening: dict[str, _Listeners] = {}
         self._legacy: dict[tuple[str, str], list[ServerSession]] = {}
         """Of the handshake era, by the key of the session and the URI."""
-        self._seen: dict[str, Mapping[str, object]] = {}
-        """What each handle was like at the last look, by session and URI."""
+        self._seen: dict[str, Mapping[str, tuple[HandleRow, bool]]] = {}
+        """What each handle was like at the last look, and whether its file differed, by session and URI."""
+        self._subscribed = anyio.Event()
 
     async def listen(
         self, key: str, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
@@ -62,6 +64,7 @@ class Feed:
             raise _too_many()
         listeners = self._listening.setdefault(key, _Listeners())
         listeners.count += 1
+        self._subscribed.set()
         try:
             return await listeners.handler(ctx, params)
         finally:
@@ -80,6 +83,7 @@ class Feed:
         if _is_among(client, clients):
             return
         clients.append(client)
+        self._subscribed.set()
         if sum(map(len, self._legacy.values())) > MOST_SUBSCRIPTIONS:  # who is gone over HTTP does not always say so
             oldest = next(iter(self._legacy))
             self.unsubscribe(*oldest, self._legacy[oldest][0])
@@ -104,7 +108,10 @@ class Feed:
     async def serve(self) -> None:
         """Looks and tells, until it is cancelled."""
         while True:
-            await anyio.sleep(POLL_SECONDS)
+            # Who has just subscribed is to be told of whatever comes after, so the first look does not wait.
+            with anyio.move_on_after(POLL_SECONDS):
+                await self._subscribed.wait()
+            self._subscribed = anyio.Event()
             wanted = {*self._listening, *(key for key, _ in self._legacy)}
             self._seen = {key: seen for key, seen in self._seen.items() if key in wanted}
             for key, bench in self._pool.awake():
@@ -117,10 +124,11 @@ class Feed:
     async def _look(self, key: str, bench: Bench) -> None:
         looked = await bench.session.look(at_sources=True)
         now = {f"{row.obj_type}://{row.name}": (row, row.obj_id in looked.stale) for row in looked.rows}
-        before = self._seen.get(key)
+        before = self._seen.get(key, {})
         self._seen[key] = now
-        for uri, what in now.items():
-            if before is not None and before.get(uri, what) != what:
+        for uri, (row, is_stale) in now.items():
+            # Of a handle that was not seen before, the file may have changed between its opening and this look.
+            if before.get(uri, (row, False)) != (row, is_stale):
                 await self._tell(key, uri)
 
     async def _tell(self, key: str, uri: str) -> None:
