@@ -55,20 +55,26 @@ def _unknown(tool: str, name: str, known: Sequence[str]) -> str:
 
 
 def _check(name: str, value: object, schema: Schema) -> None:
-    types: Sequence[str] = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    if not any(_is(value, each) for each in types):
-        wanted = " or ".join(_TYPES[each][1] for each in types)
+    branches = branches_of(schema)
+    fitting = next((each for each in branches if _is(value, each["type"])), None)
+    if fitting is None:
+        wanted = " or ".join(_TYPES[each["type"]][1] for each in branches)
         raise ArgumentError(f"`{name}` is {wanted}, not {_shown(value)}.")
     if isinstance(value, str):
-        _check_length(name, len(value), "characters", schema.get("minLength", 0), schema.get("maxLength"))
+        _check_length(name, len(value), "characters", fitting.get("minLength", 0), fitting.get("maxLength"))
     elif isinstance(value, list):
         entries = cast("list[object]", value)
-        _check_length(name, len(entries), "entries", schema.get("minItems", 0), schema.get("maxItems"))
+        _check_length(name, len(entries), "entries", fitting.get("minItems", 0), fitting.get("maxItems"))
         for position, entry in enumerate(entries, 1):
-            _check(f"{name}[{position}]", entry, schema["items"])
+            _check(f"{name}[{position}]", entry, fitting["items"])
     elif not isinstance(value, bool):
         _check_finite(name, value)
-        _check_range(name, value, schema)
+        _check_range(name, value, fitting)
+
+
+def branches_of(schema: Schema) -> Sequence[Schema]:
+    """The schemas that a value may be of, each of a single type: clients know no others, or map them to such."""
+    return schema.get("anyOf", (schema,))
 
 
 def _is(value: object, named: str) -> bool:

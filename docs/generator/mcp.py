@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mcp_tools.arguments import branches_of
 from mcp_tools.configs import FORMATS, Launch
 from mcp_tools.prompts import PROMPTS
 from mcp_tools.resources import TEMPLATES
@@ -104,8 +105,10 @@ def _tool(row: ToolRow, note: str) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    said = " or ".join(kinds)
+    branches = branches_of(schema)
+    if len(branches) > 1:
+        return " or ".join(map(_values, branches))
+    said: str = schema["type"]
     if "minimum" in schema or "maximum" in schema:
         said += (
             f", {schema.get('minimum', '')} to {schema['maximum']:,}"

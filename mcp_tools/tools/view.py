@@ -91,7 +91,7 @@ ROW: Final = ToolRow(
             "path": described("file or directory to open", {"type": "string", "minLength": 1, "maxLength": PATH_CHARS}),
             "pos": described(
                 'line, "line:col" or symbol ("class Foo", "Foo.bar")',
-                {"type": ["integer", "string"], "minimum": 0, "maxLength": 400},
+                {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "maxLength": 400}]},
             ),
             "scroll": described("lines to move by, negative is up", {"type": "integer"}),
             "tokens": described("budget, 2000 at first", TOKENS),
