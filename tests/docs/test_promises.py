@@ -294,6 +294,8 @@ HELD_BY: dict[str, tuple[str, ...]] = {
     "`rewindow-mcp` speaks MCP as it is written": (
         "tests/e2e/test_mcp_conformance.py::test_every_required_scenario_passes",
         "tests/e2e/test_mcp_conformance.py::test_without_fixtures_fails_what_needs_them_alone",
+        "tests/e2e/test_mcp_clients.py::test_every_client_is_answered_the_same",
+        "tests/e2e/test_mcp_clients.py::test_the_inspector_is_answered_the_same",
     ),
     "Your project's packages are importable": (
         "tests/engine/environment/test_worker_environment.py::"
