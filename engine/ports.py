@@ -651,15 +651,16 @@ class News(Struct, frozen=True, kw_only=True):
     """What the log has for a tail: what is new to the model, oldest first, and how many older items are not among it.
 
     `earlier` are changes of nodes that it has read since it was last given the content of those. `expansions` are
-    renders that statements from outside its turns asked for. `statements` are those that condensations took from the
-    View, oldest first, and `statements_left_out` is the number of older ones. `standing` are the renders that the View
-    holds of handles.
+    renders that statements from outside its turns asked for, and `expansions_left_out` is the number of older ones.
+    `statements` are those that condensations took from the View, oldest first, and `statements_left_out` is the number
+    of older ones. `standing` are the renders that the View holds of handles.
     """
 
     items: tuple[FeedItem, ...] = ()
     left_out: int = 0
     earlier: tuple[FeedItem, ...] = ()
     expansions: tuple[FeedItem, ...] = ()
+    expansions_left_out: int = 0
     statements: tuple[PastStatement, ...] = ()
     statements_left_out: int = 0
     standing: tuple[StandingRender, ...] = ()

@@ -100,7 +100,10 @@ class TickApplied(Event, frozen=True, kw_only=True):
 
 
 class GroupRecomputed(Event, frozen=True, kw_only=True):
-    """A tick made the summary of a group anew; `delta` says which of its members have changed."""
+    """A tick made the summary of a group anew; `delta` says which of its members have changed.
+
+    It is empty where those are groups and a group around this one changed, too: the innermost and the outermost say so.
+    """
 
     kind: ClassVar[str] = "group_recomputed"
     from_worker: ClassVar[bool] = True

@@ -185,6 +185,10 @@ class NodeBase(ABC):
         self.note_call("min_turn_interval", (rounds,), {}, before)
 
     @property
+    def called(self) -> str:
+        return self._context.name(self)
+
+    @property
     def last_tick_turn(self) -> int:
         return self._last_tick_turn
 
@@ -218,6 +222,10 @@ class NodeBase(ABC):
 
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:  # noqa: B027 - most nodes keep no note of it
         """The result of statement number `statement`, or the tail after it, shows `rendered` at `lod` or its own."""
+
+    def mark_changed(self) -> None:
+        """It shows something else than the model has read."""
+        self._changed = True
 
     def mark_projected(self) -> None:
         """The model has read the present state, and all that was displayed until now."""

@@ -202,16 +202,17 @@ class GroupHandle(NodeBase):
             self._stale = True
         if self._stale:
             self._take_parts()
-        said = [glob.said(change) for glob, change in changes if change]
-        if not moved and not said:
+        said = {glob.key: glob.said(change) for glob, change in changes if change}
+        changed = tuple(key for key in self._members if key in moved or key in said)
+        if not changed:
             return UNCHANGED
         self._changed = True
         if not self._context.tells():
             return UNCHANGED
         # A group that holds this one comes after it, and shows it as it is now.
         self._tell_holders()
-        summary = "; ".join((*self._said(moved), *said))
-        return TickResult(summary=summary, delta=summary)
+        summary = "; ".join((*self._said(moved), *said.values()))
+        return TickResult(summary=summary, delta=summary, members=changed)
 
     def foresee(self) -> str:
         changes = [(glob, glob.foresee()) for glob in self._globs()]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from math import inf
 from typing import Final
 
 from ..cutting import cut_line, plural
@@ -31,7 +32,9 @@ KEPT_ITEMS: Final = 256
 KEPT_CHANGES: Final = 8
 """Of each handle, in its history."""
 KEPT_HISTORIES: Final = 64
-KEPT_EXPANSIONS: Final = 8
+KEPT_EXPANSIONS: Final = 64
+KEPT_EXPANSION_CHARS: Final = 2_000_000
+"""Of all of them, but for the newest; more than the tail of any model has room for."""
 _FOLLOWED: Final = frozenset(
     (
         ToolCall,
@@ -53,13 +56,11 @@ class Feed:
 
     def __init__(self) -> None:
         self._readings = Readings()
-        self._items: deque[tuple[int, FeedItem]] = deque()
-        self._left_out = 0
-        self._last_left_out = -1
+        self._items = _Unread(KEPT_ITEMS)
         self._shown: dict[str, int] = {}
         """Where a statement last showed each handle."""
         self._histories: OrderedDict[str, deque[FeedItem]] = OrderedDict()
-        self._expansions: deque[tuple[int, FeedItem]] = deque(maxlen=KEPT_EXPANSIONS)
+        self._expansions = _Unread(KEPT_EXPANSIONS, KEPT_EXPANSION_CHARS)
         self._calls: set[ToolCallId] = set()
         """The model's, as long as they have no statement."""
         self._outside: dict[StatementId, StatementRecorded] = {}
@@ -94,32 +95,22 @@ class Feed:
                 self._finish(event)
             case _:
                 for item in changes_of(event):
-                    self._add(event.seq, item)
+                    self._items.add(event.seq, item)
 
     @property
     def news(self) -> News:
         """What a call that is made now has to carry."""
         return News(
-            items=tuple(item for _, item in self._items),
-            left_out=self._left_out,
+            items=self._items.kept,
+            left_out=self._items.left_out,
             earlier=tuple(item for history in self._histories.values() for item in history),
-            expansions=tuple(item for _, item in self._expansions),
+            expansions=self._expansions.kept,
+            expansions_left_out=self._expansions.left_out,
         )
 
-    def _add(self, seq: int, item: FeedItem) -> None:
-        if len(self._items) == KEPT_ITEMS:
-            self._last_left_out, _ = self._items.popleft()
-            self._left_out += 1
-        self._items.append((seq, item))
-
     def _take_read(self) -> None:
-        until = self._readings.until
-        if self._last_left_out < until:
-            self._left_out = 0
-        while self._expansions and self._expansions[0][0] < until:
-            self._expansions.popleft()
-        while self._items and self._items[0][0] < until:
-            seq, item = self._items.popleft()
+        self._expansions.take(self._readings.until)
+        for seq, item in self._items.take(self._readings.until):
             if item.obj_id and seq > self._shown.get(item.obj_id, -1):
                 self._remember(item)
 
@@ -138,15 +129,58 @@ class Feed:
         if statement is None:
             return
         if event.status != "ok":
-            self._add(event.seq, FeedItem("", _failure(statement, event)))
+            self._items.add(event.seq, FeedItem("", _failure(statement, event)))
         # What the session runs by itself opens attachments, which a model looks at as far as it wants to.
         if statement.statement_kind == "python":
-            self._expansions += ((event.seq, _expansion(display)) for display in event.displays)
+            for display in event.displays:
+                self._expansions.add(event.seq, _expansion(display))
+
+
+class _Unread:
+    """Items until they are read, oldest first: at most so many, of so many characters; older ones are counted."""
+
+    def __init__(self, most: int, chars: float = inf) -> None:
+        self._most = most
+        self._most_chars = chars
+        self._items: deque[tuple[int, FeedItem]] = deque()
+        self._chars = 0
+        self._left_out: deque[int] = deque()
+        """Where those happened that are only counted."""
+
+    @property
+    def kept(self) -> tuple[FeedItem, ...]:
+        return tuple(item for _, item in self._items)
+
+    @property
+    def left_out(self) -> int:
+        return len(self._left_out)
+
+    def add(self, seq: int, item: FeedItem) -> None:
+        self._items.append((seq, item))
+        self._chars += len(item.text)
+        while len(self._items) > 1 and (len(self._items) > self._most or self._chars > self._most_chars):
+            self._left_out.append(self._pop()[0])
+
+    def take(self, until: int) -> list[tuple[int, FeedItem]]:
+        """Those that happened before a position, which are here no longer."""
+        while self._left_out and self._left_out[0] < until:
+            self._left_out.popleft()
+        taken: list[tuple[int, FeedItem]] = []
+        while self._items and self._items[0][0] < until:
+            taken.append(self._pop())
+        return taken
+
+    def _pop(self) -> tuple[int, FeedItem]:
+        seq, item = self._items.popleft()
+        self._chars -= len(item.text)
+        return seq, item
 
 
 def changes_of(event: Event) -> Iterable[FeedItem]:
     """What happened by itself, as the event says: of a node, or of the namespace. Nothing for most kinds."""
     match event:
+        case GroupRecomputed(delta=""):
+            pass
         case NodeChanged(obj_id=obj_id, delta=delta) | GroupRecomputed(obj_id=obj_id, delta=delta):
             yield FeedItem(obj_id, delta)
         case WorkStopped(sentences=sentences):

@@ -39,25 +39,34 @@ class Block:
     text: str
 
 
-def blocks(heading: str, wanted: Sequence[Block], budget: int, count: Count) -> Part:
-    """The first of the blocks that fit below `heading`, in their order; a line names the others, or counts them."""
-    if not wanted:
+def blocks(
+    heading: str, wanted: Sequence[Block], budget: int, count: Count, *, older: int = 0, advice: str = ""
+) -> Part:
+    """The first of the blocks that fit below `heading`, in their order; a line names the others, or counts them.
+
+    Args:
+        older: how many more there are, which only the line counts.
+        advice: ends that line: how what is left out can be had.
+    """
+    if not wanted and not older:
         return EMPTY
     costs = [count(block.text) for block in wanted]
-    room = budget - count(heading)
-    if sum(costs) <= room:
+    if not older and count(heading) + sum(costs) <= budget:
         return _part(heading, list(zip(wanted, costs, strict=True)), "", count)
-    room -= count(_left_out(wanted))
-    kept: list[tuple[Block, int]] = []
-    left: list[Block] = []
-    for block, cost in zip(wanted, costs, strict=True):
-        if cost <= room:
-            room -= cost
-            kept.append((block, cost))
-        else:
-            left.append(block)
-    part = _part(heading, kept, _left_out(left), count)
-    return part if part.tokens <= budget else EMPTY
+    for named in (_NAMED, 0):  # because a line of long names may have no room where one that counts them has
+        room = budget - count(heading) - count(_left_out(wanted, older, advice, named))
+        kept: list[tuple[Block, int]] = []
+        left: list[Block] = []
+        for block, cost in zip(wanted, costs, strict=True):
+            if cost <= room:
+                room -= cost
+                kept.append((block, cost))
+            else:
+                left.append(block)
+        part = _part(heading, kept, _left_out(left, older, advice, named), count)
+        if part.tokens <= budget:
+            return part
+    return EMPTY
 
 
 def _part(heading: str, kept: Iterable[tuple[Block, int]], note: str, count: Count) -> Part:
@@ -69,9 +78,10 @@ def _part(heading: str, kept: Iterable[tuple[Block, int]], note: str, count: Cou
     return Part(text, count(heading) + sum(cost for _, cost in kept) + (count(note) if note else 0), nodes)
 
 
-def _left_out(left: Sequence[Block]) -> str:
-    if not left:
+def _left_out(left: Sequence[Block], older: int, advice: str, named: int) -> str:
+    number = len(left) + older
+    if not number:
         return ""
-    names = ", ".join(block.name for block in left[:_NAMED])
-    rest = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return f"{DOTS} not shown for want of room: {names}{rest}\n"
+    names = ", ".join(dict.fromkeys(block.name for block in left[:named]))
+    which = names and f"{': ' if number == len(left[:named]) else ', among them '}{names}"
+    return f"{DOTS} {number} not shown for want of room{which}{advice}\n"

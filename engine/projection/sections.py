@@ -72,6 +72,10 @@ class Tail:
     nodes: Mapping[str, int]
 
 
+_EXPANSIONS: Final = "Shown from outside your statements:\n"
+_HOW_TO_SHOW: Final = "; show(NAME) shows a handle"
+
+
 def _feed(state: TailState, count: Count) -> Fit:
     news = state.news
     if not news.items and not news.left_out and not news.earlier:
@@ -94,7 +98,8 @@ def _groups(state: TailState, count: Count) -> Fit:
 
 
 def _expansions(state: TailState, count: Count) -> Fit:
-    return partial(blocks, "Shown from outside your statements:\n", state.expansions, count=count)
+    left_out = state.news.expansions_left_out
+    return partial(blocks, _EXPANSIONS, state.expansions, count=count, older=left_out, advice=_HOW_TO_SHOW)
 
 
 def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:

@@ -1,31 +1,76 @@
 """The group phase: groups sum up what the phases before it have made of their members. Bottom-up, once each, last.
 
-A group is due as a node of its frequency is. For each whose members have changed: GroupRecomputed, TickApplied. Called
-by `phases`.
+A group is due as a node of its frequency is. For each whose members have changed: GroupRecomputed, TickApplied. A
+change in a leaf of nested groups makes all of them anew, and is to be told once. So a group between says nothing: one
+of which only groups changed, which this tick has made anew, inside of another one that it makes anew. The innermost
+group has said which member changed, and the outermost says in which group. Called by `phases`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from ..cutting import more
 from ..events import Event
 from ..events.nodes import GroupRecomputed, TickApplied
+from ..ids import ObjId
 from .context import TickContext
 from .periodic import is_time
 from .result import UNCHANGED, Ticking
 from .sync import is_round
 
+_NAMED: Final = 3
+
 
 def group(context: TickContext) -> Iterator[Event]:
     """Ticks the groups that are due."""
+    changes = _Changes(context)
     for node in bottom_up(context.groups):
-        if not is_group_due(node, context):
-            continue
-        result = node.Tick(context.now, context.round_id, "group")
-        if result is not UNCHANGED:
-            yield GroupRecomputed(obj_id=node.obj_id, delta=result.delta)
-            yield TickApplied(obj_id=node.obj_id, tick_kind="group", turn_id=context.round_id, delta=result.summary)
+        if is_group_due(node, context):
+            result = node.Tick(context.now, context.round_id, "group")
+            if result is not UNCHANGED:
+                yield from changes.add(node, result.summary, result.members)
+    yield from changes.rest()
+
+
+class _Changes:
+    """The groups that one tick has made anew, as they are told."""
+
+    def __init__(self, context: TickContext) -> None:
+        self._context = context
+        self._groups = {group.obj_id: group for group in context.groups}
+        self._sources: dict[str, tuple[str, ...]] = {}
+        """Of each group, those in it, or itself, of which more than groups changed."""
+        self._waiting: dict[str, str] = {}
+        """What the groups would say of which only groups changed, until it is known whether one around them does."""
+
+    def add(self, node: Ticking, summary: str, members: Sequence[str]) -> Iterator[Event]:
+        inner = [member for member in members if member in self._sources]
+        for member in inner:
+            if self._waiting.pop(member, None) is not None:
+                yield from self._told(member, "")
+        sources = dict.fromkeys(source for member in inner for source in self._sources[member])
+        deeper = [source for source in sources if source not in members]
+        if deeper:
+            named = [self._groups[ObjId(source)].called for source in deeper[:_NAMED]]
+            rest = [more(len(deeper) - _NAMED)] if len(deeper) > _NAMED else []
+            summary = f"{summary} (in it: {', '.join((*named, *rest))})"
+        if len(inner) == len(members):
+            self._sources[node.obj_id] = tuple(sources)
+            self._waiting[node.obj_id] = summary
+        else:
+            self._sources[node.obj_id] = (node.obj_id,)
+            yield from self._told(node.obj_id, summary)
+
+    def rest(self) -> Iterator[Event]:
+        for obj_id, summary in self._waiting.items():
+            yield from self._told(obj_id, summary)
+
+    def _told(self, group: str, delta: str) -> Iterator[Event]:
+        obj_id = ObjId(group)
+        yield GroupRecomputed(obj_id=obj_id, delta=delta)
+        yield TickApplied(obj_id=obj_id, tick_kind="group", turn_id=self._context.round_id, delta=delta)
 
 
 _G = TypeVar("_G", bound=Ticking)

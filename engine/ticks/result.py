@@ -29,10 +29,14 @@ class SourceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickResult:
-    """`summary` is one line; `delta` is it and, where there is one, a short diff. Both empty: nothing changed."""
+    """`summary` is one line; `delta` is it and, where there is one, a short diff. Both empty: nothing changed.
+
+    `members` are those of a group that have changed: the ids of nodes, and what stands for globs.
+    """
 
     summary: str = ""
     delta: str = ""
+    members: tuple[str, ...] = ()
     source: SourceChange | None = None
 
 
@@ -46,6 +50,11 @@ class Ticking(Protocol):
 
     @property
     def obj_id(self) -> ObjId: ...
+
+    @property
+    def called(self) -> str:
+        """What the namespace calls it; its id where it has no name."""
+        ...
 
     @property
     def running(self) -> bool: ...

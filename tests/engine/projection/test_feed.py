@@ -15,7 +15,7 @@ from engine.events.session import EnvironmentRestored, ModelCallEnded, Projectio
 from engine.execution import Display, ExceptionInfo
 from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.ports import FeedItem
-from engine.projection.feed import KEPT_CHANGES, KEPT_ITEMS, Feed
+from engine.projection.feed import KEPT_CHANGES, KEPT_EXPANSION_CHARS, KEPT_EXPANSIONS, KEPT_ITEMS, Feed
 from tests.support.examples import examples
 
 RESTORED = EnvironmentRestored(executions=2, divergences=("<statement 1> printed nothing",))
@@ -61,6 +61,7 @@ def changed(text: str, node: str = "view-1.1") -> NodeChanged:
 
 def test_what_a_group_was_made_anew_for_is_news() -> None:
     log = Log(GroupRecomputed(obj_id=ObjId("group-1.1"), delta="1 of 2 members changed: a"))
+    log.add(GroupRecomputed(obj_id=ObjId("group-1.2"), delta=""))  # another one says it
     assert log.texts == ("1 of 2 members changed: a",)
     assert log.call(ANSWER).texts == ()
 
@@ -75,6 +76,17 @@ def ended(statement: str, **fields: object) -> ExecutionFinished:
         execution_id=ExecutionId("x"), statement_id=StatementId(statement), status="ok", started_at=0, ended_at=0
     )
     return replace(done, **fields)
+
+
+def recorded(number: int, call: str) -> StatementRecorded:
+    return StatementRecorded(
+        statement_id=StatementId(f"s{number}"), index=number, source="1 / 0\nx", tool_call_id=ToolCallId(call)
+    )
+
+
+def shown_by(number: int, text: str) -> ExecutionFinished:
+    display = Display(obj_id=ObjId(f"view-{number}.1"), title="t", text=text, tokens=1)
+    return ended(f"s{number}", displays=(display,))
 
 
 def test_a_rebuild_is_news_until_a_call_that_carried_it_begins_to_answer() -> None:
@@ -133,11 +145,6 @@ def test_what_a_rebuild_kept_from_acting_is_news() -> None:
 
 
 def test_a_statement_that_failed_is_news_where_no_result_tells_of_it() -> None:
-    def recorded(number: int, call: str) -> StatementRecorded:
-        return StatementRecorded(
-            statement_id=StatementId(f"s{number}"), index=number, source="1 / 0\nx", tool_call_id=ToolCallId(call)
-        )
-
     failure = ExceptionInfo(type="ZeroDivisionError", message="division by zero")
     log = Log(ToolCall(tool_call_id=ToolCallId("asked"), tool="python", arguments={}))
     log.add(recorded(1, "asked"), ended("s1", status="error", exception=failure))
@@ -154,6 +161,24 @@ def test_more_than_is_kept_is_counted_until_it_is_read() -> None:
     assert (len(news.items), news.left_out, news.items[-1].text) == (KEPT_ITEMS, 1_000 - KEPT_ITEMS, "999")
     log.call(ANSWER)
     assert (log.feed.news.items, log.feed.news.left_out) == ((), 0)
+
+
+def test_only_what_was_left_out_before_the_call_that_counted_it_is_read() -> None:
+    log = Log(*(changed(str(number)) for number in range(KEPT_ITEMS + 3)))
+    log.call(ANSWER, meanwhile=tuple(changed(f"during {number}") for number in range(KEPT_ITEMS + 2)))
+    assert (len(log.feed.news.items), log.feed.news.left_out) == (KEPT_ITEMS, 2)
+
+
+@pytest.mark.parametrize(("chars", "kept"), [(1, KEPT_EXPANSIONS), (KEPT_EXPANSION_CHARS // 3, 2), (10**7, 1)])
+def test_what_statements_from_outside_have_shown_is_kept_or_counted_until_it_is_read(chars: int, kept: int) -> None:
+    log = Log()
+    for number in range(100):
+        log.add(recorded(number, f"outside-{number}"), shown_by(number, "x" * chars))
+    news = log.feed.news
+    assert (len(news.expansions), news.expansions_left_out) == (kept, 100 - kept)
+    assert news.expansions[-1].obj_id == "view-99.1"
+    news = log.call(ANSWER, meanwhile=(recorded(100, "meanwhile"), shown_by(100, "late"))).feed.news
+    assert ([item.obj_id for item in news.expansions], news.expansions_left_out) == (["view-100.1"], 0)
 
 
 def test_what_was_read_of_a_handle_is_its_history_until_it_is_shown_again() -> None:

@@ -110,6 +110,7 @@ _NEWS = st.builds(
         max_size=6,
     ).map(tuple),
     statements_left_out=st.integers(0, 300),
+    expansions_left_out=st.integers(0, 300),
 )
 _POLICIES = st.dictionaries(
     _NODES, st.builds(Policy, name=_NAMES, arguments=st.just({"tokens": "All", "lod": "1", "mode": None}))
@@ -179,9 +180,28 @@ def test_blocks_are_whole_and_what_has_no_room_is_named() -> None:
         for number, size in enumerate((50, 900, 30))
     ]
     part = blocks("Groups:\n", wanted, 120, count)
-    assert part.text == f"Groups:\n{wanted[0].text}{wanted[2].text}... not shown for want of room: g1\n"
+    assert part.text == f"Groups:\n{wanted[0].text}{wanted[2].text}... 1 not shown for want of room: g1\n"
     assert part.nodes == {"group-0": count(wanted[0].text), "group-2": count(wanted[2].text)}
     assert blocks("Groups:\n", wanted, 5, count).text == ""
+
+
+def test_blocks_that_are_only_counted_are_counted_whatever_the_names_of_the_others() -> None:
+    wanted = [Block(f"view-{number}", "n" * 300 + str(number), "word " * 900 + "\n") for number in range(14)]
+    part = blocks("Shown:\n", wanted[:1], 4_000, count, older=3, advice="; show(NAME)")
+    assert part.text == f"Shown:\n{wanted[0].text}... 3 not shown for want of room; show(NAME)\n"
+    assert blocks("Shown:\n", wanted, 64, count, older=3).text == "Shown:\n... 17 not shown for want of room\n"
+    few = blocks("Shown:\n", [Block(each.obj_id, "v", each.text) for each in wanted], 64, count).text
+    assert few == "Shown:\n... 14 not shown for want of room, among them v\n"
+
+
+@pytest.mark.parametrize("budget", [600, 5_000])
+def test_what_was_shown_from_outside_is_shown_or_counted(budget: int) -> None:
+    shown = tuple(Block(f"view-{number}", f"h{number}", f"h{number}: {'x = 1 ' * 60}\n") for number in range(30))
+    news = News(expansions_left_out=7)
+    text = assemble(TailState(rows=tuple(_rows(30)), news=news, expansions=shown), budget, count).text
+    (line,) = [line for line in text.splitlines() if "not shown for want of room" in line]
+    assert int(line.split()[1]) == 37 - text.count(": x = 1 ")
+    assert line.endswith("; show(NAME) shows a handle")
 
 
 def _news(*items: FeedItem) -> News:

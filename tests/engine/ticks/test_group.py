@@ -45,10 +45,45 @@ def test_groups_go_bottom_up_and_once_each_whatever_their_order(desk: Desk) -> N
     desk.write("b.py", "one\nfour\n")
     assert _recomputed(desk.tick()) == [
         ("group-2.3", "1 of 1 member changed: b"),
-        ("group-2.2", "1 of 2 members changed: low"),
+        ("group-2.2", ""),
         ("group-2.1", "2 of 3 members changed: middle, low"),
     ]
     assert all("four" in _text(desk, name) for name in ("low", "middle", "top"))
+
+
+def test_a_change_deep_in_nested_groups_is_told_by_the_innermost_and_the_outermost(desk: Desk) -> None:
+    desk.run("g0 = group(a)")
+    for number in range(20):
+        desk.run(f"g{number + 1} = group(g{number})")
+    desk.write("a.py", "one\nthree\n")
+    events = _recomputed(desk.tick())
+    assert len(events) == 21
+    assert [said for _, said in events if said] == [
+        "1 of 1 member changed: a",
+        "1 of 1 member changed: g19 (in it: g0)",
+    ]
+    assert "three" in _text(desk, "g20")
+    assert _recomputed(desk.tick()) == []
+
+
+def test_a_group_that_has_more_to_tell_tells_it_wherever_it_is(desk: Desk) -> None:
+    desk.run("one = group(a); two = group(one); three = group(two, b); four = group(three); five = group(four, two)")
+    for name in "ab":
+        desk.write(f"{name}.py", "one\nthree\n")
+    assert [said for _, said in _recomputed(desk.tick()) if said] == [
+        "1 of 1 member changed: a",
+        "2 of 2 members changed: two, b (in it: one)",
+        "2 of 2 members changed: four, two (in it: three, one)",
+    ]
+
+
+def test_where_no_group_around_is_made_anew_each_says_what_changed(desk: Desk) -> None:
+    desk.run("one = group(a); two = group(one); last = group(two, freq=('Periodic', 60)); other = group(two).Pause()")
+    desk.tick()
+    desk.write("a.py", "one\nthree\n")
+    assert [said for _, said in _recomputed(desk.tick())] == ["1 of 1 member changed: a", "1 of 1 member changed: one"]
+    desk.seconds += 60
+    assert [said for _, said in _recomputed(desk.tick())] == ["1 of 1 member changed: two"]
 
 
 def test_a_paused_group_is_not_made_anew(desk: Desk) -> None:
