@@ -66,7 +66,12 @@ class HandleStates:
         make = self._makers.get(str(known.get(_TYPE)))
         if make is None:
             raise ValueError("no state of a handle: one of no type that is known")
+        before = self._nodes.get(obj_id)
+        seen = None if before is None else (before.changed, before.digest())
         node = make(obj_id, known)
+        if seen is not None and node is before and seen != (False, node.digest()):
+            # The state is of another moment, so whether it was read then says nothing of what was read since.
+            node.mark_changed()
         if node.pinned is not None:
             self._nodes.pin(node, node.pinned)
         if self._nodes.get(obj_id) is not node:

@@ -73,6 +73,27 @@ def test_a_living_handle_takes_the_state_over(desk: Desk) -> None:
     assert desk.run("0").events == ()
 
 
+@pytest.mark.parametrize("source", ["a.Run()", "g = group(a.Run())"])
+def test_a_state_of_an_earlier_moment_does_not_pass_for_what_the_model_has_read(desk: Desk, source: str) -> None:
+    desk.run(f"a = view('a.py', freq='Sync'); {source}")
+    board = desk.board
+    states = {node.obj_id: board.state_of(node) for node in board.handles()}
+    board.looks.take_content(digest_of(_TEXT.encode()), _TEXT.encode())
+    for was_read in (False, True):
+        desk.write("a.py", f"{_TEXT}more {was_read}\n")
+        desk.tick()
+        if was_read:
+            desk.board.read()
+        for obj_id, state in states.items():
+            board.node_from(obj_id, state)
+        # The view shows another text than was read; what that makes of a group, the next tick says.
+        assert [node.changed for node in board.handles()] == [True, not was_read][: len(states)]
+    board.read()
+    for obj_id, state in states.items():
+        board.node_from(obj_id, state)
+    assert [node.changed for node in board.handles()] == [False] * len(states)
+
+
 def test_a_handle_made_again_has_nothing_new_where_its_document_has_not(desk: Desk) -> None:
     desk.run("a = view('none'); b = view('none'); a.rendered")
     states = {name: desk.board.state_of(_handle(desk, name)) for name in ("a", "b")}
