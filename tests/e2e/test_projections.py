@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import anyio
 import pytest
 
 from engine.config.system import SystemClock
+from engine.events import Event
 from engine.events.conversation import Condensation
 from engine.events.session import ProjectionSent
 from engine.ids import SessionId
@@ -111,6 +113,7 @@ def test_a_call_during_which_the_agent_is_killed_can_be_shown(tmp_path: Path) ->
             session = agent.open(tmp_path)
             agent.begin_prompt(session, "what is seven times six?")
             assert served.hanging.wait(SECONDS)
+            until_on_disk(state, session, ProjectionSent)  # which is committed beside the request
             agent.kill()
         (asked,) = served.asked
         text = show(state, session, "--projection", "1")
@@ -125,6 +128,13 @@ def test_a_call_during_which_the_agent_is_killed_can_be_shown(tmp_path: Path) ->
     for part in (shown["instructions"], *(message["text"] for message in shown["messages"])):
         assert json.dumps(part.strip(), ensure_ascii=False)[1:-1] in body
     assert json.loads(show(state, session, "--projection", "1", "--json")) == shown
+
+
+def until_on_disk(state: Path, session: str, kind: type[Event]) -> None:
+    store, deadline = open_store(state, SystemClock()), time.monotonic() + SECONDS
+    while not any(isinstance(event, kind) for event in store.load(SessionId(session))):
+        assert time.monotonic() < deadline
+    store.close()
 
 
 def test_a_trivial_turn_sends_less_than_six_kilobytes(tmp_path: Path) -> None:
