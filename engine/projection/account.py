@@ -14,7 +14,7 @@ from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ResultRerendered, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import NodeMade
-from ..execution import Display
+from ..execution import Display, NamespaceDiff
 from ..ids import ObjId, StatementId, ToolCallId
 from ..view.entries import Summary
 
@@ -46,6 +46,10 @@ class Account:
     def __init__(self) -> None:
         self._calls: dict[StatementId, ToolCallId] = {}
         self._names: dict[ObjId, str] = {}
+        self._named: dict[str, ObjId] = {}
+        """The same by name: each is one handle's, until a statement deletes it or binds it to something else."""
+        self._made: dict[str, ObjId] = {}
+        """What the execution that is under way has made, whose record comes last."""
         self._titles: dict[ObjId, str] = {}
         self._renders: dict[ToolCallId, dict[ObjId, int]] = {}
 
@@ -53,14 +57,25 @@ class Account:
         match event:
             case StatementRecorded(statement_id=statement_id, tool_call_id=call):
                 self._calls[statement_id] = call
-            case ExecutionFinished(statement_id=statement_id) if event.displays and statement_id in self._calls:
-                self._renders.setdefault(self._calls[statement_id], self._taken(event.displays))
+            case ExecutionFinished(statement_id=statement_id):
+                self._name(event.diff)
+                if event.displays and statement_id in self._calls:
+                    self._renders.setdefault(self._calls[statement_id], self._taken(event.displays))
             case ResultRerendered(tool_call_id=call):
                 self._renders[call] = self._taken(event.displays)
             case NodeMade(obj_id=obj_id, name=name) if name:
-                self._names[obj_id] = name
+                self._made[name] = obj_id
             case _:
                 pass
+
+    def _name(self, diff: NamespaceDiff) -> None:
+        rebound = (name for name, change in diff.changed.items() if not change.mutated)
+        for name in (*diff.deleted, *rebound, *self._made):
+            if (obj_id := self._named.pop(name, None)) is not None:
+                del self._names[obj_id]
+        for name, obj_id in self._made.items():
+            self._named[name], self._names[obj_id] = obj_id, name
+        self._made = {}
 
     def _taken(self, displays: Iterable[Display]) -> dict[ObjId, int]:
         taken: dict[ObjId, int] = {}
@@ -71,7 +86,7 @@ class Account:
         return taken
 
     def name(self, obj_id: ObjId) -> str:
-        """What the statement that made the handle called it; its id where it had no name."""
+        """What the statement that made the handle called it, as long as that is its name; else its id."""
         return self._names.get(obj_id, obj_id)
 
     def title(self, obj_id: ObjId) -> str:

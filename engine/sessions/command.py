@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..events import Event
 from ..events.session import ProjectionSent
-from ..ids import BlobDigest, ObjId, SessionId, StatementId
+from ..ids import BlobDigest, SessionId, StatementId
 from ..ports import FeedItem
 from ..projection.sent import SentProjections
 from ..timeline.index import Timeline
@@ -23,10 +23,11 @@ from .projector import Projection
 class CommandContext:
     """What commands work on: the timeline, what was projected last, and what may be done to find out more.
 
-    `project`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be started.
+    `project`, `names`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be
+    started.
     `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence what is missing.
-    `name` is what a statement called a handle, its id where that had no name. `foresee` says what the next tick would
-    find by now, of each handle that it would change.
+    `names` is what the namespace calls its handles now, by their ids; one without a name is called by its id. `foresee`
+    says what the next tick would find by now, of each handle that it would change.
     """
 
     session_id: SessionId
@@ -35,11 +36,11 @@ class CommandContext:
     breakdown: Callable[[Projection], Breakdown]
     breakdown_of: Callable[[ProjectionSent], Breakdown]
     content: Callable[[BlobDigest], str]
-    name: Callable[[ObjId], str]
     latest: Callable[[], Projection | None]
     foresee: Callable[[], Awaitable[Sequence[FeedItem]]]
     project: Callable[[], Awaitable[Projection]]
     tick: Callable[[], Awaitable[Sequence[Event]]]
+    names: Callable[[], Awaitable[Mapping[str, str]]]
     compact: Callable[[], Awaitable[Cut | None]]
     omit: Callable[[StatementId, bool], Awaitable[None]]
 

@@ -45,9 +45,9 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         Command(
             "views",
-            "",
-            "",
-            "List the handles: views of files, and groups with what is in them",
+            "[all]",
+            "all, where there are many",
+            "List the handles: views of files, and groups with what is in them; of very many the newest, with all each",
             views,
             views_glance,
         ),

@@ -11,7 +11,7 @@ from ..events.session import ProjectionSent
 from ..text import code_span, fenced, printable
 from .command import CommandContext
 from .context_text import breakdown_text
-from .handles_text import views_text
+from .handles_text import ALL, views_text
 from .projector import Projection
 
 TAIL: Final = "tail"
@@ -19,6 +19,7 @@ TAIL: Final = "tail"
 _TAIL_LINES: Final = 16
 _FORESEEN: Final = 12
 _NO_TAIL: Final = "A model would now be sent no last part: there are no handles, and nothing has changed by itself."
+_NO_SUCH_VIEWS: Final = f"`/views` alone lists the newest handles, `/views {ALL}` each one."
 _NOT_YET: Final = "Nothing is known yet of what a model would be sent; ask again when the turn has ended."
 
 
@@ -110,24 +111,26 @@ def _last_part(heading: str, tail: str, where: str | None = None) -> Sequence[st
     return heading, fenced("\n".join(lines[:_TAIL_LINES])), f"{more(len(lines) - _TAIL_LINES, 'line')}{where}."
 
 
-async def views(context: CommandContext, _: str) -> str:
-    return views_text((await context.project()).handles)
+async def views(context: CommandContext, argument: str) -> str:
+    if argument and argument != ALL:
+        return _NO_SUCH_VIEWS
+    return views_text((await context.project()).handles, is_whole=argument == ALL)
 
 
-def views_glance(context: CommandContext, _: str) -> str:
+def views_glance(context: CommandContext, argument: str) -> str:
+    if argument and argument != ALL:
+        return _NO_SUCH_VIEWS
     latest = context.latest()
-    return f"{context.as_of}\n\n{views_text(latest.handles)}" if latest else _NOT_YET
+    return f"{context.as_of}\n\n{views_text(latest.handles, is_whole=argument == ALL)}" if latest else _NOT_YET
 
 
 async def tick(context: CommandContext, _: str) -> str:
     """What changed, a line for each handle: the differences are shown with the files that have changed."""
     events = await context.tick()
-    lines = [
-        f"- {code_span(context.name(event.obj_id))}: {printable(event.delta)}"
-        for event in events
-        if isinstance(event, TickApplied)
-    ]
-    if lines:
+    changed = [event for event in events if isinstance(event, TickApplied) and event.delta]
+    if changed:
+        names = await context.names()
+        lines = [f"- {code_span(names.get(event.obj_id, event.obj_id))}: {printable(event.delta)}" for event in changed]
         return "\n".join(["These handles show what is there now; the model is told with its next call:", *lines])
     running = sum(event.nodes for event in events if isinstance(event, NodesTicked))
     if not running:

@@ -88,7 +88,7 @@ class SentCalls:
             nodes=[
                 NodeCost(row.name, row.title, tokens, budget_of(row), handle_change(row, shown.get(obj_id, 0)))
                 if (row := rows.get(obj_id)) is not None
-                else NodeCost(self._account.name(obj_id), self._account.title(obj_id), tokens, "", COMPACT)
+                else NodeCost(obj_id, self._account.title(obj_id), tokens, "", COMPACT)
                 for obj_id, tokens in islice(nodes.items(), LARGEST_NODES)
             ],
             node_count=len(nodes),

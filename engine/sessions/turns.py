@@ -7,7 +7,7 @@ little over 300 lines, because what is put together stands in one place.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -179,11 +179,11 @@ class Turns:
             breakdown=calls.breakdown,
             breakdown_of=calls.breakdown_of,
             content=calls.text,
-            name=account.name,
             latest=lambda: self._projector.latest,
             foresee=self.foresee,
             project=self.project,
             tick=self.tick,
+            names=self._handle_names,
             compact=self._loop.compact,
             omit=self.omit,
         )
@@ -346,6 +346,9 @@ class Turns:
             return Looked()
 
         return await self._whole(lambda environment: environment.look(names, tokens, at_sources=at_sources))
+
+    async def _handle_names(self) -> Mapping[str, str]:
+        return {row.obj_id: row.name for row in (await self.look((), None, at_sources=False)).rows}
 
     async def count(self, texts: Sequence[str]) -> Sequence[int]:
         """How many tokens each text has. Raises EnvironmentUnavailableError."""

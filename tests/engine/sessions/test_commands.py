@@ -38,7 +38,7 @@ async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> No
         lines = (await said(session, "/help")).splitlines()
     assert [line.partition(":")[0] for line in lines] == [
         "- `/context [N | tail]`",
-        "- `/views`",
+        "- `/views [all]`",
         "- `/timeline [N]`",
         "- `/run STATEMENT`",
         "- `/omit [N]`",
@@ -52,7 +52,8 @@ async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("/views all", "`/views` takes no argument."),
+        ("/tick all", "`/tick` takes no argument."),
+        ("/views some", "`/views` alone lists the newest handles, `/views all` each one."),
         ("/compact the plan", "`/compact` takes no argument."),
         ("/run", "`/run` needs a Python statement: `/run STATEMENT`."),
         ("/run \n ", "`/run` needs a Python statement: `/run STATEMENT`."),
@@ -84,6 +85,25 @@ async def test_a_statement_of_the_users_runs_without_a_model_and_survives_a_relo
         assert not [event for event in session.events if isinstance(event, ToolCall)]
         await session.accept("hello").end()
     assert "`1 / 0`, ended with status error" in model.prompts[0].tail
+
+
+async def test_a_tick_calls_handles_by_names_that_work(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text("1\n")
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("v, w, x = (view(each, freq='Sync') for each in 'abc')")
+        await session.cell("g = group(group(group(v, w, x))); other = w; del v, w; x = 5")
+        for name in ("a", "b", "c"):
+            (tmp_path / name).write_text("2\n")
+        answer = await said(session, "/tick")
+    assert [line.partition(":")[0] for line in answer.splitlines()[1:]] == [
+        "- `view-1.1`",
+        "- `other`",
+        "- `view-1.3`",
+        "- `group-2.1`",
+        "- `g`",
+    ], "the group between has nothing to tell"
 
 
 async def test_a_statement_that_is_too_long_does_not_run_in_part(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from engine.sessions.context_text import (
     section_changes,
     smaller_change,
 )
-from engine.sessions.handles_text import views_text
+from engine.sessions.handles_text import SHOWN_HANDLES, views_text
 from engine.sessions.session import Session
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
@@ -197,6 +197,31 @@ def test_a_group_has_what_is_in_it_below_it_and_a_budget_of_all_is_no_zero() -> 
         "alone    alone.py   when prepared  2 summary  90 of 90",
     ]
     assert views_text([]) == 'There are no handles. `/run readme = view("README.md")` opens a view of a file.'
+
+
+def test_of_very_many_handles_the_newest_are_listed_and_the_others_counted() -> None:
+    members = tuple(f"view-m{number}" for number in range(60))
+    rows = [
+        *(handle(f"a{number}") for number in range(300)),
+        handle("g", children=members),
+        *(handle(f"m{number}") for number in range(60)),
+        *(handle(f"z{number}") for number in range(5)),
+    ]
+    lines = views_text(rows).splitlines()
+    listed = lines[2 : lines.index("```", 2)]
+    assert len(listed) == SHOWN_HANDLES
+    assert [line.split()[0] for line in (listed[0], *listed[-5:])] == ["g", "z0", "z1", "z2", "z3", "z4"]
+    assert f"... {366 - SHOWN_HANDLES} more handles; `/views all` lists them, too." in lines
+    whole = views_text(rows, is_whole=True)
+    assert "more handle" not in whole
+    assert sum(line.split()[-2:] == ["of", "90"] for line in whole.splitlines()) == 366
+    assert "more" not in views_text(rows[:SHOWN_HANDLES])
+
+
+def test_groups_are_listed_however_deep_they_are_nested() -> None:
+    rows = [handle(f"g{number}", children=(f"view-g{number + 1}",)) for number in range(3_000)]
+    lines = views_text(rows, is_whole=True).splitlines()
+    assert [number for number in range(3_000) if f"└ g{number} " in lines[number + 2]] == list(range(1, 3_000))
 
 
 async def said(session: Session, command: str) -> str:
