@@ -89,7 +89,7 @@ class Transcript:
     def head(self) -> str:
         """The file's first line."""
         head = {"format": FORMAT, "version": VERSION, "scenario": self.scenario, "facts": self.facts}
-        return json.dumps(head, ensure_ascii=False)
+        return json.dumps(head)  # what fuzz sends may hold half a surrogate pair
 
     def save(self, path: Path) -> None:
         """Writes the file. Raises OSError."""

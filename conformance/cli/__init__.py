@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "acp": "judge an agent that speaks the Agent Client Protocol on stdio",
     "vectors": "judge an implementation of the View or of request cycles by vectors",
     "trace": "stand between a client and a program, and judge what both send",
+    "fuzz": "send a program random messages, and keep the shortest that make it fail",
     "judge": "judge saved transcripts",
     "replay": "run a saved scenario again",
     "list": "list the requirements",

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -117,7 +118,7 @@ def judge_program(name: str, arguments: argparse.Namespace) -> int:
         raise UsageError(f"name the program after `--`: rewindow-conformance {name} -- PROGRAM ARGS")
     suite = SUITES[name]()
     chosen = choose(suite, arguments.k)
-    with _directory(arguments.cwd) as cwd:
+    with directory(arguments.cwd) as cwd:
         given = {one.name: getattr(arguments, one.name) for one in fields(Options) if hasattr(arguments, one.name)}
         options = replace(Options(**given), cwd=str(cwd))
         facts = {"suite": name, "command": arguments.program, "options": asdict(options)}
@@ -130,9 +131,10 @@ def judge_program(name: str, arguments: argparse.Namespace) -> int:
             jobs=arguments.jobs,
             budget=arguments.budget,
         )
-        progress = Progress(len(suite.every_scenario()))
-        outcome = run(plan, progress.on_scenario)
-        progress.end()
+        status, names = StatusLine(), count(1)
+        of = len(suite.every_scenario())
+        outcome = run(plan, lambda done: status.show(f"{next(names)}/{of} scenarios, {done.scenario} has ended"))
+        status.clear()
     return report(outcome, arguments)
 
 
@@ -173,7 +175,8 @@ def starter(command: list[str], env: Mapping[str, str]) -> Callable[[], Peer]:
 
 
 @contextmanager
-def _directory(named: Path | None) -> Generator[Path]:
+def directory(named: Path | None) -> Generator[Path]:
+    """The directory that the user named, or an empty one for as long as it takes. Raises UsageError."""
     if named is None:
         with tempfile.TemporaryDirectory(prefix="rewindow-conformance-", ignore_cleanup_errors=True) as folder:
             yield Path(folder).resolve()
@@ -200,13 +203,18 @@ def _keep(outcome: Run, arguments: argparse.Namespace) -> dict[str, str]:
     """Saves the transcripts that failed requirements are about; by scenario, the command that repeats each."""
     names = {result.verdict.scenario for result in outcome.violations}
     wanted = [transcript for transcript in outcome.transcripts if transcript.scenario in names]
-    if not wanted or outcome.saved:
-        return {}
+    return {} if outcome.saved else keep(wanted, arguments)
+
+
+def keep(transcripts: Sequence[Transcript], arguments: argparse.Namespace) -> dict[str, str]:
+    """Saves transcripts; by scenario, the command that repeats each. What cannot be saved is said."""
     replays: dict[str, str] = {}
+    if not transcripts:
+        return replays
     try:
         folder = arguments.keep or Path(tempfile.mkdtemp(prefix="rewindow-conformance-failures-"))
         folder.mkdir(parents=True, exist_ok=True)
-        for transcript in wanted:
+        for transcript in transcripts:
             path = folder / f"{transcript.scenario}.jsonl"
             transcript.save(path)
             command = ["rewindow-conformance", "replay", str(path), "--", *arguments.program]
@@ -236,22 +244,18 @@ def _color() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-class Progress:
-    """One line on a terminal's standard error that counts scenarios; nothing where nobody looks."""
+class StatusLine:
+    """One line on a terminal's standard error that says how far it is; nothing where nobody looks."""
 
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._done = 0
+    def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
 
-    def on_scenario(self, transcript: Transcript) -> None:
-        """One has ended."""
-        self._done += 1
+    def show(self, text: str) -> None:
+        """In place of what it said before."""
         if self._shown:
-            sys.stderr.write(f"\r\x1b[K{self._done}/{self._count} scenarios, {transcript.scenario} has ended")
+            sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
 
-    def end(self) -> None:
-        """All have."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
+    def clear(self) -> None:
+        """At the end."""
+        self.show("")

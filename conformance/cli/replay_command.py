@@ -1,4 +1,4 @@
-"""`replay`: runs the scenario of a saved transcript again, against any command, and judges what it shows."""
+"""`replay`: runs the scenario of a saved transcript, or what `fuzz` found, again, and judges it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.cli import UsageError
+from conformance.cli.fuzz_command import again
 from conformance.cli.judge_command import read, suite_of
 from conformance.cli.judging_runs import (
     add_prompt_options,
@@ -18,6 +19,7 @@ from conformance.cli.judging_runs import (
     variables,
 )
 from conformance.driver import Options
+from conformance.fuzzing.play import SCENARIO
 from conformance.runner import Run, run_scenario
 from conformance.transcript import Transcript
 from conformance.values import as_object
@@ -42,13 +44,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs and judges; returns the exit status."""
     saved = read(arguments.file)
+    if not arguments.program:
+        raise UsageError("name the program after `--`")
+    arguments.cwd = arguments.cwd or Path.cwd()
+    if saved.scenario == SCENARIO:
+        return again(saved, arguments, _options(saved, arguments))
     suite = suite_of(saved)
     scenario = next((one for one in suite.every_scenario() if one.name == saved.scenario), None)
     if scenario is None:
         raise UsageError(f"{arguments.file} is of no scenario of this suite, so that it can be judged and not repeated")
-    if not arguments.program:
-        raise UsageError("name the program after `--`")
-    arguments.cwd = arguments.cwd or Path.cwd()
     start = starter(arguments.program, variables(arguments.env))
     facts = {**saved.facts, "command": arguments.program}
     transcript = run_scenario(scenario, start, _options(saved, arguments), facts)

@@ -43,6 +43,14 @@ pytest --acp-agent "my-agent --its-arguments" -k ACP1 --junitxml=report.xml
 workers (`-n`) there are. What violates the specification fails; what does not apply or does not decide is skipped with
 its reason. Options of `rewindow-conformance acp` go into one: `--acp-options='--timeout 30 --env KEY=x'`.
 
+What no requirement thinks of, random messages may find: `fuzz` sends what the schema allows and what nearly does, and
+keeps the shortest messages after which the program died, stayed silent, answered twice or wrote anything else.
+
+```
+rewindow-conformance fuzz acp --seconds 600 --seed 7 -- my-agent
+rewindow-conformance replay fuzz.jsonl -- my-agent
+```
+
 Traffic between a real client and a real agent is judged by whatever it shows. Tell the client to start this in place of
 the agent; every byte passes as it is:
 

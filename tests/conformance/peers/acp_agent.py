@@ -80,7 +80,7 @@ class Agent:
             self.take(message)
 
     def encode(self, message: Message) -> bytes:
-        return json.dumps(message, ensure_ascii=False).encode() + b"\n"
+        return json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
 
     def send(self, message: Message) -> None:
         self.world.write(self.encode(message))
@@ -128,7 +128,10 @@ class Agent:
         elif not isinstance(message.get("params"), dict):
             self.refuse(message, -32602, "Invalid params")
         else:
-            handler(message, message["params"])
+            try:
+                handler(message, message["params"])
+            except (AttributeError, LookupError, TypeError):
+                self.refuse(message, -32602, "Invalid params")
 
     def take_notification(self, method: str, params: Any) -> None:
         if method == "session/cancel" and isinstance(params, dict):

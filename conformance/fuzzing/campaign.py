@@ -1,0 +1,110 @@
+"""Plays random steps until something is found or the time is up, and makes what was found as short as it gets.
+
+The runs of a seed have the same steps each time. A finding is shortened by leaving out what it does not need: first all
+but the last messages, then ever smaller parts, as long as the program still fails in the same way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from conformance.driver import Options
+from conformance.fuzzing.play import Played, play
+from conformance.fuzzing.targets import Step, Target
+from conformance.peers.peer import Peer
+
+STEPS: Final = 120
+"""Random messages for each start of the program."""
+_SHORTENING: Final = 60.0
+"""Seconds for making a finding short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a campaign came to. `found` is as short as it was made."""
+
+    found: Played | None
+    messages: int
+    starts: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A program, what it is sent, and for how long. `options.timeout` is in seconds for each answer."""
+
+    target: Target
+    start: Callable[[], Peer]
+    options: Options
+    seed: int
+    seconds: float
+
+    def run(self, on_progress: Callable[[int, int], None] = lambda _messages, _starts: None) -> Outcome:
+        """Plays and shortens. Raises PeerStartError where the program cannot be started."""
+        began = time.monotonic()
+        messages = starts = 0
+        while time.monotonic() - began < self.seconds:
+            played = self._play(self.target.steps(Random(f"{self.seed}:{starts}"), STEPS))  # noqa: S311 -- repeatable
+            starts += 1
+            messages += len(played.steps)
+            on_progress(messages, starts)
+            if played.finding is not None:
+                return Outcome(self._shortened(played), messages, starts, time.monotonic() - began)
+        return Outcome(None, messages, starts, time.monotonic() - began)
+
+    def _play(self, steps: Sequence[Step]) -> Played:
+        return play(steps, self.start, self.target, self.options)
+
+    def _shortened(self, found: Played) -> Played:
+        until = time.monotonic() + _SHORTENING
+        best = found
+
+        def still(steps: Sequence[Step]) -> bool:
+            nonlocal best
+            if time.monotonic() > until:
+                return False
+            played = self._play(steps)
+            assert best.finding is not None
+            if played.finding is None or played.finding.kind != best.finding.kind:
+                return False
+            best = played
+            return True
+
+        self._last_alone(found.steps, still)
+        self._one_by_one(lambda: best.steps, still)
+        return best
+
+    def _last_alone(self, steps: tuple[Step, ...], still: Callable[[Sequence[Step]], bool]) -> None:
+        """The opening with the last messages, as few as will do."""
+        opening = self.target.opening
+        count = 1
+        while count < len(steps) - len(opening):
+            if still((*opening, *steps[-count:])):
+                return
+            count *= 2
+
+    @staticmethod
+    def _one_by_one(current: Callable[[], tuple[Step, ...]], still: Callable[[Sequence[Step]], bool]) -> None:
+        """Leaves out parts of half the length, a quarter and so on down to one message, as long as any can be."""
+        size = max(1, len(current()) // 2)
+        while True:
+            position, shorter = 0, False
+            while position < len(current()):
+                steps = current()
+                rest = (*steps[:position], *steps[position + size :])
+                if rest and still(_waiting(rest)):
+                    shorter = True
+                else:
+                    position += size
+            if size == 1 and not shorter:
+                return
+            size = max(1, size // 2)
+
+
+def _waiting(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, the last of which waits."""
+    return (*steps[:-1], replace(steps[-1], waits=True))

@@ -1,0 +1,209 @@
+"""`fuzz`: what it sends, what it notices, and that what it finds is short and can be repeated."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from conformance.cli import main
+from conformance.documents import json_document
+from conformance.driver import Options
+from conformance.fuzzing.campaign import Campaign, Outcome
+from conformance.fuzzing.instances import Instances
+from conformance.fuzzing.play import play
+from conformance.fuzzing.targets import TARGETS, Step, Target
+from conformance.fuzzing.values import TEXTS, changed, encoded, is_plain
+from conformance.schema import Schema
+from tests.conformance.suite_runs import PEERS, conforming, in_memory
+
+ACP = TARGETS["acp"]()
+OPTIONS = Options(cwd="/project", timeout=1, scenario_timeout=1e6)
+SHORT = 5
+Agent: Any = conforming()
+
+
+class EndsAtNul(Agent):
+    """Crashes where a prompt holds a NUL."""
+
+    def prompt(self, request: dict[str, Any], params: dict[str, Any]) -> None:
+        if "\0" in json.dumps(params) or "\\u0000" in json.dumps(params):
+            self.world.exit(1)
+        super().prompt(request, params)
+
+
+class AnswersTwice(Agent):
+    """Answers a list with a cursor twice."""
+
+    def list(self, request: dict[str, Any], params: dict[str, Any]) -> None:
+        super().list(request, params)
+        if params.get("cursor"):
+            self.answer(request, {"sessions": []})
+
+
+class ForgetsTheSecond(Agent):
+    """Does not answer the second initialize."""
+
+    def initialize(self, request: dict[str, Any], params: dict[str, Any]) -> None:
+        if not self.client:
+            super().initialize(request, params)
+        self.client = {"seen": True}
+
+
+class PrintsDebugging(Agent):
+    """Prints what it cannot read."""
+
+    def refuse(self, request: dict[str, Any], code: int, text: str) -> None:
+        super().refuse(request, code, text)
+        if code == -32602:
+            self.world.write(b"Traceback (most recent call last)\n")
+
+
+class GetsStuck(Agent):
+    """Answers nothing after a session was closed that is none."""
+
+    stuck = False
+
+    def close(self, request: dict[str, Any], params: dict[str, Any]) -> None:
+        self.stuck = params.get("sessionId") not in self.sessions
+        super().close(request, params)
+
+    def send(self, message: dict[str, Any]) -> None:
+        if not self.stuck:
+            super().send(message)
+
+
+def campaign(agent: Any, seconds: float, seed: int = 1) -> Outcome:
+    return Campaign(ACP, in_memory(agent), OPTIONS, seed, seconds).run()
+
+
+def test_the_conforming_agent_stands_it() -> None:
+    outcome = campaign(Agent, 0.2)
+    assert outcome.found is None
+    assert outcome.messages > 100
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind"),
+    [
+        (EndsAtNul, "the program ended"),
+        (AnswersTwice, "a response answers nothing, or a second time"),
+        (ForgetsTheSecond, "initialize is not answered"),
+        (PrintsDebugging, "a line of standard output is no message"),
+        (GetsStuck, " is not answered"),
+    ],
+)
+def test_what_fails_is_found_and_made_short(agent: Any, kind: str) -> None:
+    outcome = campaign(agent, 20)
+    assert outcome.found is not None
+    assert outcome.found.finding is not None
+    assert kind in outcome.found.finding.kind
+    assert len(outcome.found.steps) <= SHORT
+
+
+def test_a_seed_gives_the_same_messages_each_time() -> None:
+    def steps(seed: str) -> list[Step]:
+        return ACP.steps(Random(seed), 50)
+
+    assert steps("1") == steps("1") != steps("2")
+    assert ACP.steps(Random("1"), 50)[: len(ACP.opening)] == list(ACP.opening)
+
+
+def test_every_method_of_agents_is_called_but_those_that_log_in_or_out() -> None:
+    asked = {step.method for seed in range(30) for step in ACP.steps(Random(seed), 60)}
+    methods = {
+        schema["x-method"]
+        for name, schema in json_document("acp1.schema")["$defs"].items()
+        if schema.get("x-side") in ("agent", "protocol") and name.endswith(("Request", "Notification"))
+    }
+    assert methods - asked == {"authenticate", "logout"}
+
+
+@pytest.mark.parametrize("call", ACP.calls, ids=lambda call: call.method)
+def test_what_is_not_changed_is_what_the_schema_allows(call: Any) -> None:
+    document = json_document(ACP.document)
+    check = Schema(document).reference(call.schema["$ref"])
+    for seed in range(40):
+        instance = Instances(document, Random(seed), ACP.fixed).of(call.schema)
+        problem = check(instance)
+        assert problem is None, f"{problem}: {instance}"
+
+
+def test_a_change_leaves_the_value_it_was_given_and_makes_another() -> None:
+    value = {"a": [1, {"b": "text"}], "c": None}
+    before = json.dumps(value)
+    made = [changed(value, Random(seed)) for seed in range(200)]
+    assert json.dumps(value) == before
+    assert sum(one != value for one in made) > 190
+    assert {type(one) for one in made} == {dict}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_line_is_json_of_the_message_in_whatever_way_it_is_written(text: str) -> None:
+    message = {"params": {"text": text, "deep": [[[1]]]}}
+    for seed in range(20):
+        line = encoded(message, Random(seed))
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+        assert json.loads(line) == message
+
+
+def test_what_some_parsers_refuse_is_not_insisted_on() -> None:
+    deep: Any = []
+    for _ in range(50):
+        deep = [deep]
+    assert not any(map(is_plain, ({"a": "\ud800"}, {"\udfff": 1}, 2**63, [-(2**64)], deep, [1e308])))
+    assert all(map(is_plain, ({"a": "ä€😀\u2028\0"}, [2**53, None, True], {"a": {"b": []}})))
+
+
+def test_what_may_take_long_is_ended_before_it_is_called_unanswered() -> None:
+    prompt = Step(
+        "session/prompt", {"sessionId": "$SESSION", "prompt": [{"type": "text", "text": "count"}]}, waits=True
+    )
+    assert play([*ACP.opening, prompt], in_memory(Agent), ACP, OPTIONS).finding is None
+    stubborn = Target(ACP.document, ACP.calls, ACP.opening)
+    found = play([*ACP.opening, prompt], in_memory(Agent), stubborn, OPTIONS).finding
+    assert found is not None
+    assert found.kind == "session/prompt is not answered"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["fuzz", "acp"], 2, ""),
+        (["fuzz", "acp", "--seconds", "0", "--", "x"], 2, ""),
+        (["fuzz", "nothing", "--", "x"], 2, ""),
+        (["fuzz", "acp", "--", "/no/such/program"], 3, "Not judged"),
+    ],
+)
+def test_wrong_usage_is_said(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == code
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_command_keeps_what_it_finds_and_says_how_to_repeat_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "agent.py"
+    program.write_text(
+        f"import sys; sys.path.insert(0, {str(PEERS)!r})\n"
+        "import acp_agent, stdio_world\n"
+        "class Crashes(acp_agent.Agent):\n"
+        "    def set_mode(self, request, params):\n"
+        "        self.world.exit(3)\n"
+        "stdio_world.run(Crashes)\n"
+    )
+    command = [sys.executable, str(program)]
+    assert main(["fuzz", "acp", "--seed", "3", "--timeout", "3", "--keep", str(tmp_path), "--", *command]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL the program ended" in out
+    assert f"again: rewindow-conformance replay {tmp_path}/fuzz.jsonl -- " in out
+    assert main(["replay", str(tmp_path / "fuzz.jsonl"), "--", *command]) == 1
+    assert "FAIL the program ended" in capsys.readouterr().out
+    assert main(["replay", str(tmp_path / "fuzz.jsonl"), "--", sys.executable, str(PEERS / "run_acp_agent.py")]) == 0
+    assert "Nothing is wrong" in capsys.readouterr().out
