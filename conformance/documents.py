@@ -90,6 +90,26 @@ DOCUMENTS: Final = {
             "vectors/format.md",
             _FORMATS,
         ),
+        *(
+            document
+            for version in ("2025-11-25", "2026-07-28")
+            for document in (
+                Document(
+                    f"mcp.{version}.schema",
+                    f"Model Context Protocol {version}, JSON Schema",
+                    "npm @modelcontextprotocol/conformance 0.2.0-alpha.12, see conformance/specification/mcp/SOURCE.md",
+                    f"mcp/{version}/schema.json",
+                    f"https://modelcontextprotocol.io/specification/{version}/schema",
+                ),
+                Document(
+                    f"mcp.{version}.prose",
+                    f"Model Context Protocol {version}, specification",
+                    f"by commit, see conformance/specification/mcp/{version}/prose.md",
+                    f"mcp/{version}/prose.md",
+                    f"https://modelcontextprotocol.io/specification/{version}/{{place}}",
+                ),
+            )
+        ),
     )
 }
 

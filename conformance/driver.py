@@ -125,8 +125,9 @@ class Driver:
         self.send({**head, "error": answer.error} if answer.error is not None else {**head, "result": answer.result})
 
     def close_input(self) -> None:
-        """Ends the program's standard input."""
+        """Ends the program's standard input, after which nothing that it asks is answered."""
         self.mark("input-closed")
+        self._gone = True
         self._peer.close_input()
 
     def mark(self, label: str, value: Any = None) -> None:

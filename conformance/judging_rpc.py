@@ -5,6 +5,7 @@ Each is told whose messages it is about: the server's, unless a suite for client
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from conformance.judging import evidence, marked
@@ -45,12 +46,15 @@ def form_problem(message: Message) -> str:
 
 def asked_for(traffic: Traffic, side: Sender = "server") -> Verdict:
     """Each response has a request that waits for it, and each request one response."""
-    # Where the lines sent were malformed, an error without an id answers one of them.
+    # Where the lines sent were malformed, an error without an id answers one of them; so does a response with the id of
+    # a request in a batch, or in a line that is not quite UTF-8.
     other: Sender = "client" if side == "server" else "server"
     waiting = {str(m.id) for m in traffic.sent(other) if m.is_request and m.answer is None}
+    unread = b"".join(m.line for m in traffic.sent(other) if not m.object)
     for message in responses(traffic, side):
         other_type = str(message.id) in waiting
-        if message.answers is None and message.id is not None and not other_type:
+        in_malformed = json.dumps(message.id).encode() in unread
+        if message.answers is None and message.id is not None and not other_type and not in_malformed:
             return failed(f"a response with the id {message.id!r}, which no request is waiting for", message.index)
     return PASS if responses(traffic, side) else not_tested("the program answered nothing")
 

@@ -14,13 +14,19 @@ def _acp1_agent() -> Suite:
     return suite.SUITE
 
 
+def _mcp_stdio() -> Suite:
+    from conformance.requirements.mcp_stdio import suite
+
+    return suite.SUITE
+
+
 def _vectors() -> Suite:
     from conformance.requirements.vectors import suite
 
     return suite.SUITE
 
 
-SUITES: Final[dict[str, Callable[[], Suite]]] = {"acp": _acp1_agent, "vectors": _vectors}
+SUITES: Final[dict[str, Callable[[], Suite]]] = {"acp": _acp1_agent, "mcp": _mcp_stdio, "vectors": _vectors}
 """By the command that runs them. Each is loaded when it is asked for, because requirements compile their schema."""
 
 

@@ -18,6 +18,7 @@ _USAGE: Final = 2
 
 COMMANDS: Final = {
     "acp": "judge an agent that speaks the Agent Client Protocol on stdio",
+    "mcp": "judge a server that speaks the Model Context Protocol on stdio",
     "vectors": "judge an implementation of the View or of request cycles by vectors",
     "trace": "stand between a client and a program, and judge what both send",
     "fuzz": "send a program random messages, and keep the shortest that make it fail",
@@ -33,6 +34,7 @@ examples:
   rewindow-conformance acp -- my-agent --acp        judge an agent; the report is in this terminal
   rewindow-conformance acp -k CANCEL -- my-agent    only what its id or scenario says of cancels
   rewindow-conformance acp --json report.json -- my-agent
+  rewindow-conformance mcp -- my-server             judge an MCP server, in both versions of the protocol
   rewindow-conformance explain ACP1-A-CANCEL-001    why that is required, and what violates it
   rewindow-conformance list --level mandatory
 

@@ -77,6 +77,7 @@ AREAS = (
             "projection.written",
             "redaction",
             "config.secrets",
+            "search.path_completion",
             "tools",
             "toolbox",
             "timeline.changed",

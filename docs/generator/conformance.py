@@ -15,11 +15,12 @@ any language:
 ```
 pip install rewindow
 rewindow-conformance acp -- my-agent --its-arguments
+rewindow-conformance mcp -- my-server --its-arguments
 ```
 
-It starts the agent once for each scenario, in a process group of its own, and ends it with everything it started. Each
-requirement quotes the specification; `rewindow-conformance explain ID` shows the sentence, how it is judged, and what
-violates it. The level follows from the sentence:
+It starts the program once for each scenario, in a process group of its own, and ends it with everything it started.
+Each requirement quotes the specification; `rewindow-conformance explain ID` shows the sentence, how it is judged, and
+what violates it. The level follows from the sentence:
 
 | level | the specification | decides |
 |---|---|---|
@@ -42,6 +43,11 @@ pytest --acp-agent "my-agent --its-arguments" -k ACP1 --junitxml=report.xml
 `-k` selects by id, level and scenario, and only the scenarios that are needed are run: once, however many tests and
 workers (`-n`) there are. What violates the specification fails; what does not apply or does not decide is skipped with
 its reason. Options of `rewindow-conformance acp` go into one: `--acp-options='--timeout 30 --env KEY=x'`.
+
+Of MCP servers both versions are judged, 2025-11-25 and 2026-07-28; what a server does not speak or advertise is
+skipped. The tools that say `readOnlyHint` are called, with arguments made from their schemas; `--tool NAME --arguments
+JSON` names another, `--slow-tool` one that takes seconds, for cancels and progress, and `--allow-destructive` allows
+all.
 
 What no requirement thinks of, random messages may find: `fuzz` sends what the schema allows and what nearly does, and
 keeps the shortest messages after which the program died, stayed silent, answered twice or wrote anything else.

@@ -24,6 +24,8 @@ sys.path.insert(0, str(PEERS))  # they are programs of the standard library, wit
 
 import acp_agent  # noqa: E402
 import acp_defects  # noqa: E402
+import mcp_defects  # noqa: E402
+import mcp_server  # noqa: E402
 import vectors_adapter  # noqa: E402
 
 OPTIONS = Options(prompt="hello", slow_prompt="count", tool_prompt="tool", cwd="/project", long_line=2_000_000)
@@ -60,6 +62,13 @@ SUBJECTS = {
         acp_agent.Agent,
         acp_defects.DEFECTS,
         lambda peer, world: peer(world, record_server),
+    ),
+    "mcp": Subject(
+        r"MCP-S-[A-Z]+-\d{3}",
+        mcp_server.Server,
+        mcp_defects.DEFECTS,
+        lambda peer, world: peer(world),
+        Options(cwd="/project", slow_tool="slow", slow_arguments={"seconds": 3}, long_line=2_000_000),
     ),
     "vectors": Subject(
         r"VECTORS-(HELLO-\d{3}|APPEND-\w+|READY-\w+|CYCLES-\w+)",

@@ -21,16 +21,23 @@ from tests.support.examples import examples
 DOCUMENT = json_document("acp1.schema")
 
 
-def test_the_schema_is_the_published_one() -> None:
-    digest = hashlib.sha256(DOCUMENTS["acp1.schema"].path.read_bytes()).hexdigest()
-    assert digest == "0d0b1ca83c4872e5473f68926a894c7a8203b59b118e2a79bfe43dd76fbcbc1a"
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("acp1.schema", "0d0b1ca83c4872e5473f68926a894c7a8203b59b118e2a79bfe43dd76fbcbc1a"),
+        ("mcp.2025-11-25.schema", "4e01628360a2149892eab8f298ceee626d24a58862184eb8ec85d95b8f353e31"),
+        ("mcp.2026-07-28.schema", "6293cdfe015c14bd36eda4b1331ce37bda377609e58ed6d09d16f28e7d3c7ad4"),
+    ],
+)
+def test_the_schema_is_the_published_one(name: str, digest: str) -> None:
+    assert hashlib.sha256(DOCUMENTS[name].path.read_bytes()).hexdigest() == digest
 
 
-def test_every_definition_can_be_compiled() -> None:
-    for name in ("acp1.schema", "acp1.unstable"):
-        schema = Schema(json_document(name))
-        for definition in json_document(name)["$defs"]:
-            schema.definition(definition)
+@pytest.mark.parametrize("name", ["acp1.schema", "acp1.unstable", "mcp.2025-11-25.schema", "mcp.2026-07-28.schema"])
+def test_every_definition_can_be_compiled(name: str) -> None:
+    schema = Schema(json_document(name))
+    for definition in json_document(name)["$defs"]:
+        schema.definition(definition)
 
 
 def test_a_keyword_that_is_not_understood_is_refused() -> None:

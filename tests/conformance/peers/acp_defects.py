@@ -6,11 +6,13 @@ not; the few that take more are classes of their own.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import changes
 from acp_agent import Agent, Message, Steps, Turn
+from changes import cut, put
 
 Match = Callable[[Agent, Message], bool]
 Edit = Callable[[Message], object]
@@ -66,103 +68,14 @@ def _blocks(message: Message) -> list[Message]:
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
-
-def rewrite(match: Match, edit: Edit) -> Defect:
-    """Changes matching messages on their way out."""
-
-    class Rewriting(Agent):
-        def send(self, message: Message) -> None:
-            if match(self, message):
-                message = copy.deepcopy(message)
-                edit(message)
-            super().send(message)
-
-    return Rewriting
-
-
-def drop(match: Match) -> Defect:
-    """Keeps matching messages back."""
-
-    class Dropping(Agent):
-        def send(self, message: Message) -> None:
-            if not match(self, message):
-                super().send(message)
-
-    return Dropping
-
-
-def followed(match: Match, more: Callable[[Agent, Message], list[Message]]) -> Defect:
-    """Sends more after matching messages."""
-
-    class Following(Agent):
-        def send(self, message: Message) -> None:
-            super().send(message)
-            if match(self, message):
-                for one in more(self, message):
-                    super().send(one)
-
-    return Following
-
-
-def refuse(match: Match, code: int = -32603) -> Defect:
-    """Answers matching requests with an error."""
-
-    class Refusing(Agent):
-        def take(self, message: Message) -> None:
-            if match(self, message):
-                self.refuse(message, code, "Refused")
-            else:
-                super().take(message)
-
-    return Refusing
-
-
-def grant(match: Match, given: Any) -> Defect:
-    """Answers matching requests with a result, and does nothing."""
-
-    class Granting(Agent):
-        def take(self, message: Message) -> None:
-            if match(self, message):
-                self.answer(message, given(self) if callable(given) else given)
-            else:
-                super().take(message)
-
-    return Granting
-
-
-def ignore(match: Match) -> Defect:
-    """Takes no notice of matching requests."""
-
-    class Ignoring(Agent):
-        def take(self, message: Message) -> None:
-            if not match(self, message):
-                super().take(message)
-
-    return Ignoring
-
-
-def dies(at: Callable[[bytes], bool]) -> Defect:
-    """Exits at matching lines."""
-
-    class Dying(Agent):
-        def take_line(self, line: bytes) -> None:
-            if at(line):
-                self.world.exit(1)
-            else:
-                super().take_line(line)
-
-    return Dying
-
-
-def deaf(to: Callable[[bytes], bool]) -> Defect:
-    """Takes no notice of matching lines."""
-
-    class Deaf(Agent):
-        def take_line(self, line: bytes) -> None:
-            if not to(line):
-                super().take_line(line)
-
-    return Deaf
+rewrite = partial(changes.rewrite, Agent)
+drop = partial(changes.drop, Agent)
+followed = partial(changes.followed, Agent)
+refuse = partial(changes.refuse, Agent)
+grant = partial(changes.grant, Agent)
+ignore = partial(changes.ignore, Agent)
+dies = partial(changes.dies, Agent)
+deaf = partial(changes.deaf, Agent)
 
 
 def permits(outcome: Callable[[Message], bool]) -> Defect:
@@ -204,32 +117,6 @@ def working(extra: Callable[[Agent, Message], None], when: Callable[[Agent], boo
             return (yield from super().steps(session, text))
 
     return Working
-
-
-def put(path: str, value: Any) -> Edit:
-    """Sets what stands at a path of keys and indices."""
-
-    def edit(message: Message) -> None:
-        *way, last = [int(key) if key.isdigit() else key for key in path.split(".")]
-        node: Any = message
-        for key in way:
-            node = node[key]
-        node[last] = value
-
-    return edit
-
-
-def cut(path: str) -> Edit:
-    """Removes what stands at a path of keys."""
-
-    def edit(message: Message) -> None:
-        *way, last = path.split(".")
-        node: Any = message
-        for key in way:
-            node = node[key]
-        node.pop(last, None)
-
-    return edit
 
 
 def notification(method: str, params: Message) -> Message:

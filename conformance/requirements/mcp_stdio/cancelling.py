@@ -1,0 +1,134 @@
+"""Progress and cancels: tokens that were given, numbers that grow, and what may follow a cancel."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.judging import answered, evidence, survived
+from conformance.requirement import Requirement
+from conformance.requirements.mcp_stdio.reading import meta_of, notifications_are_shaped, prose, schema, when
+from conformance.traffic import Message, Traffic, id_key
+from conformance.verdict import PASS, Verdict, failed, skipped
+
+_RACE: Final = 50.0
+"""Milliseconds in which a result that is on its way already may arrive after a cancel."""
+_GRACEFULLY: Final = "Both parties **MUST** handle these race conditions gracefully:"
+_REPLY: Final = (
+    "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications."
+)
+
+
+def _progress(traffic: Traffic) -> list[Message]:
+    return traffic.notifications("server", "notifications/progress")
+
+
+def _asked_for(traffic: Traffic) -> Verdict:
+    given: dict[object, list[Message]] = {}
+    for request in traffic.sent("client"):
+        if request.is_request and "progressToken" in meta_of(request):
+            given.setdefault(id_key(meta_of(request)["progressToken"]), []).append(request)
+    for message in _progress(traffic):
+        token = message.params.get("progressToken")
+        requests = [request for request in given.get(id_key(token), []) if request.order < message.order]
+        if not requests:
+            return failed(f"progress was told of the token {token!r}, which no request gave", message.index)
+        if all(request.answer is not None and request.answer.order < message.order for request in requests):
+            return failed("progress was told of a request that was answered already", message.index)
+    return PASS if _progress(traffic) else skipped("no progress was told")
+
+
+def _grows(traffic: Traffic) -> Verdict:
+    last: dict[object, tuple[float, int]] = {}
+    for message in _progress(traffic):
+        token, progress = id_key(message.params.get("progressToken")), message.params.get("progress")
+        if not isinstance(progress, int | float) or isinstance(progress, bool):
+            continue
+        if token in last and progress <= last[token][0]:
+            reason = f"progress went from {last[token][0]} to {progress}"
+            return failed(reason, last[token][1], message.index)
+        last[token] = progress, message.index
+    return PASS if last else skipped("no progress was told")
+
+
+def _unanswered(traffic: Traffic) -> Verdict:
+    requests = {id_key(m.id): m for m in traffic.sent("client") if m.is_request}
+    judged = False
+    for entry in traffic.marks("cancelled"):
+        request = requests.get(id_key(entry.value))
+        if request is None or traffic.marks("race-missed"):
+            continue
+        answer = request.answer
+        if answer is not None and answer.ms >= entry.ms + (_RACE if request.succeeded else 0):
+            said = "a result" if request.succeeded else f"the error {answer.error.get('code')}"
+            return failed(f"a cancelled call was answered with {said}", *evidence(request))
+        judged = judged or answer is None
+    return PASS if judged else skipped("no call could be cancelled before it ended")
+
+
+REQUIREMENTS: Final = (
+    Requirement(
+        "MCP-S-PROG-001",
+        "mandatory",
+        "Progress is told only of requests that gave its token and are not answered yet.",
+        prose("basic/utilities/progress", "Progress notifications **MUST** only reference tokens that:"),
+        _asked_for,
+        violation="progress after the result",
+    ),
+    Requirement(
+        "MCP-S-PROG-002",
+        "mandatory",
+        "Progress grows.",
+        prose("basic/utilities/progress", "The `progress` value **MUST** increase with each notification"),
+        _grows,
+        violation="50, then 50",
+    ),
+    Requirement(
+        "MCP-S-PROG-003",
+        "mandatory",
+        "Notifications of progress have the shape that the schema gives them.",
+        schema("/$defs/ProgressNotificationParams/required", '["progress", "progressToken"]'),
+        notifications_are_shaped({"notifications/progress": "ProgressNotificationParams"}),
+        violation='{"progressToken":7,"progress":"50 %"}',
+    ),
+    Requirement(
+        "MCP-S-PROG-004",
+        "capability",
+        "A call with a progress token is answered, whether progress is told or not.",
+        prose("json-rpc", _REPLY),
+        when("progress", answered("progress")),
+        applies="tools",
+        violation="silence",
+    ),
+    Requirement(
+        "MCP-S-CANCEL-001",
+        "advisory",
+        "A cancelled call is not answered.",
+        prose("basic/utilities/cancellation", "Not send a response for the cancelled request"),
+        _unanswered,
+        violation='{"error":{"code":0,"message":"Request cancelled"}}',
+    ),
+    Requirement(
+        "MCP-S-CANCEL-002",
+        "mandatory",
+        "The server goes on after a cancelled call.",
+        prose("basic/utilities/cancellation", _GRACEFULLY),
+        when("cancelled", survived),
+        violation="a server that answers nothing any more",
+    ),
+    Requirement(
+        "MCP-S-CANCEL-003",
+        "mandatory",
+        "The server goes on after cancels of what was answered, and of what was never asked.",
+        prose("basic/utilities/cancellation", _GRACEFULLY),
+        when("stale-cancels", survived),
+        violation="a server that exits",
+    ),
+    Requirement(
+        "MCP-S-CANCEL-004",
+        "advisory",
+        "The server takes no notice of cancels that name no request.",
+        prose("basic/utilities/cancellation", "Invalid cancellation notifications **SHOULD** be ignored:"),
+        when("malformed-cancels", survived),
+        violation="a server that exits",
+    ),
+)

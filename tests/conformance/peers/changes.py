@@ -1,0 +1,139 @@
+"""Changes that make a defect of any conforming peer: what it sends, takes, answers or survives.
+
+Each is given the conforming class first. A peer has `send`, `take`, `take_line`, `answer`, `refuse` and `world`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+Message = dict[str, Any]
+Peer = type[Any]
+Match = Callable[[Any, Message], bool]
+Edit = Callable[[Message], object]
+
+
+def rewrite(base: Peer, match: Match, edit: Edit) -> Peer:
+    """Changes matching messages on their way out."""
+
+    class Rewriting(base):
+        def send(self, message: Message) -> None:
+            if match(self, message):
+                message = copy.deepcopy(message)
+                edit(message)
+            super().send(message)
+
+    return Rewriting
+
+
+def drop(base: Peer, match: Match) -> Peer:
+    """Keeps matching messages back."""
+
+    class Dropping(base):
+        def send(self, message: Message) -> None:
+            if not match(self, message):
+                super().send(message)
+
+    return Dropping
+
+
+def followed(base: Peer, match: Match, more: Callable[[Any, Message], list[Message]]) -> Peer:
+    """Sends more after matching messages."""
+
+    class Following(base):
+        def send(self, message: Message) -> None:
+            super().send(message)
+            if match(self, message):
+                for one in more(self, message):
+                    super().send(one)
+
+    return Following
+
+
+def refuse(base: Peer, match: Match, code: int = -32603) -> Peer:
+    """Answers matching requests with an error."""
+
+    class Refusing(base):
+        def take(self, message: Message) -> None:
+            if match(self, message):
+                self.refuse(message, code, "Refused")
+            else:
+                super().take(message)
+
+    return Refusing
+
+
+def grant(base: Peer, match: Match, given: Any) -> Peer:
+    """Answers matching requests with a result, and does nothing."""
+
+    class Granting(base):
+        def take(self, message: Message) -> None:
+            if match(self, message):
+                self.answer(message, given(self) if callable(given) else given)
+            else:
+                super().take(message)
+
+    return Granting
+
+
+def ignore(base: Peer, match: Match) -> Peer:
+    """Takes no notice of matching requests."""
+
+    class Ignoring(base):
+        def take(self, message: Message) -> None:
+            if not match(self, message):
+                super().take(message)
+
+    return Ignoring
+
+
+def dies(base: Peer, at: Callable[[bytes], bool]) -> Peer:
+    """Exits at matching lines."""
+
+    class Dying(base):
+        def take_line(self, line: bytes) -> None:
+            if at(line):
+                self.world.exit(1)
+            else:
+                super().take_line(line)
+
+    return Dying
+
+
+def deaf(base: Peer, to: Callable[[bytes], bool]) -> Peer:
+    """Takes no notice of matching lines."""
+
+    class Deaf(base):
+        def take_line(self, line: bytes) -> None:
+            if not to(line):
+                super().take_line(line)
+
+    return Deaf
+
+
+def put(path: str, value: Any) -> Edit:
+    """Sets what stands at a path of keys and indices."""
+
+    def edit(message: Message) -> None:
+        *way, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+        node: Any = message
+        for key in way:
+            node = node[key]
+        node[last] = value
+
+    return edit
+
+
+def cut(path: str) -> Edit:
+    """Removes what stands at a path of keys."""
+
+    def edit(message: Message) -> None:
+        *way, last = path.split(".")
+        node: Any = message
+        for key in way:
+            node = node[key]
+        node.pop(last, None)
+
+    return edit
