@@ -31,8 +31,8 @@ from .shown_revisions import ShownRevision, ShownRevisions
 
 _MOST_SHOWN: Final = 64
 """Files that are shown each by itself, at most; of more there is a listing."""
-_TOKENS_EACH: Final = 32
-"""Of the group's budget there must be so many for each of them."""
+_TOKENS_EACH: Final = 48
+"""Of the group's budget there must be so many for each of them; with fewer an overview says more."""
 _LARGEST: Final = 256 << 10
 """Bytes of a file that is read for a summary."""
 _LINE_TOKENS: Final = 5
@@ -186,7 +186,8 @@ class Glob:
 
     def _file(self, path: str, listed: Listed) -> Part:
         known = self._contents.get(path)
-        title = f"{path}, {listed.size:,} {plural(listed.size, 'byte')}"
+        # Of what is read, the line below says how long it is.
+        title = path if known else f"{path}, {listed.size:,} {plural(listed.size, 'byte')}"
         changed = path in self.unread.changed or path in self.unread.added
         need, render = 0, _none
         if known is not None:

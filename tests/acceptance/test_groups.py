@@ -37,7 +37,7 @@ def test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_show
             "1 + 1",
         )
         # Made: a summary of all members within its budget, in the statement's result, once.
-        assert "# src/alpha.py, " in result(made)
+        assert "# src/alpha.py\n" in result(made)
         assert "alpha_0" in result(made)
         assert "# notes: notes.md" in result(made)
         assert "As results show them: code (statement 1)" in tail(named)
@@ -49,7 +49,7 @@ def test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_show
         (first,) = play(agent, server, session)
         shown = tail(first)
         assert "Groups, as they are now:\ncode (group of src/**/*.py, notes):\n" in shown
-        assert "# src/gamma.py, " in shown
+        assert "# src/gamma.py\n" in shown
         assert "gamma_0" in shown
         assert "# src/beta.py" not in shown
         assert (

@@ -24,16 +24,19 @@ _BRACKETS: Final = 4
 """Characters more that a signature may have than the name, to stand for it."""
 _NAME_CHARS: Final = 60
 _INDENT: Final = "  "
-_VALUED: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property", "key", "element"})
+VALUED: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property", "key", "element"})
+"""What has a value, and does nothing."""
 READ_BY_VALUE: Final[frozenset[Kind]] = frozenset({"key", "element"})
 """Whose name says little without the value."""
-_AS_WRITTEN: Final[frozenset[Kind]] = frozenset({*_VALUED, "heading", "rule", "block"})
+_AS_WRITTEN: Final[frozenset[Kind]] = frozenset({*VALUED, "heading", "rule", "block", "extension"})
 """Of these what stands in the text says what they are."""
 _LEFT_BY_LINES: Final = re.compile(r"(?<=[(\[]) |,? (?=[)\]])")
 _COMMENT: Final = re.compile(r"\s(?:#|//).*$")
 _OPEN: Final = re.compile(r"\s*(?:=\s*\w*)?[(\[{:=]+$")
 _VALUE: Final = re.compile(r"(?<=[\w\]\"'?)])\s*(?:=(?![=>])|:=).*$")
-_WORDS_AND_NAME: Final = re.compile(r"[^(={:<\[]*")
+_WORDS_AND_NAME: Final = re.compile(r"(?:::|[^(={:<\[])*")
+_WORDS: Final = re.compile(r"(?:^|\s)(actor|mod|namespace|object|package|protocol|record|union)\s+$")
+"""What a language calls what here is a class, a module or an interface."""
 
 
 class Share(NamedTuple):
@@ -74,7 +77,7 @@ def text_of(symbol: Symbol, form: int) -> str:
 def _full(symbol: Symbol) -> str:
     """The signature without the space that line breaks left in it."""
     text = _LEFT_BY_LINES.sub("", symbol.signature.strip())
-    if symbol.kind in _VALUED:
+    if symbol.kind in VALUED:
         if opened := _OPEN.search(text):
             text = text[: opened.start()] + f" {opened[0].strip()}{ELLIPSIS}"
     elif symbol.kind != "heading":
@@ -88,20 +91,20 @@ def _documented(symbol: Symbol) -> str:
 
 def _short(symbol: Symbol) -> str:
     text = _full(symbol)
-    if symbol.kind in _VALUED:
+    if symbol.kind in VALUED:
         text = text if symbol.kind in READ_BY_VALUE else _VALUE.sub("", text)
     return cut_line(text, _SHORT_CHARS)
 
 
 def _shortest(symbol: Symbol) -> str:
     signature = symbol.signature.strip()
-    if symbol.kind in _VALUED:
+    if symbol.kind in VALUED:
         return signature if len(signature) <= len(symbol.name) + _BRACKETS else name_of(symbol)
     if symbol.kind in _AS_WRITTEN:
         return cut_line(symbol.signature.strip(), _NAME_CHARS)
     match = _WORDS_AND_NAME.match(symbol.signature.strip())
     head = match[0].strip() if match else ""
-    return cut_line(head if symbol.name in head else symbol.name, _NAME_CHARS)
+    return head if symbol.name in head and len(head) <= _NAME_CHARS else cut_line(symbol.name, _NAME_CHARS)
 
 
 def descendants(outline: Outline) -> list[int]:
@@ -134,8 +137,11 @@ def heading(outline: Outline | None, lines: int) -> str:
 
 
 def kind_and_name(symbol: Symbol) -> str:
-    """The symbol in two words; of a heading or a key what stands in the text."""
-    return f"{symbol.kind} {name_of(symbol)}" if symbol.kind not in _AS_WRITTEN else text_of(symbol, SHORTEST)
+    """The symbol in two words; of a heading, a key or an extension what stands in the text."""
+    if symbol.kind in _AS_WRITTEN:
+        return text_of(symbol, SHORTEST)
+    word = _WORDS.search(symbol.signature.partition(symbol.name)[0])
+    return f"{word[1] if word else symbol.kind} {name_of(symbol)}"
 
 
 def name_of(symbol: Symbol) -> str:

@@ -1,9 +1,10 @@
 """Level 2: what the region around the place is about, in a few lines: what documents it, names, imports from outside.
 
 The region is the innermost symbol around the place that holds others, or all of the text. Where a model has written a
-summary, that is shown. Otherwise this level costs at most a twentieth of the text, whatever the budget: first come the
-names of what is public in the region, then the names within each of those, then imports. A list that is cut says how
-many names are missing, and a last line counts what has no line at all.
+summary, that is shown. Otherwise this level costs at most a twentieth of the text, whatever the budget: first comes
+what documents it, then the names of what is public in the region, then the names within each of those, then imports;
+values come after what does something. A list that is cut says how many names are missing, and a last line counts what
+has no line at all.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from ...cutting import ELLIPSIS, cut_line, more, plural
 from ...text import first_line
 from ..outline.model import TOP, Kind, Outline
 from ..rendered import RenderedView
-from .rows import Share, around, heading, kind_and_name, name_of, range_of
+from .rows import VALUED, Share, around, heading, kind_and_name, name_of, range_of
 from .scene import Scene, instead_of_lines, one_line
 
-_SHARE: Final = Share(105, 48, 60)
-"""A twentieth of a text that has 5 bytes for each of its tokens, and of a small one a twelfth."""
-_DOC_CHARS: Final = 240
+_SHARE: Final = Share(105, 72, 28)
+"""A twentieth of a text that has 5 bytes for each of its tokens, and of a small one a sixth."""
+_DOC_CHARS: Final = (240, 160, 110, 80, 50)
+"""What documents the region has as many as there is room for."""
+_DOC_TOKENS: Final = 32
+"""It may take half of what the level may take; of a small text so much, and two thirds at most."""
 _PLURALS: Final[dict[Kind, str]] = {"property": "properties"}
 """What no rule gives."""
 
@@ -30,13 +34,14 @@ _PLURALS: Final[dict[Kind, str]] = {"property": "properties"}
 class _Line:
     """A line of the summary while it is decided how much it shows: a head, then names. `text` is empty until it fits.
 
-    `is_symbol`: the head stands for a symbol, so it says something without names too. `docs` are what documents it, or
-    its names; they are shown where there is room for all of them.
+    `is_symbol`: the head stands for a symbol, so it says something without names too. `is_value`: the names are of
+    values. `docs` are what documents it, or its names; they are shown where there is room for all of them.
     """
 
     head: str
     names: list[str]
     is_symbol: bool
+    is_value: bool
     docs: list[str]
     shown: int = 0
     text: str = ""
@@ -66,7 +71,8 @@ class _Line:
         if self.missing or not any(self.docs):
             return 0
         if self.is_symbol:
-            text = f"{self.text.rstrip()} - {self.docs[0]}\n"
+            names = f"  {', '.join(self.names)}\n" if self.names else ""
+            text = f"{self.head} - {self.docs[0]}\n{names}"
         else:
             text = f"{self.head}:\n" + "".join(map(_documented, self.names, self.docs))
         cost = count(text) - self.tokens
@@ -102,7 +108,7 @@ def render(scene: Scene) -> RenderedView:
     main = _main(outline, region)
     if main != region:
         head = f"{head}, all in {kind_and_name(outline.symbols[main])}"
-    about = _about(scene, outline, region, head)
+    about = _about(scene, outline, region, main, head)
     text, is_whole = _composed(scene, outline, main, about, limit, is_all=region == TOP)
     tokens = scene.count(text)
     if tokens > scene.budget:
@@ -155,15 +161,16 @@ def _main(outline: Outline, region: int) -> int:
     return region
 
 
-def _about(scene: Scene, outline: Outline, region: int, head: str) -> tuple[str, ...]:
+def _about(scene: Scene, outline: Outline, region: int, main: int, head: str) -> tuple[str, ...]:
     """What the region is, on one line, the longest first."""
     if region == TOP:
         doc = outline.doc or ("" if outline.symbols else first_line("\n".join(scene.revision.lines[:20])))
+        doc = doc or (outline.symbols[main].doc if main != TOP else "")
     else:
         symbol = outline.symbols[region]
         head = f"{kind_and_name(symbol)}, lines {range_of(symbol, scene.revision.first_line - 1)} of {head}"
         doc = symbol.doc
-    return (f"{head}: {cut_line(doc, _DOC_CHARS)}", head) if doc else (head,)
+    return (*(f"{head}: {cut_line(doc, chars)}" for chars in _DOC_CHARS if doc), head)
 
 
 def _composed(
@@ -175,21 +182,23 @@ def _composed(
         is_all: whether it is about all of the text, of which imports are a part.
     """
     count = scene.count
-    top = next((line + "\n" for line in about if count(line + "\n") <= limit // 2), about[-1] + "\n")
+    most = max(limit // 2, min(limit * 2 // 3, _DOC_TOKENS))
+    top = next((line + "\n" for line in about if count(line + "\n") <= most), about[-1] + "\n")
     lines = _lines(outline, region)
     reserved = count(_rest(sum(max(len(line.names), 1) for line in lines)))
     room = limit - count(top) - reserved
+    by_worth = sorted(lines, key=lambda line: line.is_value)
     # What is public in the region is named before anything within it is.
-    for line in sorted(lines, key=lambda line: not line.is_symbol):
+    for line in sorted(by_worth, key=lambda line: not line.is_symbol):
         room -= line.fit(room, 0 if line.is_symbol else len(line.names), count)
-    for line in lines:
+    for line in by_worth:
         room -= line.fit(room, len(line.names) if line.text else 0, count)
-    imports = _Line("imports", _packages(outline) if is_all else [], False, [])
+    imports = _Line("imports", _packages(outline) if is_all else [], False, True, [])
     if all(line.text for line in lines):
         room += reserved
-        for line in (*lines, imports):
+        for line in (*by_worth, imports):
             room -= line.fit(room, len(line.names), count)
-        for line in lines:
+        for line in by_worth:
             room -= line.document(room, count)
     missing = sum(line.missing for line in lines if not line.text)
     text = "".join(line.text for line in (imports, *lines))
@@ -219,18 +228,22 @@ def _packages(outline: Outline) -> list[str]:
 def _lines(outline: Outline, region: int) -> list[_Line]:
     """A line for each symbol of the region that holds others, and one for all others of a kind, in their order."""
     is_told = _told(outline, region)
-    inner: dict[int, list[str]] = {}
+    inner: dict[int, dict[str, bool]] = {}
     for index, symbol in enumerate(outline.symbols):
         if index in is_told:
-            inner.setdefault(symbol.parent, []).append(name_of(symbol))
+            # An overloaded name is one name.
+            inner.setdefault(symbol.parent, {}).setdefault(name_of(symbol), symbol.kind in VALUED)
     lines: dict[object, _Line] = {}
     for index, symbol in enumerate(outline.symbols):
         if symbol.parent != region or index not in is_told:
             continue
         if index in inner:
-            lines[index] = _Line(kind_and_name(symbol), inner[index], True, [cut_line(symbol.doc, _DOC_CHARS)])
+            names = sorted(inner[index], key=lambda name: inner[index][name])
+            lines[index] = _Line(kind_and_name(symbol), names, True, False, [symbol.doc])
         else:
-            group = lines.setdefault(symbol.kind, _Line(_plural(symbol.kind), [], False, []))
-            group.names.append(name_of(symbol))
-            group.docs.append(cut_line(symbol.doc, _DOC_CHARS))
+            empty = _Line(_plural(symbol.kind), [], False, symbol.kind in VALUED, [])
+            group = lines.setdefault(symbol.kind, empty)
+            if name_of(symbol) not in group.names:
+                group.names.append(name_of(symbol))
+                group.docs.append(symbol.doc)
     return list(lines.values())

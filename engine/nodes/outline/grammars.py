@@ -13,7 +13,6 @@ declaration the first in the file counts.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -27,6 +26,7 @@ from .languages import LANGUAGES, Language
 from .macros import without_macros
 from .model import Kind, Outline
 from .nesting import DOC_CHARS, NAME_CHARS, SIGNATURE_CHARS, Declared, nested, one_line, with_sections
+from .references import counted
 from .signatures import without_attributes
 
 BYTES: Final = 3 << 20
@@ -35,18 +35,13 @@ PATIENT_BYTES: Final = 8 << 20
 """The same where nobody waits. The tree of so much Python takes 300 MB."""
 _CHUNK: Final = 1 << 16
 _MATCHES: Final = 40_000
-_WORDS: Final = 200_000
-"""Identifiers that are counted."""
-_REFERENCES: Final = 1_500
-"""Names that are told, those that are used most."""
-_SHORTEST: Final = 3
-_LONGEST: Final = 64
 _QUERIES: Final = Path(__file__).with_name("queries")
 _KINDS: Final = frozenset(cast(tuple[str, ...], get_args(Kind)))
 _WRAPPERS: Final = frozenset(
     {"decorated_definition", "export_statement", "template_declaration", "ambient_declaration", "type_declaration"}
 )
 """Nodes around a declaration that belong to it."""
+_ANONYMOUS: Final = "object_creation_expression"
 _DECORATED: Final = "decorated_definition"
 _SHORT_KINDS: Final = frozenset({"constant", "variable", "property", "key", "element"})
 """Of these the first line is the signature: what follows is a value."""
@@ -147,14 +142,7 @@ def _references(grammar: _Grammar, source: bytes, tree: tree_sitter.Tree, own: s
     if grammar.words is None or stop():
         return {}
     nodes = tree_sitter.QueryCursor(grammar.words).captures(tree.root_node)
-    words = Counter(source[node.start_byte : node.end_byte] for node in nodes.get("word", ())[:_WORDS])
-    told = ((word.decode("utf-8", "replace"), count) for word, count in words.most_common())
-    used = [(word, count) for word, count in told if _is_name(word) and word not in own]
-    return dict(used[:_REFERENCES])
-
-
-def _is_name(word: str) -> bool:
-    return _SHORTEST <= len(word) <= _LONGEST and word.replace("-", "_").replace("$", "_").isidentifier()
+    return counted((source[node.start_byte : node.end_byte] for node in nodes.get("word", ())), own)
 
 
 class _Matches:
@@ -201,14 +189,15 @@ class _Matches:
         for node in captured.get("package", ()):
             self.package = self._text(node).removeprefix("package").strip()
         if "about" in captured and not self.doc:
-            self.doc = one_line(comments.paragraph(self._text(captured["about"][0])), 4 * DOC_CHARS)
+            text = self._text(captured["about"][0]).strip("\"'")
+            self.doc = one_line(comments.paragraph(text), 4 * DOC_CHARS)
         if "documented" in captured:
-            self._docs[captured["documented"][0].id] = self._text(captured["doc"][0]).strip().split("\n", 1)[0]
+            self._docs[captured["documented"][0].id] = comments.first_sentence(self._text(captured["doc"][0]))
 
     def _declarations(self, captured: dict[str, list[tree_sitter.Node]]) -> Iterator[Declared]:
         for capture, nodes in captured.items():
             kind, _, named = capture.partition(".")
-            if kind in _KINDS:
+            if kind in _KINDS and not (kind == "method" and _is_anonymous(nodes[0])):
                 yield self._declared(cast(Kind, kind), named, nodes[0], captured)
 
     def _declared(
@@ -297,3 +286,9 @@ class _Matches:
     def _text(self, node: tree_sitter.Node) -> str:
         end = min(node.end_byte, node.start_byte + 8 * max(NAME_CHARS, DOC_CHARS))
         return self._source[node.start_byte : end].decode("utf-8", "replace")
+
+
+def _is_anonymous(node: tree_sitter.Node) -> bool:
+    """Whether it belongs to a class without a name, which is a value of what is around it."""
+    around = node.parent and node.parent.parent
+    return around is not None and around.type == _ANONYMOUS

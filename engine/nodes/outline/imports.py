@@ -1,12 +1,13 @@
 """What a text imports: the names as they are written, and which of them are of other packages.
 
-Pure. Must not look whether a module exists: what is outside is told by the name and by the path of the text. Called by
-the tiers that know a language.
+Pure. Must not look whether a module exists: what is outside is told by the name, by the path of the text, and by lists
+of what comes with a language. Called by the tiers that know a language.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -31,6 +32,35 @@ _RELATIVE: Final[dict[str, tuple[str, ...]]] = {
 """What an import of the text's own package begins with."""
 _OWN_FOLDERS: Final = frozenset({"python", "scala", "kotlin", "lua"})
 """Languages in which a path of folders is the name of a package."""
+_C: Final = (
+    r"(?:assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|"
+    r"stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|unistd|wchar|wctype)"
+    r"\.h\Z|sys/"
+)
+_NODE: Final = (
+    r"node:|(?:assert|async_hooks|buffer|child_process|cluster|console|constants|crypto|dgram|dns|domain|events|fs|http|"
+    r"http2|https|inspector|module|net|os|path|perf_hooks|process|punycode|querystring|readline|repl|stream|"
+    r"string_decoder|timers|tls|tty|url|util|v8|vm|worker_threads|zlib)(?:/|\Z)"
+)
+_STANDARD: Final[dict[str, re.Pattern[str]]] = {
+    language: re.compile(names)
+    for language, names in {
+        "javascript": _NODE,
+        "typescript": _NODE,
+        "tsx": _NODE,
+        # Others begin with a domain.
+        "go": r"[^./]+(?:/|\Z)",
+        "rust": r"(?:std|core|alloc)(?:::|\Z)",
+        "java": r"java\.",
+        "kotlin": r"(?:kotlin|java)\.",
+        "scala": r"(?:scala|java)\.",
+        "csharp": r"System(?:\.|\Z)",
+        "swift": r"(?:Foundation|Swift)\Z",
+        "c": _C,
+        "cpp": rf"{_C}|[^./]+\Z",
+    }.items()
+}
+"""What comes with a language, which says nothing of a text; of Python the interpreter knows it."""
 _QUOTES: Final = "\"'`<>;"
 _NAME: Final = re.compile(r"[\w$]+")
 
@@ -47,7 +77,8 @@ def plain(name: str) -> str:
 
 
 def outside(names: Iterable[str], language: str, path: str, package: str) -> tuple[str, ...]:
-    """Those of `names`, quotes and all, that are not of the package or the folders that the text is in; then plain."""
+    """Those of `names`, quotes and all, that are neither of the package or the folders that the text is in, nor of what
+    comes with the language; then plain."""
     relative = _RELATIVE.get(language, ())
     folders = set(path.replace("\\", "/").split("/")[:-1]) if language in _OWN_FOLDERS else set[str]()
     own = ".".join(_NAME.findall(package)[:2])
@@ -58,5 +89,13 @@ def outside(names: Iterable[str], language: str, path: str, package: str) -> tup
             if not (relative and name.startswith(relative))
             and (_NAME.match(name) or [""])[0] not in folders
             and not (own and (".".join(_NAME.findall(name)) + ".").startswith(own + "."))
+            and not _is_standard(plain(name), language)
         )
     )
+
+
+def _is_standard(name: str, language: str) -> bool:
+    if language == "python":
+        return name.partition(".")[0] in sys.stdlib_module_names
+    known = _STANDARD.get(language)
+    return known is not None and known.match(name) is not None

@@ -50,8 +50,8 @@ class Symbol(Struct, frozen=True, array_like=True):
     `qualified` is the name behind those of the symbols around it, joined by dots. Lines count from 1, and `last_line`
     is at least `first_line`; a decorator above belongs to it where the language says so. `signature` is the
     declaration's own text on one line, without its body. `parent` is the index of the symbol that this one is in,
-    always smaller than its own; TOP for none. `depth` is the number of symbols around it. `doc` is the first line of
-    what documents it. `public` says whether others are meant to use it.
+    always smaller than its own; TOP for none. `depth` is the number of symbols around it. `doc` is the first sentence
+    of what documents it. `public` says whether others are meant to use it.
     """
 
     kind: Kind
@@ -72,8 +72,8 @@ class Outline(Struct, frozen=True, kw_only=True):
     `language` is a name of `languages.LANGUAGES`, or the one ctags gave, empty where none is known. `lines` is the
     number of lines of the text. `doc` is the first paragraph of what documents all of it, on one line. `imports` are
     the modules or files that it names, as it names them, in their order and each once; `from_outside` has those that
-    are none of its own package's or folder's. `references` counts the identifiers that it uses and does not declare,
-    where that was asked for.
+    are none of its own package's or folder's, nor of what comes with the language. `references` counts the identifiers
+    that it uses and does not declare, where that was asked for.
     `complete` is False where a bound cut it short, `has_errors` says that the text is not well-formed in its language.
     `is_provisional`: a better one is being made, beside statements and ticks.
     """

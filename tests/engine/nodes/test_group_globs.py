@@ -39,7 +39,7 @@ def _said(desk: Desk) -> list[str]:
 def test_a_glob_shows_the_files_that_match_but_for_those_that_ignore_files_leave_out(desk: Desk) -> None:
     report = desk.run("g = group('**/*.py')")
     text = _text(desk)
-    assert text.startswith("# **/*.py, 3 files\n# top.py, ")
+    assert text.startswith("# **/*.py, 3 files\n# top.py\n")
     assert all(f"text of {name}" in text for name in ("src/a.py", "src/deep/b.py", "top.py"))
     assert "build" not in text
     assert report.displays[0].tokens == count(report.displays[0].text)
@@ -116,7 +116,7 @@ def test_a_glob_is_added_and_removed_by_its_text_and_counts_once(desk: Desk) -> 
 
 def test_a_file_of_two_globs_is_shown_once(desk: Desk) -> None:
     desk.run("g = group('src', 'src/*.py')")
-    assert _text(desk).count("# src/a.py,") == 1
+    assert _text(desk).count("# src/a.py\n") == 1
 
 
 def test_many_files_are_listed_by_directory_within_the_budget(desk: Desk) -> None:
@@ -202,7 +202,7 @@ def test_a_diff_that_was_cut_is_shown_again_with_a_larger_budget(desk: Desk) -> 
     desk.run("g = group('src', lod=3)")
     desk.write("src/a.py", "".join(f"line {number}\n" for number in range(80)))
     desk.tick()
-    desk.run("g.SetTokens(80); show(g)")
+    desk.run("g.SetTokens(100); show(g)")
     desk.tail()
     desk.run("g.SetTokens(4000)")
     assert "+line 79\n" in _text(desk)

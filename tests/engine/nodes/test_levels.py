@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.nodes.budget import UNBOUNDED
 from engine.nodes.lod import LEVELS, checked_lod
 from engine.nodes.lod.scene import Scene
 from engine.nodes.outline.indentation import outline_by_indentation
-from engine.nodes.outline.model import Outline, Symbol
+from engine.nodes.outline.model import TOP, Kind, Outline, Symbol
 from engine.nodes.position import resolve
 from engine.nodes.rendered import RenderedView
 from engine.nodes.revision import Revision, decoded, from_text, without_content
@@ -195,3 +197,54 @@ def test_keys_within_others_have_a_share_of_the_text_whatever_the_budget() -> No
     assert shown.whole
     assert 0 < shown.text.count("key") < 45
     assert "(+" in shown.text
+
+
+def _summary(outline: Outline, lines: int = 2_000) -> str:
+    """Level 2 of so many lines of one token and a newline each."""
+    return LEVELS[2](_scene(from_text("x\n" * lines), outline, 0, UNBOUNDED, None)).text
+
+
+def _symbol(kind: Kind, name: str, signature: str = "", parent: int = TOP, doc: str = "") -> Symbol:
+    return Symbol(kind, name, name, 1, 1_000, signature or name, parent, int(parent != TOP), doc)
+
+
+def test_a_summary_has_what_documents_a_symbol_ahead_of_the_names_in_it_and_each_name_once() -> None:
+    outline = Outline(
+        tier="tree-sitter",
+        symbols=(
+            _symbol("class", "A", doc="Does it."),
+            _symbol("property", "x", parent=0),
+            _symbol("method", "f", "f()", parent=0),
+            _symbol("method", "f", "f(a)", parent=0),
+            _symbol("class", "A", "implicit object A", doc="Makes it."),
+            _symbol("method", "apply", parent=4),
+            _symbol("extension", "A", "impl<'a> A"),
+            _symbol("method", "g", parent=6),
+        ),
+    )
+    assert _summary(outline, 5_000).splitlines()[1:] == [
+        "class A - Does it.",
+        "  f, x",
+        "object A - Makes it.",
+        "  apply",
+        "impl<'a> A: g",
+    ]
+
+
+def test_a_summary_leaves_out_values_before_functions() -> None:
+    names = [f"name_of_it_{number}" for number in range(40)]
+    values = tuple(_symbol("variable", name.upper()) for name in names)
+    outline = Outline(tier="tree-sitter", symbols=(*values, *(_symbol("function", name) for name in names[:3])))
+    text = _summary(outline, 4_000)
+    assert "functions: name_of_it_0, name_of_it_1, name_of_it_2\n" in text
+    assert re.search(r"variables: NAME_OF_IT_0.* \(\+[0-9]+\)\nfunctions", text)
+
+
+def test_a_summary_begins_with_as_much_of_the_documentation_as_there_is_room_for() -> None:
+    outline = Outline(tier="tree-sitter", doc="Reads it. " * 100, symbols=(_symbol("function", "read"),))
+    heads = [_summary(outline, lines).splitlines()[0] for lines in (500, 4_000, 9_000)]
+    assert all(re.fullmatch(r"[0-9]+ lines: Reads it\. .*…", head) for head in heads)
+    assert len(heads[0]) < len(heads[1]) < len(heads[2]) < 270
+    only = (_symbol("class", "A", doc="Does it."), _symbol("class", "B", parent=0), _symbol("method", "f", parent=1))
+    outline = Outline(tier="tree-sitter", symbols=only)
+    assert _summary(outline).splitlines()[0] == "2000 lines, all in class A: Does it."

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.nodes.outline import imports
 from engine.nodes.outline.grammars import GrammarError, missing, outline_by_grammar
 from engine.nodes.outline.languages import LANGUAGES, language_of
 from engine.nodes.outline.model import TOP, Outline
@@ -88,11 +89,35 @@ def test_of_other_texts_no_language_is_known(path: str) -> None:
     assert language_of(path, b"text\n") is None
 
 
-def test_imports_of_the_own_package_are_told_apart() -> None:
+def test_imports_of_the_own_package_and_of_the_language_are_told_apart() -> None:
     text = b"import os, acme.core\nfrom . import a\nfrom ..b import c\nfrom rich.text import Text\nimport acme_other\n"
     outline = outlined(text, "src/acme/views/page.py")
     assert outline.imports == ("os", "acme.core", ".", "..b", "rich.text", "acme_other")
-    assert outline.from_outside == ("os", "rich.text", "acme_other")
+    assert outline.from_outside == ("rich.text", "acme_other")
+
+
+@pytest.mark.parametrize(
+    ("language", "own", "others"),
+    [
+        ("python", ["os", "os.path", "collections.abc"], ["osmium", "anyio.abc"]),
+        ("typescript", ["node:fs", "fs/promises", "path"], ["pathe", "@scope/fs", "nodemailer"]),
+        ("go", ["fmt", "net/http"], ["golang.org/x/net", "github.com/a/b"]),
+        ("rust", ["std::path::Path", "core"], ["stdx::a", "serde"]),
+        ("java", ["java.util.Objects"], ["javax.inject.Inject", "android.content.Context"]),
+        ("csharp", ["System", "System.Text"], ["Systematic", "Newtonsoft.Json"]),
+        ("c", ["<stdio.h>", "<sys/types.h>"], ["<zlib.h>", "<yoga/Yoga.h>"]),
+        ("cpp", ["<vector>", "<string.h>"], ["<boost/asio.hpp>", "<fmt.h>"]),
+        ("php", [], ["System"]),
+    ],
+)
+def test_what_comes_with_a_language_is_not_from_outside(language: str, own: list[str], others: list[str]) -> None:
+    told = tuple(name.strip("<>") for name in others)
+    assert imports.outside([*own, *others], language, "a/b.x", "") == told
+
+
+def test_methods_of_classes_without_a_name_are_no_part_of_the_outline() -> None:
+    text = b"class A {\n  R r = new R() { void run() {} };\n  R f() {\n    return new R() { void run() {} };\n  }\n}\n"
+    assert [symbol.qualified for symbol in outlined(text, "A.java").symbols] == ["A", "A.r", "A.f"]
 
 
 def test_what_a_text_uses_and_does_not_declare_is_counted() -> None:
@@ -111,3 +136,18 @@ def test_what_a_text_uses_and_does_not_declare_is_counted() -> None:
 )
 def test_what_a_page_is_about_stands_in_its_first_paragraph_that_is_more_than_links(text: str, about: str) -> None:
     assert outlined(text.encode(), "a.md").doc == about
+
+
+def test_what_a_manifest_is_about_is_its_description() -> None:
+    assert (
+        outlined(b'{"name": "a", "x": {"description": "no"}, "description": "It parses."}', "a.json").doc
+        == "It parses."
+    )
+    text = b"[project]\nname = 'a'\ndescription = 'It parses.'\n[b]\ndescription = 'no'\n"
+    assert outlined(text, "a.toml").doc == "It parses."
+
+
+def test_what_documents_a_function_is_the_first_sentence() -> None:
+    text = b'def f():\n    """Parses what\n    it reads. And more.\n\n    Args: none.\n    """\n'
+    assert outlined(text, "a.py").symbols[0].doc == "Parses what it reads."
+    assert outlined(b'class A:\n    """--all of it"""\n', "a.py").symbols[0].doc == "--all of it"
