@@ -11,7 +11,7 @@ sends a whole text. That a version goes on is never relied on: each notification
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -30,14 +30,18 @@ _BEYOND_BMP: Final = 0xFFFF
 
 
 class Document:
-    """One that is open. `text` is None where it is not known; `version` is the client's, `changes` counts ours."""
+    """One that is open. `text` is None where it is not known; `version` is the client's, `changes` counts ours.
 
-    __slots__ = ("changes", "text", "version")
+    `is_saved`: it was saved since it changed last, so that the file has its text.
+    """
+
+    __slots__ = ("changes", "is_saved", "text", "version")
 
     def __init__(self, version: int, text: str | None) -> None:
         self.version = version
         self.text = text
         self.changes = 0
+        self.is_saved = False
 
 
 class Documents:
@@ -53,6 +57,11 @@ class Documents:
         """Has `moved` called with the path of each document that may have another text; returns what ends that."""
         self._listeners.append(moved)
         return lambda: self._listeners.remove(moved)
+
+    @property
+    def paths(self) -> Collection[str]:
+        """Of those that are open."""
+        return self._open.keys()
 
     def find(self, path: str) -> Document | None:
         """The document at a path, where it is open."""
@@ -82,7 +91,9 @@ class Documents:
 
     def did_save(self, uri: str) -> None:
         """The text is on disk now."""
-        if (path := path_of(uri)) in self._open:
+        path = path_of(uri)
+        if path is not None and (document := self._open.get(path)) is not None:
+            document.is_saved = True
             self._tell(path)
 
     def did_close(self, uri: str) -> None:
@@ -109,6 +120,7 @@ class Documents:
         """The client has put that text into the file and into the document, as it was asked to."""
         if (document := self._open.get(path)) is not None:
             self._set(path, document, text)
+            document.is_saved = True
         else:
             self._tell(path)
 
@@ -129,6 +141,7 @@ class Documents:
         document.text = None
         document.text = text if text is not None and self._has_room(document, text) else None
         document.changes += 1
+        document.is_saved = False
         self._tell(path)
 
     def _has_room(self, document: Document, text: str) -> bool:
@@ -143,7 +156,7 @@ class Documents:
 def path_of(uri: str) -> str | None:
     """The absolute path that a `file:` URI or a path names; None where it names no file of this machine."""
     if uri.startswith("/"):
-        return uri
+        return None if "\0" in uri else uri
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -14,7 +14,7 @@ import errno
 from collections.abc import Callable, Collection
 from typing import Final
 
-from acp_adapter.documents import Documents
+from acp_adapter.documents import Document, Documents
 from acp_adapter.rpc.errors import Code, ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.rpc.methods import Remote
 from acp_adapter.wire.codec import Codec
@@ -78,31 +78,49 @@ class EditorFiles:
     def writes(self) -> bool:
         return self._writes
 
+    @property
+    def opened(self) -> Collection[str]:
+        """The documents that the client says it has open."""
+        return self._documents.paths
+
     def take_moved(self) -> Collection[str] | None:
-        """The paths that were asked for and may have another text by now; None for all."""
+        """The paths that may have another text by now, as the client spells them and as asked for; None for all."""
         moved, self._moved = self._moved, set()
         if moved is None:
             return None
-        return [path for spelling in moved for path in self._asked.get(spelling, ())]
+        return {path for spelling in moved for path in (spelling, *self._asked.get(spelling, ()))}
 
     async def read(self, path: str) -> str | None:
-        """The text that the client has; None where it has none, or says none. Raises TimeoutError."""
-        spelling = self._spelled(path)
+        """The text that the client has; None where it has none, or says none.
+
+        Raises:
+            TimeoutError: it has not answered in time.
+            LookupError: it says that the file is open, and nobody says with which text.
+        """
+        spelling = self._spelling(path)
         self._asked.setdefault(spelling, set()).add(path)
         document = self._documents.find(spelling)
         if document is None:
             return None if self._documents.announces else await self._ask(spelling)
-        if document.text is not None:
-            return document.text
+        return document.text if document.text is not None else await self._learned(spelling, document)
+
+    def _spelling(self, path: str) -> str:
+        """As the client has the document open, or else as it spells the paths of the session."""
+        return path if self._documents.find(path) is not None else self._spelled(path)
+
+    async def _learned(self, spelling: str, document: Document) -> str | None:
+        """The text of an open document of which none is known."""
         changes = document.changes
         text = await self._ask(spelling)
         if text is not None:
             self._documents.learn(spelling, document, changes, text)
+        elif not document.is_saved:
+            raise LookupError(spelling)
         return text
 
     async def write(self, path: str, text: str) -> None:
         """Raises OSError where the client does not."""
-        spelling = self._spelled(path)
+        spelling = self._spelling(path)
         files = self._codec.files
         params = files.write_writing(self._session_id, spelling, text)
         try:

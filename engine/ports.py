@@ -91,8 +91,11 @@ class Buffers(Protocol):
         """Whether there is an editor that says anything; where there is none, nothing else is called."""
         ...
 
-    def take_moved(self) -> Collection[str] | None:
-        """The absolute paths of which the texts may be others since the last call; None for all, as at the first."""
+    async def take_moved(self) -> Collection[str] | None:
+        """The absolute paths of which the texts may be others since the last call; None for all, as at the first.
+
+        Where it is cancelled, nothing was taken.
+        """
         ...
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
@@ -119,8 +122,16 @@ class Editor(Protocol):
         """Whether `write` can be asked for."""
         ...
 
+    @property
+    def opened(self) -> Collection[str]:
+        """The absolute paths of the documents that it says it has open, as it spells them, links in them included."""
+        ...
+
     def take_moved(self) -> Collection[str] | None:
-        """The paths, as `read` was asked for them, that may have another text since the last call; None for all."""
+        """The paths that may have another text since the last call, as in `opened` and as `read` was asked for them.
+
+        None for all.
+        """
         ...
 
     async def read(self, path: str) -> str | None:
@@ -128,6 +139,7 @@ class Editor(Protocol):
 
         Raises:
             TimeoutError: it has not answered in time.
+            LookupError: it has the file open, and what it holds of it is not to be learned.
         """
         ...
 

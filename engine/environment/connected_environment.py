@@ -147,6 +147,8 @@ class ConnectedEnvironment:
         """Raises EnvironmentUnavailableError where there is no worker; one that dies is an outcome."""
         waiting = self._waiting = _Waiting()
         async with self._turn:
+            if not waiting.is_stopped:
+                await self._tell_moved(self._connected())
             self._waiting = None
             if waiting.is_stopped:
                 return RunOutcome(status="cancelled")
@@ -154,7 +156,6 @@ class ConnectedEnvironment:
             self._running.touched = touched
             self._running.on_its_way = begun
             self._running.buffers = self._buffers
-            self._tell_moved(self._connected())
             self._running.after_reading = self._take_reading()
             try:
                 return await self._running.conduct()
@@ -187,7 +188,7 @@ class ConnectedEnvironment:
         async with self._turn:
             worker = self._connected()
             sent = SentContents(worker)
-            self._tell_moved(worker)
+            await self._tell_moved(worker)
             tick = Tick(round_id, now, after_reading=self._take_reading(), payloads=tuple(payloads))
             match await self._exchange(worker, tick, sent):
                 case Ticked(events=packed, time_ms=time_ms, nodes=nodes, stops=stops, wants=wants):
@@ -250,10 +251,10 @@ class ConnectedEnvironment:
         """See `ports.Environment`."""
         self._buffers = buffers
 
-    def _tell_moved(self, worker: Connection) -> None:
+    async def _tell_moved(self, worker: Connection) -> None:
         if self._buffers is None or not self._buffers.offers:
             return
-        moved = self._buffers.take_moved()
+        moved = await self._buffers.take_moved()
         if self._following is not worker:
             self._following, moved = worker, None
         if moved is None or moved:

@@ -165,8 +165,9 @@ class Acts:
         """The unsaved changes of the file that is asked about. Raises OSError where they may not be touched."""
         if request.operation not in _OF_A_FILE:
             return None
-        held = await self._desk.buffers.unsaved(request.arguments.get("path"))
-        if held is not None and request.operation in CHANGING:
+        is_change = request.operation in CHANGING
+        held = await self._desk.buffers.unsaved(request.arguments.get("path"), changes=is_change)
+        if held is not None and is_change:
             editor = self._desk.buffers.editor
             if editor is None or not editor.writes or isinstance(request.arguments.get("text"), bytes):
                 shown = self._desk.workspace.shown(held.place)

@@ -5,6 +5,10 @@ texts up to the largest that a view reads. Must not know how an editor is spoken
 makes of a text (`nodes.buffers`). Where no editor is attached, all of it answers at once that there is none. Made by
 `turns`; followed by the environment, and asked by the acts.
 
+An editor may have a file open by another path than the one that is asked about, through a link. So what it says it has
+open is looked up by its real place, which is found anew for each step and each question, because links may be turned
+meanwhile. An editor that says nothing of what it has open is asked by the real place and by the path as named.
+
 An editor that was told of nothing goes on for a while with what a file held before a tool wrote it, and would give that
 for an unsaved text. So what a tool has replaced is remembered for as long as that may take.
 """
@@ -13,9 +17,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 import anyio
 import anyio.to_thread
@@ -27,12 +31,33 @@ from ..nodes.source import is_inside
 from ..nodes.unsaved import if_saved, mark_of
 from ..ports import Clock, Editor
 from ..tools import Workspace
+from .places import real_places
 
 _AT_ONCE: Final = 16
 """Questions to an editor that wait for their answers."""
 _ANSWER_CHARS: Final = 16 << 20
 """Of texts in one answer to the namespace, which asks again for the rest; each of them may be longer by itself."""
+_COMPARED: Final = 64 << 20
+"""Bytes of the largest file that is compared with what an editor holds, and that a tool changes."""
 _LAG_SECONDS: Final = 10.0
+_UNANSWERED: Final = "may have unsaved changes in the editor, which does not answer in time"
+_ADVICE: Final = "nothing was written. Ask the user to save and close it, and look at it again"
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A file as it was asked for: by which absolute path, where it really is, and by which paths the editor has it."""
+
+    path: str
+    place: str
+    opened: Sequence[str]
+
+    @property
+    def spellings(self) -> Collection[str]:
+        """The paths by which the editor may know it, the real one first and the one as named last."""
+        others = dict.fromkeys((self.place, *self.opened))
+        others.pop(self.path, None)
+        return (*others, self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +84,10 @@ class SessionBuffers:
         self.editor: Editor | None = None
         self._workspace = workspace
         self._clock = clock
-        self._links: dict[str, set[str]] = {}
-        """By the real place that was asked for, the paths that lead there by links."""
+        self._links: dict[str, str] = {}
+        """The paths that were asked for and lead elsewhere, each with where it led last."""
+        self._places: dict[str, str] = {}
+        """Where these led, and what the editor has open, when the step began."""
         self._replaced: dict[str, dict[str, float]] = {}
         """What tools have replaced, by place and mark, and when."""
         self._reading: anyio.CancelScope | None = None
@@ -74,25 +101,39 @@ class SessionBuffers:
         """As `ports.Buffers`."""
         return self.editor is not None and self.editor.offers
 
-    def take_moved(self) -> Collection[str] | None:
+    async def take_moved(self) -> Collection[str] | None:
         """As `ports.Buffers`."""
         self._is_given_up = False  # because a step begins
-        moved = () if self.editor is None else self.editor.take_moved()
-        return None if moved is None else {path for each in moved for path in (each, *self._links.get(each, ()))}
+        editor, before = self.editor, self._places | self._links
+        if editor is None:
+            return ()
+        now = self._links
+        if editor.opened:
+            now = await anyio.to_thread.run_sync(real_places, (*editor.opened, *self._links))
+        self._places, self._links = now, {path: now.get(path, place) for path, place in self._links.items()}
+        moved = editor.take_moved()
+        if moved is None or not now.keys() >= set(editor.opened):  # because more was opened meanwhile
+            return None
+        turned = [path for path in before.keys() & now.keys() if before[path] != now[path]]
+        places = {*moved, *(led[path] for led in (before, now) for path in (*moved, *turned) if path in led)}
+        return {*places, *(path for led in (before, now) for path, place in led.items() if place in places)}
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
         """As `ports.Buffers`."""
         if self.editor is None:
             return dict.fromkeys(paths)
+        opened = tuple(self.editor.opened)
+        places = await anyio.to_thread.run_sync(real_places, (*paths, *opened))
         if self._is_given_up:
             return {}
-        places = await anyio.to_thread.run_sync(lambda: {path: os.path.realpath(path) for path in paths})
+        open_at = _by_place(opened, places)
         found: dict[str, str | None] = {}
         limit = anyio.CapacityLimiter(_AT_ONCE)
         with anyio.CancelScope() as self._reading:
             async with anyio.create_task_group() as tasks:
-                for path, place in places.items():
-                    tasks.start_soon(self._add, path, place, found, limit)
+                for path in paths:
+                    file = _Named(path, places[path], open_at.get(places[path], ()))
+                    tasks.start_soon(self._add, file, found, limit)
         self._reading = None
         return _within(found)
 
@@ -105,37 +146,61 @@ class SessionBuffers:
         if self._reading is not None:
             self._reading.cancel()
 
-    async def _add(self, path: str, place: str, found: dict[str, str | None], limit: anyio.CapacityLimiter) -> None:
+    async def _add(self, file: _Named, found: dict[str, str | None], limit: anyio.CapacityLimiter) -> None:
         async with limit:
             try:
-                held = await self._held(path, place)
-                found[path] = None if held is None else held[1]
+                held = await self._held(file)
+                found[file.path] = None if held is None else held[1]
+            except LookupError:
+                found[file.path] = None
             except TimeoutError:
                 return
 
-    async def _held(self, path: str, place: str) -> tuple[str, str] | None:
-        """By which of the two paths the editor holds the file, and the text; None where none counts.
+    async def _held(self, file: _Named) -> tuple[str, str] | None:
+        """By which path the editor holds the file, and the text; None where none counts.
 
-        Behind a link the file may be open by its real path, so what is unsaved by that comes first. Raises
-        TimeoutError.
+        What is unsaved by any path comes first, before what it holds by the path as named.
+
+        Raises:
+            TimeoutError: the editor has not answered in time.
+            LookupError: it holds something that is not to be worked with; the reason, a clause about the file.
         """
-        if self.editor is None or not is_inside(place, self._workspace.real_roots):
+        if self.editor is None or not is_inside(file.place, self._workspace.real_roots):
             return None
-        if place != path:
-            self._links.setdefault(place, set()).add(path)
-            text = await self._text(self.editor, place, place)
-            if text is not None and await anyio.to_thread.run_sync(self._is_unsaved, place, text):
-                return place, text
-        text = await self._text(self.editor, path, place)
-        return None if text is None else (path, text)
+        if file.place != file.path:
+            self._links[file.path] = file.place
+        named: tuple[str, str] | None = None
+        failure: LookupError | None = None
+        for path in file.spellings:
+            try:
+                text = await self._text(self.editor, path, file.place)
+            except LookupError as error:
+                failure = error
+                continue
+            if text is None:
+                continue
+            if path == file.path:
+                named = path, text
+            if len(file.spellings) > 1 and await anyio.to_thread.run_sync(self._is_unsaved, file.place, text):
+                return path, text
+        if failure is not None:
+            raise failure
+        return named
 
     async def _text(self, editor: Editor, path: str, place: str) -> str | None:
-        text = await editor.read(path)
-        return None if text is None or len(text) > LARGEST or self._is_late(place, text) else text
+        try:
+            text = await editor.read(path)
+        except LookupError:
+            raise LookupError("is open in the editor, which does not say with which text") from None
+        if text is not None and len(text) > LARGEST:
+            if not await anyio.to_thread.run_sync(self._is_unsaved, place, text):
+                return None
+            raise LookupError(f"has unsaved changes in the editor, in a text of more than {LARGEST:,} characters")
+        return None if text is None or self._is_late(place, text) else text
 
     def _is_unsaved(self, place: str, text: str) -> bool:
         try:
-            return if_saved(text, self._on_disk(place)) is not None
+            return if_saved(text, self._on_disk(place, LARGEST if len(text) <= LARGEST else _COMPARED)) is not None
         except (OSError, ValueError):
             return False
 
@@ -150,29 +215,50 @@ class SessionBuffers:
 
     # --- for tools ----------------------------------------------------------------------------------------------------
 
-    async def unsaved(self, path: object) -> Unsaved | None:
-        """The unsaved changes of a file, by its path as tools take it; None where there are none to be known of."""
-        if not self.offers or not isinstance(path, str):
+    async def unsaved(self, path: object, *, changes: bool) -> Unsaved | None:
+        """The unsaved changes of a file, by its path as tools take it; None where there are none to be known of.
+
+        Args:
+            changes: whether the file is to be changed.
+
+        Raises:
+            OSError: it is, and what the editor holds of it cannot be worked with, or may be unsaved (EBUSY).
+        """
+        if self.editor is None or not self.offers or not isinstance(path, str):
             return None
         try:
-            absolute, place = await anyio.to_thread.run_sync(self._place, path)
-            held = await self._held(absolute, place)
-            if held is None:
-                return None
-            known_as, text = held
-            data = if_saved(text, await anyio.to_thread.run_sync(self._on_disk, absolute))
-        except (OSError, ValueError):  # TimeoutError too; the tool says what is wrong with the path
+            file = await anyio.to_thread.run_sync(self._file, path, tuple(self.editor.opened))
+        except (OSError, ValueError):
+            return None  # the tool says what is wrong with the path
+        try:
+            held = await self._held(file)
+        except LookupError as error:
+            return self._refuse(file, str(error.args[0])) if changes else None
+        except TimeoutError:
+            # An editor that says nothing of what it has open may need long for a large text, and for nothing else.
+            may_be = bool(file.opened) or await anyio.to_thread.run_sync(_is_large, file.place)
+            return self._refuse(file, _UNANSWERED) if changes and may_be else None
+        if held is None:
             return None
-        return None if data is None else Unsaved(path=known_as, place=place, text=text, data=data)
+        known_as, text = held
+        try:
+            data = if_saved(text, await anyio.to_thread.run_sync(self._on_disk, file.path, LARGEST))
+        except (OSError, ValueError):
+            return None
+        return None if data is None else Unsaved(path=known_as, place=file.place, text=text, data=data)
 
-    def _place(self, path: str) -> tuple[str, str]:
+    def _refuse(self, file: _Named, reason: str) -> NoReturn:
+        raise OSError(errno.EBUSY, f"{self._workspace.shown(file.place)} {reason}; {_ADVICE}")
+
+    def _file(self, path: str, opened: Sequence[str]) -> _Named:
         absolute = os.path.normpath(self._workspace.absolute(path))
-        return absolute, os.path.realpath(absolute)
+        places = real_places((absolute, *opened))
+        return _Named(absolute, places[absolute], _by_place(opened, places).get(places[absolute], ()))
 
-    def _on_disk(self, path: str) -> bytes | None:
+    def _on_disk(self, path: str, most: int) -> bytes | None:
         try:
             with opened_file(path, self._workspace.roots) as file:
-                return file.read(LARGEST + 1)
+                return file.read(most + 1)
         except FileNotFoundError:
             return None
 
@@ -189,6 +275,8 @@ class SessionBuffers:
             raise ValueError(f"{shown} has unsaved changes in the editor, which takes text only")
         try:
             text = None if self.editor is None else await self.editor.read(held.path)
+        except LookupError:
+            text = None
         except TimeoutError:
             raise OSError(errno.ETIMEDOUT, f"the editor does not answer about {shown}; nothing was written") from None
         if self.editor is None or text != held.text:
@@ -203,6 +291,20 @@ class SessionBuffers:
         found = decode(before)
         if found is not None:
             self._replaced.setdefault(place, {})[mark_of(found.text)] = self._clock.now()
+
+
+def _by_place(paths: Iterable[str], places: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(places[path], []).append(path)
+    return found
+
+
+def _is_large(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > LARGEST
+    except (OSError, ValueError):
+        return False
 
 
 def _within(found: dict[str, str | None]) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ import pytest
 
 from acp_adapter.documents import Documents
 from acp_adapter.editor_files import READ, READ_SECONDS, WRITE, EditorFiles
-from acp_adapter.requests import DocumentChange
+from acp_adapter.requests import DocumentChange, Position
 from acp_adapter.rpc.errors import ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.wire.negotiation import codec_for
 
@@ -59,22 +59,25 @@ async def test_a_path_is_asked_for_as_the_client_spells_it_and_moves_as_it_was_a
     assert files.take_moved() is None, "from now on it says what it opens"
     assert await files.read("/real/a.py") == "y"
     documents.did_change(URI, 2, [DocumentChange("z")])
-    assert files.take_moved() == ["/real/a.py"]
-    assert files.take_moved() == []
+    assert files.take_moved() == {PATH, "/real/a.py"}
+    assert files.take_moved() == set()
     assert len(peer.asked) == 1
+    documents.did_open("file:///link/a.py", 1, "other")
+    assert list(files.opened) == [PATH, "/link/a.py"]
+    assert files.take_moved() == {"/link/a.py"}, "nobody has asked for it, and it may be a file that was asked for"
 
 
 async def test_each_prompt_is_a_moment_for_a_client_that_does_not_say_what_it_opens() -> None:
     documents = Documents()
     files = files_of(Answering(), documents)
     files.take_moved()
-    assert files.take_moved() == []
+    assert files.take_moved() == set()
     files.user_acted()
     assert files.take_moved() is None
     documents.did_open(URI, 1, "y")
     files.take_moved()
     files.user_acted()
-    assert files.take_moved() == []
+    assert files.take_moved() == set()
 
 
 async def test_one_that_has_not_answered_in_time_is_not_asked_again_before_the_next_prompt() -> None:
@@ -122,7 +125,23 @@ async def test_a_client_that_offers_nothing_offers_something_once_it_says_what_i
     documents.did_open(URI, 1, "one")
     assert files.offers
     documents.did_focus(URI, 2)
-    assert await files.read(PATH) is None
+    with pytest.raises(LookupError):
+        await files.read(PATH)
+    documents.did_save(URI)
+    assert await files.read(PATH) is None, "so the file has it"
+    documents.did_change(URI, 9, [DocumentChange("", Position(9, 0), Position(9, 0))])
+    with pytest.raises(LookupError):
+        await files.read(PATH)
+
+
+async def test_a_document_is_known_by_the_path_by_which_it_was_opened() -> None:
+    documents, peer = Documents(), Answering({})
+    files = files_of(peer, documents)
+    documents.did_open("file:///real/a.py", 1, "one")
+    assert await files.read("/real/a.py") == "one"
+    await files.write("/real/a.py", "two")
+    assert peer.asked == [(WRITE, {"sessionId": "s", "path": "/real/a.py", "content": "two"})]
+    assert await files.read("/real/a.py") == "two"
 
 
 async def test_what_was_written_is_what_the_client_holds() -> None:
@@ -134,7 +153,7 @@ async def test_what_was_written_is_what_the_client_holds() -> None:
     files.take_moved(), other.take_moved()
     await files.write(PATH, "two")
     assert peer.asked == [(WRITE, {"sessionId": "s", "path": PATH, "content": "two"})]
-    assert (files.take_moved(), other.take_moved()) == ([PATH], ["/real/a.py"])
+    assert (files.take_moved(), other.take_moved()) == ({PATH}, {PATH, "/real/a.py"})
     assert await other.read("/real/a.py") == "two"
     await files.write(PATH, "three")  # answered with null, which some clients do
 

@@ -14,6 +14,8 @@ from tests.support.memory import Client, in_memory, logged
 
 pytestmark = pytest.mark.anyio
 READS_ONLY = {"readTextFile": True, "writeTextFile": False}
+RANGE = {"start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 0}}
+"""In no text of these tests, so that what a document holds is not known after such a change."""
 
 
 @pytest.fixture
@@ -319,6 +321,45 @@ async def test_a_dirty_document_is_shown_also_when_its_file_changes_on_disk(
     await did(client, "Save", path)
     put(path, "unsaved = 2\n")
     assert "as the editor had it" in await answer(client, session, "/tick")
+
+
+@pytest.mark.parametrize("links", [("a.py", "link.py"), ("linked/a.py", "link.py"), ("link.py", "linked/a.py")])
+async def test_a_document_that_was_opened_by_a_link_is_the_file(
+    client: Client, editor: FakeEditor, tmp_path: Path, path: Path, links: tuple[str, str]
+) -> None:
+    (tmp_path / "link.py").symlink_to(path)
+    (tmp_path / "linked").symlink_to(tmp_path)
+    name, opened_as = links[0], tmp_path / links[1]
+    session = await opened(client, tmp_path)
+    await answer(client, session, f"a = view({name!r}).Run()")
+    await did_open(client, opened_as, "unsaved = 2\n")
+    assert "1 line changed in " in await answer(client, session, "/tick")
+    await did(client, "Change", opened_as, version=2, contentChanges=[{"text": "unsaved = 3\n"}])
+    assert "1 line changed in " in await answer(client, session, "/tick")
+    assert "1\tunsaved = 3" in await answer(client, session, "show(a)")
+    editor.hold(opened_as, "unsaved = 3\n")
+    await answer(client, session, f"edit({name!r}, 'unsaved', 'edited')")
+    assert editor.written == [(str(opened_as), "edited = 3\n")]
+    await did(client, "Close", opened_as)
+    put(path, "saved = 1\n")
+    assert "1 line changed in " in await answer(client, session, "/tick")
+
+
+async def test_a_document_whose_text_nobody_knows_keeps_tools_from_its_file(
+    client: Client, tmp_path: Path, path: Path
+) -> None:
+    (tmp_path / "link.py").symlink_to(path)
+    session = await opened(client, tmp_path, terminal=False)
+    await did_open(client, tmp_path / "link.py", "one\n")
+    await did(client, "Change", tmp_path / "link.py", version=3, contentChanges=[{"range": RANGE, "text": "x"}])
+    for statement in ("edit('a.py', 'saved', 'x')", "write('a.py', 'x')", f"open({str(path)!r}, 'w').write('x')"):
+        assert "a.py is open in the editor, which does not say with which text" in await answer(
+            client, session, statement
+        )
+    assert on_disk(path) == b"saved = 1\n"
+    await did(client, "Save", tmp_path / "link.py")
+    await answer(client, session, "edit('a.py', 'saved', 'x')")
+    assert on_disk(path) == b"x = 1\n"
 
 
 async def test_two_sessions_of_a_client_see_one_buffer(client: Client, tmp_path: Path, path: Path) -> None:

@@ -27,7 +27,7 @@ class Held:
         self.answers = anyio.Event()
         self.answers.set()
 
-    def take_moved(self) -> Collection[str] | None:
+    async def take_moved(self) -> Collection[str] | None:
         assert self.offers
         moved, self.moved = self.moved, []
         return moved
