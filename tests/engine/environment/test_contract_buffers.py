@@ -26,9 +26,12 @@ class Held:
         self.questions: list[Sequence[str]] = []
         self.answers = anyio.Event()
         self.answers.set()
+        self.looks = anyio.Event()
+        self.looks.set()
 
     async def take_moved(self) -> Collection[str] | None:
         assert self.offers
+        await self.looks.wait()
         moved, self.moved = self.moved, []
         return moved
 
@@ -67,6 +70,24 @@ async def test_where_nothing_is_offered_nothing_is_asked_and_nothing_is_sent(b: 
     assert (await b.environment.tick(1, 1.0)).events == ()
     b.environment.follow(None)
     assert (await b.run("a.Refresh()")).status == "ok"
+
+
+async def test_a_statement_is_stopped_while_it_is_found_out_what_moved(b: AnyBench) -> None:
+    held = following(b)
+    held.looks = anyio.Event()
+    outcomes: list[str] = []
+
+    async def run() -> None:
+        outcomes.append((await b.run("x = 1")).status)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await anyio.wait_all_tasks_blocked()
+            b.environment.interrupt()
+            held.looks.set()
+        assert outcomes == ["cancelled"]
+        assert (await b.run("x")).status == "error"
 
 
 async def test_a_statement_that_waits_for_an_editor_can_be_stopped(b: AnyBench) -> None:

@@ -202,7 +202,7 @@ async def test_a_file_whose_text_is_not_to_be_learned_is_shown_as_it_is_and_not_
 
 
 async def test_a_text_that_is_too_long_is_compared_with_the_file_and_keeps_it_from_changes(tmp_path: Path) -> None:
-    text = "x" * LARGEST + "\n"
+    text = "x" * LARGEST + "more\n"
     (tmp_path / "a").write_text(text)
     editor = Texts(tmp_path, a=text)
     buffers = attached(tmp_path, editor)
