@@ -6,27 +6,25 @@ Owns that a call is one statement, and what the client is told of one that faile
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from engine import Display, FeedItem, Looked, Session, StatementId, changes_of, cut_middle, original
-from engine.events.execution import ExecutionFinished
+from engine import changes_of, cut_middle, original, result_text
 from mcp_tools import statements
+from mcp_tools.errors import CallError
 from mcp_tools.handles import Handles
+
+if TYPE_CHECKING:
+    from engine import Display, FeedItem, Looked, Session, StatementId
+    from engine.events.execution import ExecutionFinished
 
 POLL_SECONDS: Final = 0.5
 CALL_SECONDS: Final = 30.0
 """How long a call may take that is no statement of the client's own."""
 MOST_WAITING: Final = 32
 """Calls that wait for a change, in one session."""
-_MOST_QUEUED: Final = 16
-"""Statements in the session's own queue, which refuses what is too much; further ones wait ahead of it."""
 _REASON_CHARS: Final = 1000
-
-
-class CallError(Exception):
-    """Raised for a call that could not be done; the message is the sentence that the client's model reads."""
 
 
 class Ran:
@@ -48,7 +46,6 @@ class Bench:
         self._numbers: dict[StatementId, int] = {}
         self._position = 0
         self._waiting = 0
-        self._queue = anyio.Semaphore(_MOST_QUEUED)
         self.turn = anyio.Lock()
         """Of the calls that run statements: what one is made of, such as free names, must still be so when it runs."""
 
@@ -72,8 +69,7 @@ class Bench:
 
     async def run(self, source: str, seconds: float) -> Ran:
         """Runs one statement, whatever comes of it; returns when it is durable."""
-        async with self._queue:
-            finished = await self.session.cell(source, seconds)
+        finished = await self.session.cell(source, seconds)
         return Ran(self._number(finished.statement_id), finished)
 
     async def act(self, source: str) -> Ran:
@@ -136,6 +132,10 @@ class Bench:
     def changes(self, since: int) -> list[FeedItem]:
         """What happened by itself from that position of the log on, in order."""
         return [item for event in self.session.events[since:] for item in changes_of(event)]
+
+    def given_by(self, finished: ExecutionFinished) -> str:
+        """What a statement gave, as text: output, value, traceback."""
+        return result_text(finished)
 
     async def fitted(self, text: str, tokens: int) -> str:
         """The text within that many tokens: whole, or its two ends with a line that counts what is missing."""

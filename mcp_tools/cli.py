@@ -96,6 +96,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Host:
+    zygote.warm_up()  # which takes longer than all that is loaded here
     from engine import Host
 
     return Host(settings, environ, zygote=zygote, must_have_model=False)

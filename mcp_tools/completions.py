@@ -6,14 +6,16 @@ Names and cursors are the session's own; paths are listed within its directories
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio.to_thread
 
 from engine import changes_of, complete_path
-from engine.events import Event
-from mcp_tools.bench import Bench
 from mcp_tools.tools.row import PATH_CHARS
+
+if TYPE_CHECKING:
+    from engine.events import Event
+    from mcp_tools.bench import Bench
 
 Kind = Literal["view", "group", "cursor", "directory"]
 COMPLETED: Final[dict[tuple[str, str], Kind]] = {

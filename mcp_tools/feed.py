@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -24,10 +24,12 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
-from engine import HandleRow
 from engine.errors import EngineError
-from mcp_tools.bench import Bench
 from mcp_tools.sessions import BenchPool
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import HandleRow
+    from mcp_tools.bench import Bench
 
 logger = logging.getLogger(__name__)
 POLL_SECONDS: Final = 1.0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from mcp_tools.arguments import ArgumentError
-from mcp_tools.bench import Bench
 from mcp_tools.tools.tick import changes_text
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from mcp_tools.bench import Bench
 
 _TOKENS: Final = 8000
 _CURSOR_DIGITS: Final = 18

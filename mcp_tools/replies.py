@@ -7,11 +7,14 @@ it is there, as JSON that costs more tokens. So that is for programs, which ask 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from engine import Display, HandleRow, cut_line
+from engine import cut_line
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import Display, HandleRow
 
 _OURS: Final = "rewindow/"
 """What our keys in `_meta` begin with."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -19,8 +19,7 @@ from starlette.requests import HTTPConnection
 from engine.errors import EngineError
 from mcp_tools import resources
 from mcp_tools.arguments import ArgumentError, checked
-from mcp_tools.bench import Bench, CallError
-from mcp_tools.completions import COMPLETED, completions
+from mcp_tools.errors import CallError
 from mcp_tools.feed import Feed
 from mcp_tools.prompts import PROMPTS, orient, review
 from mcp_tools.replies import Reply, output_schema
@@ -28,6 +27,9 @@ from mcp_tools.roots import Roots, RootsError, chosen
 from mcp_tools.sessions import BenchPool
 from mcp_tools.tools import RUNNING, TOOLS
 from mcp_tools.tools.row import ToolRow
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from mcp_tools.bench import Bench
 
 logger = logging.getLogger(__name__)
 Context = ServerRequestContext[Any, Any]
@@ -205,6 +207,8 @@ class Requests:
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         """What may be meant by the beginning of an argument; nothing where that is none of ours."""
+        from mcp_tools.completions import COMPLETED, completions  # for the first answer, as above
+
         reference = params.ref
         of = reference.uri if isinstance(reference, types.ResourceTemplateReference) else reference.name
         kind, found = COMPLETED.get((of, params.argument.name)), list[str]()

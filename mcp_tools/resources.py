@@ -6,14 +6,16 @@ Read through looks, so that reading changes nothing and waits for no statement's
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from mcp_tools.bench import Bench
 from mcp_tools.replies import handle_reply
 from mcp_tools.tools.tick import changes_text
 from mcp_tools.tools.timeline import listing
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from mcp_tools.bench import Bench
 
 MOST_TOKENS: Final = 20_000
 """Of one resource."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from engine.errors import EngineError
-from mcp_tools.bench import Bench, CallError
+from mcp_tools.errors import CallError
 from mcp_tools.roots import Roots, RootsError
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from engine import Sessions
+    from mcp_tools.bench import Bench
 
 MOST_SESSIONS: Final = 64
 REST_SECONDS: Final = 30 * 60.0
@@ -77,6 +78,8 @@ class BenchPool:
             )
         except (EngineError, RootsError) as error:
             raise CallError(f"No session can be opened: {error}.") from error
+        from mcp_tools.bench import Bench  # for the first answer, as above
+
         return Bench(session)
 
     def find(self, key: str) -> Bench | None:

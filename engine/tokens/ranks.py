@@ -6,6 +6,7 @@ run time. Called by `counter`, by `doctor`, and by `make_ranks` when the package
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Sequence
 from importlib.resources import files
@@ -46,13 +47,9 @@ def pack(tokens: Sequence[bytes]) -> bytes:
 def unpack(packed: bytes) -> dict[bytes, int]:
     """Token bytes to rank, from packed form."""
     data = zlib.decompress(packed)
-    ranks: dict[bytes, int] = {}
-    start = TOKENS
-    for rank in range(TOKENS):
-        end = start + data[rank]
-        ranks[data[start:end]] = rank
-        start = end
-    return ranks
+    field = [f"{size}s" for size in range(256)]
+    layout = "".join([field[size] for size in data[:TOKENS]])
+    return {token: rank for rank, token in enumerate(struct.unpack_from(layout, data, TOKENS))}
 
 
 def packaged() -> bytes:

@@ -253,7 +253,6 @@ def _load() -> None:
     tokens.load()
     counter()("the first count builds what counting needs")
     gc.collect()
-    gc.disable()
     gc.freeze()
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp_tools import statements
 from mcp_tools.arguments import ArgumentError
-from mcp_tools.bench import Bench
-from mcp_tools.handles import Handles
 from mcp_tools.replies import HANDLE, Reply, handle_reply
 from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, described, schema
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from mcp_tools.bench import Bench
+    from mcp_tools.handles import Handles
 
 _TOKENS: Final = 4000
 _MOST_MEMBERS: Final = 64

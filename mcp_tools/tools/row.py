@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from mcp_tools.bench import Bench
 from mcp_tools.replies import Reply
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from mcp_tools.bench import Bench
 
 TOKENS: Final = {"type": "integer", "minimum": 1, "maximum": 20_000}
 """A budget."""
 LOD: Final = {"type": "integer", "minimum": 0, "maximum": 3}
 NAME: Final = {"type": "string", "minLength": 1, "maxLength": 64}
 PATH_CHARS: Final = 4096
-Call = Callable[[Bench, Mapping[str, Any]], Awaitable[Reply]]
+Call = Callable[["Bench", Mapping[str, Any]], Awaitable[Reply]]
 
 
 class ToolRow(Struct, frozen=True, kw_only=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from engine import result_text
-from mcp_tools.bench import Bench
 from mcp_tools.replies import STATEMENT, STATUS, Reply
 from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from mcp_tools.bench import Bench
 
 _SECONDS: Final = 30
 _MOST_SECONDS: Final = 600
@@ -20,7 +21,7 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     """Carries out a call; see the row."""
     async with bench.turn:
         ran = await bench.run(arguments["code"], arguments.get("seconds", _SECONDS))
-    said = await bench.fitted(result_text(ran.finished), arguments.get("tokens", _TOKENS))
+    said = await bench.fitted(bench.given_by(ran.finished), arguments.get("tokens", _TOKENS))
     status = ran.finished.status
     first = f"statement {ran.number}  {status}  {ran.finished.time_ms:.0f} ms"
     facts = {STATEMENT: ran.number, STATUS: status}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from engine import FeedItem, plural
+from engine import plural
 from mcp_tools.arguments import ArgumentError
-from mcp_tools.bench import Bench
 from mcp_tools.replies import CURSOR, Reply
 from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import FeedItem
+    from mcp_tools.bench import Bench
 
 _TOKENS: Final = 2000
 _MOST_SECONDS: Final = 25

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from engine import Cell, cut_line, result_text
+from engine import cut_line
 from mcp_tools.arguments import ArgumentError
-from mcp_tools.bench import Bench
 from mcp_tools.replies import Reply
 from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import Cell
+    from mcp_tools.bench import Bench
 
 _TOKENS: Final = 2000
 _LINE_CHARS: Final = 120
@@ -25,7 +28,7 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     if not 1 <= number <= len(cells):
         there = f"there are 1 to {len(cells)}" if cells else "none has run yet"
         raise ArgumentError(f"There is no statement {number}; {there}.")
-    return Reply(text=await bench.fitted(_whole(cells[number - 1]), tokens))
+    return Reply(text=await bench.fitted(_whole(bench, cells[number - 1]), tokens))
 
 
 async def listing(bench: Bench, tokens: int) -> str:
@@ -59,10 +62,10 @@ def _status(cell: Cell) -> str:
     return f"{finished.status} {finished.time_ms:.0f} ms"
 
 
-def _whole(cell: Cell) -> str:
+def _whole(bench: Bench, cell: Cell) -> str:
     parts = [f"{cell.statement.index}  {_status(cell)}", cell.statement.source.rstrip("\n")]
     if cell.finished is not None:
-        parts += ["--", result_text(cell.finished) or "(no output)"]
+        parts += ["--", bench.given_by(cell.finished) or "(no output)"]
     return "\n".join(parts)
 
 

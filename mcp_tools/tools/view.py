@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from engine import Display, cut_line, legible_line, plural
+from engine import cut_line, legible_line, plural
 from mcp_tools import statements
 from mcp_tools.arguments import ArgumentError
-from mcp_tools.bench import Bench, CallError
+from mcp_tools.errors import CallError
 from mcp_tools.replies import HANDLE, Reply, handle_reply, row_line
 from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, described, schema
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import Display
+    from mcp_tools.bench import Bench
 
 _LIST_TOKENS: Final = 2000
 _TOKENS: Final = 2000
