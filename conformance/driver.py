@@ -1,4 +1,5 @@
-"""The client that scenarios act as: it sends JSON-RPC or any bytes, waits with limits, and answers what it is asked.
+"""The other program that scenarios act as, a client or an agent: it sends JSON-RPC or any bytes, waits with limits, and
+answers what it is asked.
 
 Everything that passes is recorded before anybody looks at it. A scenario that cannot go on raises StoppedError, and the
 reason becomes a mark of the transcript. Knows JSON-RPC and no protocol above it.
@@ -11,11 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from conformance.peers.peer import Ending, Peer, PeerGoneError
+from conformance.peers.peer import Ending, Peer, PeerGoneError, Side
 from conformance.transcript import Transcript
 from conformance.values import Object, as_object, as_text
 
 METHOD_NOT_FOUND: Final = -32601
+MOST_LINES: Final = 100_000
+"""Lines of the program after which a scenario ends: each costs time to judge, and a flood of short ones minutes."""
 
 
 class StoppedError(Exception):
@@ -49,7 +52,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the client answers to a request of the program: a result, an error object, or nothing."""
+    """What is answered to a request of the program: a result, an error object, or nothing."""
 
     result: Any = None
     error: Object | None = None
@@ -66,7 +69,7 @@ Answerer = Callable[[Object], Answer]
 
 
 class Driver:
-    """One scenario's client. Not for several threads."""
+    """One scenario's end of the connection. Not for several threads."""
 
     def __init__(self, peer: Peer, transcript: Transcript, options: Options, facts: Mapping[str, Any]) -> None:
         self.options = options
@@ -76,26 +79,28 @@ class Driver:
         self.received: list[Object] = []
         """Every JSON object of the program, in order."""
         self._peer = peer
+        self._side: Side = "client" if peer.side == "server" else "server"
         self._transcript = transcript
         self._buffer = bytearray()
         self._next_id = 0
         self._seen = 0
+        self._lines = 0
         self._gone = False
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def raw(self, data: bytes, *, generated: bool = False) -> None:
         """Sends any bytes. `generated` ones are kept by digest where they are many."""
-        self._transcript.add(self._ms(), "client", data, generated=generated)
+        self._transcript.add(self._ms(), self._side, data, generated=generated)
         try:
             self._peer.write(data, self.options.scenario_timeout)
         except PeerGoneError:
             self._receive_all()
             if self._peer.has_closed():
                 self.mark("output-closed")
-            raise StoppedError("the program reads its standard input no more") from None
+            raise StoppedError("the program reads no more") from None
         except TimeoutError:
-            raise StoppedError("the program does not read its standard input") from None
+            raise StoppedError("the program does not read what it is sent") from None
 
     def send(self, message: object) -> None:
         """Sends one message on a line of its own."""
@@ -116,8 +121,7 @@ class Driver:
 
     def notify(self, method: str, params: object = None) -> None:
         """Sends a notification."""
-        message: Object = {"jsonrpc": "2.0", "method": method}
-        self.send(message if params is None else {**message, "params": params})
+        self.send(notification(method, params))
 
     def answer(self, request: Object, answer: Answer) -> None:
         """Answers a request of the program."""
@@ -125,10 +129,15 @@ class Driver:
         self.send({**head, "error": answer.error} if answer.error is not None else {**head, "result": answer.result})
 
     def close_input(self) -> None:
-        """Ends the program's standard input, after which nothing that it asks is answered."""
+        """Ends what the program reads, after which nothing that it asks is answered."""
         self.mark("input-closed")
         self._gone = True
         self._peer.close_input()
+
+    def interrupt(self) -> None:
+        """Does to the program what a user does who presses Ctrl-C."""
+        self.mark("interrupted")
+        self._peer.interrupt()
 
     def mark(self, label: str, value: Any = None) -> None:
         """Notes in the transcript what the bytes do not say."""
@@ -200,14 +209,18 @@ class Driver:
             return False
         if received.data:
             self._transcript.add(self._ms(), received.stream, received.data)
-        if received.stream == "server":
+        if received.stream == self._peer.side:
             self._take(received.data)
         return True
 
     def _receive_all(self) -> None:
         self.answerers = {}
         self._gone = True
-        while not self._transcript.is_full and (received := self._peer.read(self._peer.now())) is not None:
+        while (
+            not self._transcript.is_full
+            and not self._is_flooded
+            and (received := self._peer.read(self._peer.now())) is not None
+        ):
             if received.data:
                 self._transcript.add(self._ms(), received.stream, received.data)
 
@@ -220,6 +233,9 @@ class Driver:
             return
         *lines, rest = bytes(self._buffer + data).split(b"\n")
         self._buffer = bytearray(rest)
+        self._lines += len(lines)
+        if self._is_flooded:
+            raise StoppedError(f"the program sent more than {MOST_LINES} lines")
         for one in lines:
             self._take_line(one)
 
@@ -235,6 +251,10 @@ class Driver:
             if not given.withheld:
                 self.answer(message, given)
 
+    @property
+    def _is_flooded(self) -> bool:
+        return self._lines > MOST_LINES
+
     def _ms(self) -> float:
         return self._peer.now() * 1000
 
@@ -249,6 +269,11 @@ def line(message: object) -> bytes:
 
 def request_message(request_id: Any, method: str, params: object) -> Object:
     message: Object = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def notification(method: str, params: object) -> Object:
+    message: Object = {"jsonrpc": "2.0", "method": method}
     return message if params is None else {**message, "params": params}
 
 

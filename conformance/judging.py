@@ -6,24 +6,24 @@ from collections.abc import Callable
 from typing import Literal
 
 from conformance.requirement import Judge
-from conformance.traffic import Message, Traffic, id_key
+from conformance.traffic import Message, Sender, Traffic, id_key
 from conformance.verdict import PASS, Verdict, failed, not_tested
 
 Expected = Literal["result", "error", "answer"]
 
 
-def marked(traffic: Traffic, *labels: str) -> list[Message]:
-    """The requests that marks with one of these labels name by their ids, in the order of the marks."""
-    asked = {id_key(message.id): message for message in traffic.sent("client") if message.is_request}
+def marked(traffic: Traffic, *labels: str, by: Sender = "client") -> list[Message]:
+    """The requests of one side that marks with these labels name by their ids, in the order of the marks."""
+    asked = {id_key(message.id): message for message in traffic.sent(by) if message.is_request}
     entries = [entry for label in labels for entry in traffic.marks(label)]
     return [asked[id_key(entry.value)] for entry in entries if id_key(entry.value) in asked]
 
 
-def answered(*labels: str, expect: Expected = "answer") -> Judge:
-    """Every request under these marks has a response: a result, an error, or any of both."""
+def answered(*labels: str, expect: Expected = "answer", by: Sender = "client") -> Judge:
+    """Every request of one side under these marks has a response: a result, an error, or any of both."""
 
     def judge(traffic: Traffic) -> Verdict:
-        requests = marked(traffic, *labels)
+        requests = marked(traffic, *labels, by=by)
         if not requests:
             return not_tested("the request was not sent")
         for request in requests:

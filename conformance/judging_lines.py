@@ -24,7 +24,7 @@ def messages_only(traffic: Traffic, side: Sender = "server") -> Verdict:
     for message in lines:
         if message.ended and _is_utf8(message.line) and not message.object and not (batches and is_list(message.value)):
             shown = message.line.decode()[:_SHOWN]
-            return failed(f"standard output holds {shown!r}, which is no message", message.index)
+            return failed(f"a line holds {shown!r}, which is no message", message.index)
     return PASS if lines else not_tested(_SILENT)
 
 
@@ -33,14 +33,14 @@ def utf8(traffic: Traffic, side: Sender = "server") -> Verdict:
     lines = list(traffic.sent(side))
     for message in lines:
         if not _is_utf8(message.line):
-            return failed(f"a line of standard output is not UTF-8: {message.line[:_SHOWN]!r}", message.index)
+            return failed(f"a line is not UTF-8: {message.line[:_SHOWN]!r}", message.index)
     return PASS if lines else not_tested(_SILENT)
 
 
 def newline_at_end(traffic: Traffic, side: Sender = "server") -> Verdict:
     """The last message has a newline after it, unless the program was killed."""
     endings = [entry.value for entry in traffic.marks("ended")]
-    if any(is_object(ending) and ending.get("by") not in ("by itself", "close stdin") for ending in endings):
+    if any(is_object(ending) and ending.get("by") in ("SIGTERM", "SIGKILL") for ending in endings):
         return skipped("the program was killed, perhaps in the middle of a line")
     lines = list(traffic.sent(side))
     for message in lines:

@@ -105,11 +105,11 @@ def own_ids(problem: Callable[[object], object], side: Sender = "server") -> Jud
     return judge
 
 
-def coded(label: str, *codes: int, instead_of_result: bool = False) -> Judge:
+def coded(label: str, *codes: int, instead_of_result: bool = False, by: Sender = "client") -> Judge:
     """The errors under a mark have one of these codes; that they are errors, too, where a result is not allowed."""
 
     def judge(traffic: Traffic) -> Verdict:
-        found = [request for request in marked(traffic, label) if request.answer is not None]
+        found = [request for request in marked(traffic, label, by=by) if request.answer is not None]
         for request in found:
             assert request.answer
             given = request.answer.error.get("code")

@@ -14,6 +14,12 @@ def _acp1_agent() -> Suite:
     return suite.SUITE
 
 
+def _acp1_client() -> Suite:
+    from conformance.requirements.acp1_client import suite
+
+    return suite.SUITE
+
+
 def _mcp_stdio() -> Suite:
     from conformance.requirements.mcp_stdio import suite
 
@@ -26,7 +32,12 @@ def _vectors() -> Suite:
     return suite.SUITE
 
 
-SUITES: Final[dict[str, Callable[[], Suite]]] = {"acp": _acp1_agent, "mcp": _mcp_stdio, "vectors": _vectors}
+SUITES: Final[dict[str, Callable[[], Suite]]] = {
+    "acp": _acp1_agent,
+    "acp-client": _acp1_client,
+    "mcp": _mcp_stdio,
+    "vectors": _vectors,
+}
 """By the command that runs them. Each is loaded when it is asked for, because requirements compile their schema."""
 
 

@@ -24,8 +24,8 @@ LIMIT: Final = 64 * 1024 * 1024
 _DIGESTED: Final = 1024 * 1024
 """What the suite sends in one piece of more bytes than this is kept by digest."""
 
-Kind = Literal["client", "server", "server-log", "mark"]
-"""Who sent it: the client, the program that serves it (an agent is one), its standard error; or a scenario's mark."""
+Kind = Literal["client", "client-log", "server", "server-log", "mark"]
+"""Who sent it: the client, the program that serves it (an agent is one); what else one of them wrote; or a mark."""
 
 
 class TranscriptFormatError(ValueError):
@@ -149,7 +149,7 @@ def _read(path: Path, line: dict[str, Any], number: int) -> Entry:
     if "mark" in line:
         return Entry(float(ms), "mark", label=as_text(line["mark"]), value=line.get("value"))
     kind = line.get("from")
-    if kind not in ("client", "server", "server-log"):
+    if kind not in ("client", "client-log", "server", "server-log"):
         raise TranscriptFormatError(path, f"line {number} is from nobody: {kind!r}")
     try:
         data = base64.b64decode(line["base64"], validate=True) if "base64" in line else str(line["text"]).encode()

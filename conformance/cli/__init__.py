@@ -18,6 +18,7 @@ _USAGE: Final = 2
 
 COMMANDS: Final = {
     "acp": "judge an agent that speaks the Agent Client Protocol on stdio",
+    "acp-client": "judge a client that starts agents which speak the Agent Client Protocol",
     "mcp": "judge a server that speaks the Model Context Protocol on stdio",
     "vectors": "judge an implementation of the View or of request cycles by vectors",
     "trace": "stand between a client and a program, and judge what both send",
@@ -27,11 +28,12 @@ COMMANDS: Final = {
     "list": "list the requirements",
     "explain": "say what a requirement is, where it comes from and how it is judged",
 }
-"""Each is the module `conformance.cli.COMMAND_command`."""
+"""Each is the module `conformance.cli.COMMAND_command`, with `_` for `-`."""
 
 _EPILOG: Final = """\
 examples:
   rewindow-conformance acp -- my-agent --acp        judge an agent; the report is in this terminal
+  rewindow-conformance acp-client -- my-client --agent {agent} "Hello."
   rewindow-conformance acp -k CANCEL -- my-agent    only what its id or scenario says of cancels
   rewindow-conformance acp --json report.json -- my-agent
   rewindow-conformance mcp -- my-server             judge an MCP server, in both versions of the protocol
@@ -114,4 +116,4 @@ def _parser(named: str) -> argparse.ArgumentParser:
 
 
 def _command(name: str) -> Command:
-    return cast("Command", import_module(f"conformance.cli.{name}_command"))
+    return cast("Command", import_module(f"conformance.cli.{name.replace('-', '_')}_command"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.cli import UsageError
-from conformance.cli.judging_runs import StatusLine, directory, keep, starter, variables
+from conformance.cli.judging_runs import StatusLine, directory, keep, server_starter, variables
 from conformance.driver import Options
 from conformance.fuzzing.campaign import Campaign, Outcome
 from conformance.fuzzing.play import Played, play, steps_of
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     with directory(arguments.cwd) as cwd:
         campaign = Campaign(
             TARGETS[arguments.protocol](),
-            starter(arguments.program, variables(arguments.env)),
+            server_starter(arguments.program, variables(arguments.env)),
             Options(cwd=str(cwd), timeout=arguments.timeout, scenario_timeout=60 * arguments.timeout),
             seed,
             arguments.seconds,
@@ -96,7 +96,7 @@ def again(saved: Transcript, arguments: argparse.Namespace, options: Options) ->
     except (KeyError, TypeError):
         raise UsageError(f"{arguments.file} does not say what was sent") from None
     try:
-        played = play(steps, starter(arguments.program, variables(arguments.env)), target, options)
+        played = play(steps, server_starter(arguments.program, variables(arguments.env)), target, options)
     except PeerStartError as error:
         sys.stdout.write(f"Not judged: {error}.\n")
         return _NOT_JUDGED

@@ -17,6 +17,7 @@ from typing import Final
 
 from conformance.cli import UsageError
 from conformance.driver import Options
+from conformance.peers.client import AGENT, ClientPeer
 from conformance.peers.peer import Peer
 from conformance.peers.process import ProcessPeer
 from conformance.reports import REPORTS, Context, terminal
@@ -124,7 +125,7 @@ def judge_program(name: str, arguments: argparse.Namespace) -> int:
         facts = {"suite": name, "command": arguments.program, "options": asdict(options)}
         plan = Plan(
             suite=suite,
-            start=starter(arguments.program, variables(arguments.env)),
+            start=starter(suite, arguments.program, variables(arguments.env), cwd),
             options=options,
             facts=facts,
             chosen=chosen,
@@ -165,13 +166,19 @@ def variables(pairs: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def starter(command: list[str], env: Mapping[str, str]) -> Callable[[], Peer]:
-    """What starts the program anew."""
+def starter(suite: Suite, command: list[str], env: Mapping[str, str], cwd: Path) -> Callable[[], Peer]:
+    """What starts the program anew. Raises UsageError for a client's command in which no word names its agent."""
+    if suite.subject == "server":
+        return server_starter(command, env)
+    if not any(AGENT in word for word in command):
+        raise UsageError(f"say with {AGENT} where the client's command names its agent: my-client --agent {AGENT}")
+    words = [word.replace("{cwd}", str(cwd)) for word in command]
+    return lambda: ClientPeer(words, Path.cwd(), env)
 
-    def start() -> Peer:
-        return ProcessPeer(command, Path.cwd(), env)
 
-    return start
+def server_starter(command: list[str], env: Mapping[str, str]) -> Callable[[], Peer]:
+    """What starts a program that serves clients anew."""
+    return lambda: ProcessPeer(command, Path.cwd(), env)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     scenario = next((one for one in suite.every_scenario() if one.name == saved.scenario), None)
     if scenario is None:
         raise UsageError(f"{arguments.file} is of no scenario of this suite, so that it can be judged and not repeated")
-    start = starter(arguments.program, variables(arguments.env))
+    start = starter(suite, arguments.program, variables(arguments.env), arguments.cwd)
     facts = {**saved.facts, "command": arguments.program}
     transcript = run_scenario(scenario, start, _options(saved, arguments), facts)
     chosen = {row.id: row for row in suite.requirements if row.scenario in (None, scenario.name)}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, Protocol
 
-from conformance.peers.peer import Ending, PeerGoneError, Received, Rung
+from conformance.peers.peer import CLOSING, Ending, PeerGoneError, Received, Rung, Side, Stream
 
 _PATIENCE: Final = 2.0
 """Seconds that a program has to exit after its input has ended."""
@@ -41,11 +41,15 @@ class Program(Protocol):
 
     def input_ended(self) -> None: ...
 
+    def interrupted(self) -> None: ...
+
 
 @dataclass(slots=True)
 class _World:
     """The state that the two faces share: the program's World."""
 
+    side: Side
+    log_stream: Stream
     now: float = 0.0
     code: int | None = None
     written: deque[Received] = field(default_factory=deque[Received])
@@ -57,11 +61,11 @@ class _World:
 
     def write(self, data: bytes) -> None:
         if self.code is None and data:
-            self.written.append(Received("server", data))
+            self.written.append(Received(self.side, data))
 
     def log(self, data: bytes) -> None:
         if self.code is None and data:
-            self.written.append(Received("server-log", data))
+            self.written.append(Received(self.log_stream, data))
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self.timers, (self.now + seconds, next(self.order), act))
@@ -70,7 +74,7 @@ class _World:
         if self.code is None:
             self.code = code
             self.timers.clear()
-            self.written.append(Received("server", b""))
+            self.written.append(Received(self.side, b""))
 
     def step(self, until: float) -> bool:
         """Runs the next timer that is due by then; False if none is."""
@@ -85,8 +89,9 @@ class _World:
 class MemoryPeer:
     """Runs a program; `make` is given the World that it lives in."""
 
-    def __init__(self, make: Callable[[World], Program]) -> None:
-        self._world = _World()
+    def __init__(self, make: Callable[[World], Program], side: Side = "server") -> None:
+        self.side: Side = side
+        self._world = _World(side, "server-log" if side == "server" else "client-log")
         self._program = make(self._world)
         self._input_open = True
         self._ending: Ending | None = None
@@ -118,9 +123,13 @@ class MemoryPeer:
     def has_closed(self) -> bool:
         return self._world.code is not None and not self._world.written
 
+    def interrupt(self) -> None:
+        if self._world.code is None:
+            self._program.interrupted()
+
     def end(self) -> Ending:
         if self._ending is None:
-            rung: Rung = "by itself" if self._world.code is not None else "close stdin"
+            rung: Rung = "by itself" if self._world.code is not None else CLOSING[self.side]
             self.close_input()
             patience = self._world.now + _PATIENCE
             while self._world.code is None and self._world.step(patience):

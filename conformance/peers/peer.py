@@ -7,11 +7,14 @@ waits, so that a scenario of thirty seconds takes no time and comes out the same
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
-Stream = Literal["server", "server-log"]
-Rung = Literal["by itself", "close stdin", "SIGTERM", "SIGKILL"]
-"""What ended a program: the steps of the ladder, in their order."""
+Side = Literal["client", "server"]
+"""The two programs of a connection: a client, and the server that it starts (an agent is one)."""
+Stream = Literal["client", "client-log", "server", "server-log"]
+"""Messages of the judged program, and everything else that it writes."""
+Rung = Literal["by itself", "close stdin", "agent exits", "SIGTERM", "SIGKILL"]
+"""What ended a program: the steps of the ladder, in their order. A client's second step is that its agent exits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,10 @@ class Ending:
     left: int = 0
 
 
+CLOSING: Final[dict[Side, Rung]] = {"server": "close stdin", "client": "agent exits"}
+"""The first step of the ladder: the program's messages end."""
+
+
 class PeerGoneError(Exception):
     """Raised by `write` where the program reads no more: it has ended, or closed its standard input."""
 
@@ -42,14 +49,17 @@ class PeerStartError(Exception):
 class Peer(Protocol):
     """A program that was started, until `end`. Times are in seconds of the peer's clock, from its start."""
 
+    side: Side
+    """Which of the two it is; the scenario acts as the other."""
+
     def now(self) -> float: ...
 
     def write(self, data: bytes, until: float) -> None:
-        """Gives it bytes on standard input. Raises PeerGoneError; TimeoutError where it does not take them in time."""
+        """Sends it bytes. Raises PeerGoneError; TimeoutError where it does not take them in time."""
         ...
 
     def close_input(self) -> None:
-        """Ends its standard input; twice is once."""
+        """Ends what it reads; twice is once."""
         ...
 
     def read(self, until: float) -> Received | None:
@@ -57,7 +67,11 @@ class Peer(Protocol):
         ...
 
     def has_closed(self) -> bool:
-        """Whether standard output is closed, and all that it held was read."""
+        """Whether it has ended what it writes, and all of that was read."""
+        ...
+
+    def interrupt(self) -> None:
+        """Does what a user does who presses Ctrl-C."""
         ...
 
     def end(self) -> Ending:

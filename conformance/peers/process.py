@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.peers.peer import Ending, PeerGoneError, PeerStartError, Received, Rung, Stream
+from conformance.peers.peer import CLOSING, Ending, PeerGoneError, PeerStartError, Received, Rung, Side, Stream
 
 _PATIENCE: Final = 1.0
 _GRACE: Final = 0.5
@@ -34,14 +34,26 @@ _PROC: Final = Path("/proc")
 
 
 class ProcessPeer:
-    """Starts a command. Raises PeerStartError where that fails."""
+    """Starts a command, whose messages are on its standard streams. Raises PeerStartError where that fails."""
+
+    side: Side = "server"
 
     def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+        self._launch(command, cwd, env, subprocess.PIPE)
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
+        self._stdin = self._process.stdin
+        os.set_blocking(self._stdin.fileno(), False)
+        self._attach(self._process.stdout.fileno(), "server")
+        self._attach(self._process.stderr.fileno(), "server-log")
+
+    def _launch(self, command: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int) -> None:
         self._token = secrets.token_hex(8)
         try:
             self._process = subprocess.Popen(  # noqa: S603 -- the user's own command is what is judged
                 list(command),
-                stdin=subprocess.PIPE,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=cwd,
@@ -55,21 +67,12 @@ class ProcessPeer:
         self._received: deque[Received] = deque()
         self._ending: Ending | None = None
         self._selector = selectors.DefaultSelector()
-        self._open: set[Stream] = set()
-        process = self._process
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        self._stdin = process.stdin
-        os.set_blocking(process.stdin.fileno(), False)
-        streams: list[tuple[int, Stream]] = [
-            (process.stdout.fileno(), "server"),
-            (process.stderr.fileno(), "server-log"),
-        ]
-        for number, stream in streams:
-            os.set_blocking(number, False)
-            self._selector.register(number, selectors.EVENT_READ, stream)
-            self._open.add(stream)
+        self._open: dict[int, Stream] = {}
+
+    def _attach(self, number: int, stream: Stream) -> None:
+        os.set_blocking(number, False)
+        self._selector.register(number, selectors.EVENT_READ, stream)
+        self._open[number] = stream
 
     @property
     def pid(self) -> int:
@@ -79,11 +82,11 @@ class ProcessPeer:
         return time.monotonic() - self._start
 
     def write(self, data: bytes, until: float) -> None:
-        if self._stdin.closed:
-            raise PeerGoneError
-        number = self._stdin.fileno()
+        number = self._sink(until)
         rest = memoryview(data)
-        self._selector.register(number, selectors.EVENT_WRITE, None)
+        # A descriptor of its own: that of a client's socket is registered for reading.
+        writable = os.dup(number)
+        self._selector.register(writable, selectors.EVENT_WRITE, None)
         try:
             while rest:
                 self._wait(until)
@@ -94,35 +97,58 @@ class ProcessPeer:
         except (BrokenPipeError, ConnectionError):
             raise PeerGoneError from None
         finally:
-            self._selector.unregister(number)
+            self._selector.unregister(writable)
+            os.close(writable)
+
+    def _sink(self, until: float) -> int:
+        """The descriptor that takes what is written. Raises PeerGoneError."""
+        del until
+        if self._stdin.closed:
+            raise PeerGoneError
+        return self._stdin.fileno()
 
     def close_input(self) -> None:
         with contextlib.suppress(OSError):
             self._stdin.close()
 
     def read(self, until: float) -> Received | None:
-        while not self._received and self._open:
+        while not self._received and self._is_open():
             self._wait(until)
             if not self._received and self.now() >= until:
                 return None
         return self._received.popleft() if self._received else None
 
+    def _is_open(self) -> bool:
+        """Whether anything may still be received."""
+        return bool(self._open)
+
     def has_closed(self) -> bool:
-        return "server" not in self._open and not any(chunk.stream == "server" for chunk in self._received)
+        return self._has_hung_up() and not any(chunk.stream == self.side for chunk in self._received)
+
+    def _has_hung_up(self) -> bool:
+        """Whether it has ended its messages, read or not."""
+        return self.side not in self._open.values()
+
+    def interrupt(self) -> None:
+        self._signal(signal.SIGINT)
 
     def _wait(self, until: float) -> None:
         """Waits for any stream, and takes what the output streams hold."""
         for key, _ in self._selector.select(max(0.0, until - self.now())):
-            if key.data is None:
-                continue
-            try:
-                data = os.read(key.fd, _CHUNK)
-            except BlockingIOError:
-                continue
-            self._received.append(Received(key.data, data))
-            if not data:
-                self._selector.unregister(key.fd)
-                self._open.discard(key.data)
+            if key.data is not None:
+                self._take(key)
+
+    def _take(self, key: selectors.SelectorKey) -> None:
+        try:
+            data = os.read(key.fd, _CHUNK)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        self._received.append(Received(key.data, data))
+        if not data:
+            self._selector.unregister(key.fd)
+            del self._open[key.fd]
 
     # --- the ladder ---------------------------------------------------------------------------------------------------
 
@@ -139,10 +165,10 @@ class ProcessPeer:
     def _climb_down(self) -> Ending:
         rung: Rung = "by itself"
         self._wait(0.0)
-        if "server" not in self._open:
+        if self._has_hung_up():
             self._drain_until_exit(_LEAVING)
         if self._process.poll() is None:
-            rung = "close stdin"
+            rung = CLOSING[self.side]
             self.close_input()
             self._drain_until_exit()
         if self._process.poll() is None:

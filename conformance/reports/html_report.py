@@ -38,14 +38,16 @@ table { border-collapse: collapse; width: 100%; } td, th { text-align: left; pad
 .diagram { display: grid; grid-template-columns: 5rem 1fr; gap: .15rem .6rem; }
 .diagram time { text-align: right; opacity: .7; font: 12px/1.9 ui-monospace, monospace; }
 .diagram div { background: var(--soft); padding: .15rem .6rem; border-radius: 6px; overflow-wrap: anywhere; }
-.diagram .client { margin-right: 30%; } .diagram .server, .diagram .server-log { margin-left: 30%; }
+.diagram .client, .diagram .client-log { margin-right: 30%; }
+.diagram .server, .diagram .server-log { margin-left: 30%; }
 .diagram .mark { background: none; text-align: center; opacity: .7; }
 .diagram .decisive { outline: 2px solid var(--bad); }
 .diagram b { font-weight: 600; margin-right: .5rem; }
 """
 _SENDERS: Final = {
     "client": "client \N{RIGHTWARDS ARROW}",
-    "server": "\N{LEFTWARDS ARROW} program",
+    "client-log": "output",
+    "server": "\N{LEFTWARDS ARROW} server",
     "server-log": "stderr",
 }
 

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 _WIDTH: Final = 110
 _SHOWN: Final = 240
 """Characters of an entry that are shown."""
-_SENDERS: Final = {"client": "client >", "server": "       <", "server-log": "stderr  ", "mark": "        "}
+_SENDERS: Final = {
+    "client": "client >",
+    "client-log": "output  ",
+    "server": "       <",
+    "server-log": "stderr  ",
+    "mark": "        ",
+}
 
 
 def render(run: Run, context: Context, *, verbose: bool = False, color: bool = False) -> str:
@@ -53,9 +59,9 @@ def _lines(run: Run, context: Context, *, verbose: bool, color: bool) -> Iterato
 def _obstacle(run: Run) -> Iterator[str]:
     yield ""
     yield f"Not judged: {visible(run.obstacle)}."
-    log = b"".join(entry.data for entry in run.transcripts[0].entries if entry.kind == "server-log")
+    log = b"".join(entry.data for entry in run.transcripts[0].entries if entry.kind.endswith("-log"))
     for line in log.decode(errors="replace").splitlines()[-10:]:
-        yield f"  its standard error: {visible(line)[:_SHOWN]}"
+        yield f"  it printed: {visible(line)[:_SHOWN]}"
 
 
 def violation(

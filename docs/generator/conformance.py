@@ -72,9 +72,24 @@ An implementation of the View or of request cycles is judged by vectors, through
 rewindow-conformance vectors -- my-adapter
 ```
 
-What is not judged, because the wire does not show it: that capabilities which a client omits are taken for unsupported
-in ways other than calls and updates; that `cwd` is what relative paths are resolved against, and a boundary of tools;
-that a plan is complete; that a permission which was refused has no effect outside; HTTP transports of MCP servers.
+Clients are judged likewise. `{agent}` becomes an executable without arguments, which plays the agent of one scenario:
+
+```
+rewindow-conformance acp-client -- my-client --agent {agent} "Hello."
+```
+
+A client has to start its agent, open a session and send one prompt by itself, each time that it is started; it may end
+when its turn has ended, or run on. `{cwd}` becomes an empty directory, for clients that are told where to work. Where a
+turn is to be cancelled, the client is interrupted (SIGINT), as by Ctrl-C in a terminal. A client that reads its prompt
+from standard input is given it by a shell: `-- sh -c 'echo Hello. | my-client "$0"' {agent}`.
+
+What is not judged of agents, because the wire does not show it: that capabilities which a client omits are taken for
+unsupported in ways other than calls and updates; that `cwd` is what relative paths are resolved against, and a boundary
+of tools; that a plan is complete; that a permission which was refused has no effect outside; HTTP transports of MCP
+servers.
+
+Of clients, what people see: that a plan is replaced as a whole, that updates are shown at all, that the terminal of a
+tool call stays visible after its release, and that tool calls of a cancelled turn are marked.
 """
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,10 @@ PEERS = Path(__file__).parent / "peers"
 sys.path.insert(0, str(PEERS))  # they are programs of the standard library, with no package around them
 
 import acp_agent  # noqa: E402
+import acp_client  # noqa: E402
+import acp_client_defects  # noqa: E402
 import acp_defects  # noqa: E402
+import commands  # noqa: E402
 import mcp_defects  # noqa: E402
 import mcp_server  # noqa: E402
 import vectors_adapter  # noqa: E402
@@ -63,6 +66,12 @@ SUBJECTS = {
         acp_defects.DEFECTS,
         lambda peer, world: peer(world, record_server),
     ),
+    "acp-client": Subject(
+        r"ACP1-C-[A-Z]+-\d{3}",
+        acp_client.Client,
+        acp_client_defects.DEFECTS,
+        lambda peer, world: peer(world, partial(commands.Pretended, world)),
+    ),
     "mcp": Subject(
         r"MCP-S-[A-Z]+-\d{3}",
         mcp_server.Server,
@@ -87,7 +96,7 @@ def suite(of: str = "acp") -> Suite:
 
 
 def in_memory(peer: Peer, of: str = "acp") -> Start:
-    return lambda: MemoryPeer(lambda world: SUBJECTS[of].make(peer, world))
+    return lambda: MemoryPeer(lambda world: SUBJECTS[of].make(peer, world), suite(of).subject)
 
 
 def defect(requirement: str, of: str = "acp") -> Peer:

@@ -62,6 +62,7 @@ def test_a_program_that_ends_at_once_is_not_judged_and_does_not_take_the_timeout
         "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600) # ignores-%s",
         "import os\nwhile True: os.write(2, b'x' * 65536) # floods-%s",
         "import os\nwhile True: os.write(1, b'x' * 65536) # floods-out-%s",
+        "import os\nwhile True: os.write(1, b'y\\n' * 32768) # floods-lines-%s",
         "import os, time; os.close(1); time.sleep(600) # closed-%s",
         "import os, time\nif os.fork(): os._exit(0)\nos.setsid(); time.sleep(600) # left-%s",
     ],

@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Judge, Requirement
-from conformance.requirements.acp1_agent.reading import prose, schema
+from conformance.requirements.acp1 import prose, schema
 from conformance.traffic import Message, Traffic
 from conformance.values import as_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Judge, Requirement
-from conformance.requirements.acp1_agent.reading import offers, prose, result_is, schema, updates
+from conformance.requirements.acp1 import prose, result_is, schema
+from conformance.requirements.acp1_agent.reading import offers, updates
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text, at, is_list, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped

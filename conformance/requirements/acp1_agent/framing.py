@@ -15,7 +15,7 @@ from conformance.judging_lines import (
     whole_characters,
 )
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import prose, schema
+from conformance.requirements.acp1 import prose, schema
 
 _MESSAGE = "The agent MUST NOT write anything to its `stdout` that is not a valid ACP message."
 _LINE = "Messages are delimited by newlines (`\\n`), and MUST NOT contain embedded newlines."

@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import prose, result_is, schema
+from conformance.requirements.acp1 import prose, result_is, schema
 from conformance.traffic import Traffic
 from conformance.values import as_list, as_object, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped

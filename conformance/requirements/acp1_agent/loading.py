@@ -6,7 +6,8 @@ from typing import Final
 
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import prose, result_is, session_of, text_of, updates
+from conformance.requirements.acp1 import prose, result_is, session_of
+from conformance.requirements.acp1_agent.reading import text_of, updates
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped

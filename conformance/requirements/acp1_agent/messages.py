@@ -5,10 +5,8 @@ One file in spite of its length, because each requirement stands beside its judg
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
-from conformance.documents import json_document
 from conformance.judging import answered, every, evidence, marked, survived
 from conformance.judging_rpc import (
     asked_for,
@@ -24,36 +22,11 @@ from conformance.judging_rpc import (
     version_problem,
 )
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import definition, prose, schema
-from conformance.schema import FieldNames, Schema
-from conformance.traffic import Message, Traffic
-from conformance.values import as_object, is_object
+from conformance.requirements.acp1 import definition, error_problem, method_problem, no_own_fields, prose, schema
+from conformance.traffic import Traffic
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _NOT_FOUND: Final = -32601
-
-
-def _error_shape(message: Message) -> str:
-    if "error" not in message.object or "result" in message.object:
-        return ""
-    wrong = definition("Error")(message.object["error"])
-    return f"the error: {wrong}" if wrong else ""
-
-
-@cache
-def _methods(name: str) -> frozenset[str]:
-    definitions = as_object(json_document(name)["$defs"])
-    return frozenset(
-        shape["x-method"]
-        for shape in definitions.values()
-        if is_object(shape) and shape.get("x-side") in ("client", "protocol", "both")
-    )
-
-
-def _known_method(message: Message) -> str:
-    name = message.method
-    known = name.startswith("_") or name in _methods("acp1.schema") or name in _methods("acp1.unstable")
-    return "" if known else f"the method {name!r} is neither the protocol's nor begins with an underscore"
 
 
 _SHAPES: Final = {
@@ -71,31 +44,6 @@ _SHAPES: Final = {
     "fs/write_text_file": "WriteTextFileRequest",
     "terminal/create": "CreateTerminalRequest",
 }
-
-
-@cache
-def _field_names(document: str) -> FieldNames:
-    return FieldNames(Schema(json_document(document)))
-
-
-def _no_own_fields(traffic: Traffic) -> Verdict:
-    for message in objects(traffic):
-        name, value = _shaped(message)
-        if name is None:
-            continue
-        unknown = _field_names("acp1.schema").unknown(name, value)
-        # What is not stable yet is the protocol's own too.
-        for path in sorted(unknown & _field_names("acp1.unstable").unknown(name, value) if unknown else ()):
-            return failed(f"{path.lstrip('/')} of a {name} is not in the schema", message.index)
-    return PASS if objects(traffic) else no_message()
-
-
-def _shaped(message: Message) -> tuple[str | None, object]:
-    if message.method:
-        return _SHAPES.get(message.method), message.params
-    if message.answers is not None and "result" in message.object:
-        return _SHAPES.get(message.answers.method), message.result
-    return None, None
 
 
 def _invalid_params(traffic: Traffic) -> Verdict:
@@ -133,7 +81,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "An error of the agent has an integer code and a message.",
         schema("/$defs/Error/required", '["code", "message"]'),
-        every(responses, _error_shape, no_message),
+        every(responses, error_problem, no_message),
         violation='{"jsonrpc":"2.0","id":1,"error":"no such session"}',
     ),
     Requirement(
@@ -181,7 +129,7 @@ REQUIREMENTS: Final = (
             ),
         ),
         every(
-            lambda t: [m for m in objects(t) if m.method], _known_method, lambda: skipped("the agent called nothing")
+            lambda t: [m for m in objects(t) if m.method], method_problem, lambda: skipped("the agent called nothing")
         ),
         violation='{"jsonrpc":"2.0","method":"status/changed","params":{}}',
     ),
@@ -196,7 +144,7 @@ REQUIREMENTS: Final = (
                 "part of the specification."
             ),
         ),
-        _no_own_fields,
+        no_own_fields(_SHAPES, "server"),
         violation='{"stopReason":"end_turn","durationMs":120}',
     ),
     Requirement(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import is_cancelled, prose, schema, session_of, updates
+from conformance.requirements.acp1 import prose, schema, session_of
+from conformance.requirements.acp1_agent.reading import is_cancelled, updates
 from conformance.traffic import Message, Traffic
 from conformance.values import as_text
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped

@@ -7,7 +7,8 @@ from typing import Final
 
 from conformance.judging import every, evidence, marked
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import params_are, prose, schema, session_of, updates
+from conformance.requirements.acp1 import params_are, prose, schema, session_of
+from conformance.requirements.acp1_agent.reading import updates
 from conformance.traffic import Message, Traffic
 from conformance.values import as_list, as_object, as_text
 from conformance.verdict import PASS, Verdict, failed, skipped

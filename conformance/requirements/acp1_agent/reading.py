@@ -1,65 +1,13 @@
-"""What the judges of this suite share: sources, the schema, sessions, turns and their updates in the traffic."""
+"""What the judges of this suite share: sessions, turns and their updates in the traffic."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, Final
+from typing import Any
 
-from conformance.documents import Source, json_document
-from conformance.judging import every
-from conformance.requirement import Judge
-from conformance.schema import Check, Schema
+from conformance.requirements.acp1 import session_of
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text, at, is_object
-from conformance.verdict import skipped
-
-DOCUMENT: Final = "acp1.schema"
-
-
-def schema(place: str, quote: str) -> Source:
-    return Source(DOCUMENT, place, quote)
-
-
-def prose(page: str, quote: str) -> Source:
-    return Source("acp1.prose", page, quote)
-
-
-@cache
-def definition(name: str) -> Check:
-    """The compiled check of one definition of the schema."""
-    return _schema().definition(name)
-
-
-@cache
-def _schema() -> Schema:
-    return Schema(json_document(DOCUMENT))
-
-
-def result_is(method: str, name: str) -> Judge:
-    """Every result of a method has the shape of a definition."""
-
-    def found(traffic: Traffic) -> list[Message]:
-        return [r.answer for r in traffic.requests("client", method) if r.answer is not None and r.succeeded]
-
-    def problem(answer: Message) -> str:
-        wrong = definition(name)(answer.object.get("result"))
-        return f"the result of {method}: {wrong}" if wrong else ""
-
-    return every(found, problem, lambda: skipped(f"{method} was never answered with a result"))
-
-
-def params_are(method: str, name: str, *, notification: bool = False) -> Judge:
-    """The params of every request, or notification, of the agent with this method have the shape of a definition."""
-
-    def found(traffic: Traffic) -> list[Message]:
-        return traffic.notifications("server", method) if notification else traffic.requests("server", method)
-
-    def problem(message: Message) -> str:
-        wrong = definition(name)(message.object.get("params"))
-        return f"the params of {method}: {wrong}" if wrong else ""
-
-    return every(found, problem, lambda: skipped(f"the agent never sent {method}"))
 
 
 def updates(traffic: Traffic, *kinds: str) -> list[tuple[Message, Object]]:
@@ -70,10 +18,6 @@ def updates(traffic: Traffic, *kinds: str) -> list[tuple[Message, Object]]:
 
 def _updates(traffic: Traffic) -> list[tuple[Message, Object]]:
     return [(m, as_object(m.params.get("update"))) for m in traffic.notifications("server", "session/update")]
-
-
-def session_of(message: Message) -> str:
-    return as_text(message.params.get("sessionId"))
 
 
 def capability(traffic: Traffic, path: str) -> bool | None:
@@ -109,12 +53,6 @@ def paths(value: object) -> Iterator[tuple[str, str]]:
     for index, content in enumerate(as_list(call.get("content"))):
         if as_object(content).get("type") == "diff" and isinstance(content.get("path"), str):
             yield f"content/{index}", content["path"]
-
-
-def is_absolute(path: str) -> bool:
-    """On POSIX or on Windows: what an agent runs on is its own matter."""
-    drive = len(path) > 2 and path[0].isalpha() and path[1] == ":" and path[2] in "\\/"  # noqa: PLR2004 -- `C:\\`
-    return path.startswith(("/", "\\\\")) or drive
 
 
 def text_of(update: Object) -> str:

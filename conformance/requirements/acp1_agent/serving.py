@@ -10,7 +10,8 @@ from typing import Final
 
 from conformance.judging import answered, every
 from conformance.requirement import Judge, Requirement
-from conformance.requirements.acp1_agent.reading import is_absolute, offers, params_are, prose, schema
+from conformance.requirements.acp1 import is_absolute, params_are, prose, schema
+from conformance.requirements.acp1_agent.reading import offers
 from conformance.traffic import Message, Traffic
 from conformance.values import as_list, as_object, as_text
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped

@@ -11,7 +11,7 @@ from typing import Final
 
 from conformance.judging import answered, every, evidence, marked
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import is_absolute, prose, result_is, schema
+from conformance.requirements.acp1 import is_absolute, prose, result_is, schema
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text, is_list
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped

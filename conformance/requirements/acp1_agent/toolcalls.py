@@ -6,16 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_agent.reading import (
-    is_absolute,
-    is_cancelled,
-    paths,
-    prose,
-    schema,
-    session_of,
-    tool_calls,
-    updates,
-)
+from conformance.requirements.acp1 import is_absolute, prose, schema, session_of
+from conformance.requirements.acp1_agent.reading import is_cancelled, paths, tool_calls, updates
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text
 from conformance.verdict import PASS, Verdict, failed, skipped

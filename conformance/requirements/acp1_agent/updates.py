@@ -7,7 +7,8 @@ from typing import Any, Final
 from conformance.documents import json_document
 from conformance.judging import every
 from conformance.requirement import Judge, Requirement
-from conformance.requirements.acp1_agent.reading import definition, offers, prose, schema, session_of, updates
+from conformance.requirements.acp1 import definition, prose, schema, session_of
+from conformance.requirements.acp1_agent.reading import offers, updates
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text, is_object
 from conformance.verdict import PASS, Verdict, failed, skipped

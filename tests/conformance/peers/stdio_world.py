@@ -1,10 +1,11 @@
-"""Runs a peer as a process: its bytes are standard input and output, its timers those of a select loop."""
+"""Runs a peer as a process: its bytes are those of two pipes, its timers those of a select loop."""
 
 from __future__ import annotations
 
 import heapq
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -14,16 +15,17 @@ from typing import Any
 
 
 class World:
-    """What a program in memory is given too, for real."""
+    """What a program in memory is given too, for real. Its messages go to `output`."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: int = 1) -> None:
+        self.sink = output
         self.left = 0
         self.timers: list[tuple[float, int, Callable[[], None]]] = []
         self.order = count()
 
     def write(self, data: bytes) -> None:
         while data:
-            data = data[os.write(1, data) :]
+            data = data[os.write(self.sink, data) :]
 
     def log(self, data: bytes) -> None:
         os.write(2, data)
@@ -43,16 +45,26 @@ class World:
         os._exit(code)
 
 
-def run(make: Callable[[World], Any]) -> None:
-    """Runs a program until it exits."""
-    world = World()
+def run(make: Callable[[World], Any], agent: subprocess.Popen[bytes] | None = None, number: int | None = None) -> None:
+    """Runs a program until it exits: on standard input and output, or a client on the pipes of its agent.
+
+    `number` is a signal that interrupts it.
+    """
+    source = agent.stdout.fileno() if agent is not None and agent.stdout else 0
+    world = World(agent.stdin.fileno() if agent is not None and agent.stdin else 1)
     program = make(world)
+    waking, woken = os.pipe()
+    if number is not None:
+        signal.signal(number, lambda *_: os.write(woken, b"!"))
     is_open = True
     while True:
         wait = max(0.0, world.timers[0][0] - time.monotonic()) if world.timers else None
-        ready = select.select([0] if is_open else [], [], [], wait)[0]
-        if ready:
-            data = os.read(0, 1 << 20)
+        ready = select.select([source, waking] if is_open else [waking], [], [], wait)[0]
+        if waking in ready:
+            os.read(waking, 1)
+            program.interrupted()
+        if source in ready:
+            data = os.read(source, 1 << 20)
             is_open = bool(data)
             program.receive(data) if data else program.input_ended()
         while world.timers and world.timers[0][0] <= time.monotonic():

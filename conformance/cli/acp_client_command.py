@@ -1,0 +1,33 @@
+"""`acp-client`: judges a client that starts agents which speak the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from conformance.cli.judging_runs import add_run_options, judge_program
+
+_EPILOG: Final = """\
+examples:
+  rewindow-conformance acp-client -- acpx --agent {agent} --cwd {cwd} --approve-all exec "Hello."
+  rewindow-conformance acp-client -- sh -c 'echo Hello. | my-client "$0"' {agent}
+  rewindow-conformance acp-client -k TERM -- my-client --agent {agent}
+
+The client is started once for each scenario, in a process group of its own, and ended with everything it started. Its
+command names the agent that it is to start: {agent} becomes an executable without arguments, which plays the agent of
+the scenario. The client has to connect, open a session and send one prompt by itself. It may open the session in any
+directory; {cwd} becomes an empty one. Files that it is asked for are in a directory within that of its session, which
+is removed afterwards. It is interrupted (SIGINT), as by Ctrl-C in a terminal, where a turn is to be cancelled.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.usage = "rewindow-conformance acp-client [OPTIONS] -- CLIENT [ARGS ...] {agent}"
+    parser.epilog = _EPILOG
+    add_run_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Judges; returns the exit status."""
+    return judge_program("acp-client", arguments)

@@ -1,0 +1,131 @@
+"""What the judges of both suites for version 1 of the Agent Client Protocol share: sources, the schema, shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from conformance.documents import Source, json_document
+from conformance.judging import every
+from conformance.judging_rpc import no_message, objects
+from conformance.requirement import Judge
+from conformance.schema import Check, FieldNames, Schema
+from conformance.traffic import Message, Sender, Traffic
+from conformance.values import as_object, as_text, is_object
+from conformance.verdict import PASS, Verdict, failed, skipped
+
+DOCUMENT: Final = "acp1.schema"
+_UNSTABLE: Final = "acp1.unstable"
+
+
+def schema(place: str, quote: str) -> Source:
+    return Source(DOCUMENT, place, quote)
+
+
+def prose(page: str, quote: str) -> Source:
+    return Source("acp1.prose", page, quote)
+
+
+@cache
+def definition(name: str) -> Check:
+    """The compiled check of one definition of the schema."""
+    return _schema().definition(name)
+
+
+@cache
+def _schema() -> Schema:
+    return Schema(json_document(DOCUMENT))
+
+
+def result_is(method: str, name: str, side: Sender = "server") -> Judge:
+    """Every result that one side answers a method with has the shape of a definition."""
+    asking: Sender = "client" if side == "server" else "server"
+
+    def found(traffic: Traffic) -> list[Message]:
+        return [r.answer for r in traffic.requests(asking, method) if r.answer is not None and r.succeeded]
+
+    def problem(answer: Message) -> str:
+        wrong = definition(name)(answer.object.get("result"))
+        return f"the result of {method}: {wrong}" if wrong else ""
+
+    return every(found, problem, lambda: skipped(f"{method} was never answered with a result"))
+
+
+def params_are(method: str, name: str, side: Sender = "server", *, notification: bool = False) -> Judge:
+    """The params of every request, or notification, of one side with this method have the shape of a definition."""
+
+    def found(traffic: Traffic) -> list[Message]:
+        return traffic.notifications(side, method) if notification else traffic.requests(side, method)
+
+    def problem(message: Message) -> str:
+        wrong = definition(name)(message.object.get("params"))
+        return f"the params of {method}: {wrong}" if wrong else ""
+
+    return every(found, problem, lambda: skipped(f"the program never sent {method}"))
+
+
+def session_of(message: Message) -> str:
+    return as_text(message.params.get("sessionId"))
+
+
+def is_absolute(path: str) -> bool:
+    """On POSIX or on Windows: what a program runs on is its own matter."""
+    drive = len(path) > 2 and path[0].isalpha() and path[1] == ":" and path[2] in "\\/"  # noqa: PLR2004 -- `C:\\`
+    return path.startswith(("/", "\\\\")) or drive
+
+
+def error_problem(message: Message) -> str:
+    """What is wrong with the error of a response that holds one, and nothing else."""
+    if "error" not in message.object or "result" in message.object:
+        return ""
+    wrong = definition("Error")(message.object["error"])
+    return f"the error: {wrong}" if wrong else ""
+
+
+@cache
+def _methods(document: str, side: Sender) -> frozenset[str]:
+    callee = "client" if side == "server" else "agent"
+    definitions = as_object(json_document(document)["$defs"])
+    return frozenset(
+        shape["x-method"]
+        for shape in definitions.values()
+        if is_object(shape) and shape.get("x-side") in (callee, "protocol", "both")
+    )
+
+
+def method_problem(message: Message) -> str:
+    """Whether a method is one that the sender may call: the protocol's, or an extension's."""
+    name = message.method
+    known = any(name in _methods(document, message.sender) for document in (DOCUMENT, _UNSTABLE))
+    return "" if known or name.startswith("_") else f"{name!r} is not the protocol's, and begins with no underscore"
+
+
+@cache
+def _field_names(document: str) -> FieldNames:
+    return FieldNames(Schema(json_document(document)))
+
+
+def no_own_fields(shapes: Mapping[str, str], side: Sender) -> Judge:
+    """One side's messages hold no field that the schema does not know. `shapes` are definitions by method."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        for message in objects(traffic, side):
+            name, value = _shaped(shapes, message)
+            if name is None:
+                continue
+            unknown = _field_names(DOCUMENT).unknown(name, value)
+            # What is not stable yet is the protocol's own too.
+            for path in sorted(unknown & _field_names(_UNSTABLE).unknown(name, value) if unknown else ()):
+                return failed(f"{path.lstrip('/')} of a {name} is not in the schema", message.index)
+        return PASS if objects(traffic, side) else no_message()
+
+    return judge
+
+
+def _shaped(shapes: Mapping[str, str], message: Message) -> tuple[str | None, object]:
+    if message.method:
+        return shapes.get(message.method), message.params
+    if message.answers is not None and "result" in message.object:
+        return shapes.get(message.answers.method), message.result
+    return None, None

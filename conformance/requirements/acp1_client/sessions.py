@@ -1,0 +1,392 @@
+"""Sessions: directories, servers, and methods that the agent offers; prompts of the kinds that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from conformance.judging import every
+from conformance.requirement import Judge, Requirement
+from conformance.requirements.acp1 import is_absolute, params_are, prose, schema, session_of
+from conformance.requirements.acp1_client.reading import (
+    SIDE,
+    bears_at_once,
+    ends,
+    is_offered,
+    never_sends,
+    only_if_offered,
+    reaches_prompt,
+    session_ids,
+)
+from conformance.traffic import Message, Traffic
+from conformance.values import Object, as_list, as_object, as_text, at
+from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
+
+_OPENING: Final = ("session/new", "session/load", "session/resume")
+_KINDS: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+
+
+def _opened(traffic: Traffic) -> list[Message]:
+    return traffic.requests(SIDE, *_OPENING)
+
+
+def _prompts(traffic: Traffic) -> list[Message]:
+    return traffic.requests(SIDE, "session/prompt")
+
+
+def _unopened() -> Verdict:
+    return not_tested("the client opened no session")
+
+
+def _no_prompt() -> Verdict:
+    return not_tested("the client sent no prompt")
+
+
+def _absolute_cwd(request: Message) -> str:
+    cwd = as_text(request.params.get("cwd"))
+    return "" if is_absolute(cwd) else f"the working directory {cwd!r} is not absolute"
+
+
+def _servers(request: Message) -> list[Object]:
+    return [as_object(server) for server in as_list(request.params.get("mcpServers"))]
+
+
+def _offered_transports(traffic: Traffic) -> Verdict:
+    remote = [(r, s) for r in _opened(traffic) for s in _servers(r) if s.get("type") in ("http", "sse")]
+    for request, server in remote:
+        if not is_offered(traffic, f"mcpCapabilities.{server['type']}"):
+            return failed(f"a server over {server['type']}, which the agent does not advertise", request.index)
+    return PASS if remote else skipped("the client names no MCP server over HTTP or SSE")
+
+
+def _absolute_commands(traffic: Traffic) -> Verdict:
+    local = [(r, s) for r in _opened(traffic) for s in _servers(r) if isinstance(s.get("command"), str)]
+    for request, server in local:
+        if not is_absolute(server["command"]):
+            return failed(f"the MCP server {server['command']!r} is no absolute path", request.index)
+    return PASS if local else skipped("the client names no MCP server on stdio")
+
+
+def _directories(request: Message) -> list[object]:
+    return as_list(request.params.get("additionalDirectories"))
+
+
+def _offered_directories(traffic: Traffic) -> Verdict:
+    naming = [request for request in _opened(traffic) if "additionalDirectories" in request.params]
+    for request in naming:
+        if not is_offered(traffic, "sessionCapabilities.additionalDirectories"):
+            return failed("additionalDirectories, which the agent does not advertise", request.index)
+    return PASS if _opened(traffic) else _unopened()
+
+
+def _absolute_directories(traffic: Traffic) -> Verdict:
+    naming = [(request, folder) for request in _opened(traffic) for folder in _directories(request)]
+    for request, folder in naming:
+        if not is_absolute(as_text(folder)):
+            return failed(f"the additional directory {folder!r} is not absolute", request.index)
+    return PASS if naming else skipped("the client names no additional directory")
+
+
+def _known_session(*methods: str, notification: bool = False) -> Judge:
+    """The client names sessions that were opened. When, is another requirement's."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        opened = session_ids(traffic)
+        found = (
+            [m for method in methods for m in traffic.notifications(SIDE, method)]
+            if notification
+            else traffic.requests(SIDE, *methods)
+        )
+        for message in found:
+            if opened and session_of(message) not in opened:
+                return failed(
+                    f"{message.method} names the session {session_of(message)!r}, which is none", message.index
+                )
+        return PASS if found and opened else skipped(f"the client never sent {methods[0]} in a session")
+
+    return judge
+
+
+def _offered_kinds(traffic: Traffic) -> Verdict:
+    prompts = _prompts(traffic)
+    for prompt in prompts:
+        for block in as_list(prompt.params.get("prompt")):
+            needed = _KINDS.get(as_text(as_object(block).get("type")))
+            if needed and not is_offered(traffic, f"promptCapabilities.{needed}"):
+                kind = as_object(block)["type"]
+                return failed(f"a prompt of kind {kind}, and {needed} is not advertised", prompt.index)
+    return PASS if prompts else _no_prompt()
+
+
+def _after_session(traffic: Traffic) -> Verdict:
+    prompts = _prompts(traffic)
+    for prompt in prompts:
+        answers = [r.answer for r in _opened(traffic) if r.answer is not None and r.succeeded]
+        if not any(answer.order < prompt.order for answer in answers):
+            return failed("a prompt before a session was open", prompt.index)
+    return PASS if prompts else _no_prompt()
+
+
+def _given(method: str, allowed: Callable[[Object, Object], bool]) -> Judge:
+    """What the client sets is among what the agent gave it when the session was opened."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        requests = traffic.requests(SIDE, method)
+        for request in requests:
+            opening = session_ids(traffic).get(session_of(request))
+            given = opening.answer.result if opening is not None and opening.answer is not None else {}
+            if not allowed(given, request.params):
+                return failed(f"{method} with {request.params!r}, which the agent does not offer", request.index)
+        return PASS if requests else skipped(f"the client never sent {method}")
+
+    return judge
+
+
+def _is_mode(given: Object, params: Object) -> bool:
+    return any(as_object(m).get("id") == params.get("modeId") for m in as_list(at(given, "modes.availableModes")))
+
+
+def _is_option(given: Object, params: Object) -> bool:
+    options = [as_object(one) for one in as_list(given.get("configOptions"))]
+    option = next((one for one in options if one.get("id") == params.get("configId")), None)
+    if option is None:
+        return False
+    entries = [as_object(one) for one in as_list(option.get("options"))]
+    values = [as_object(v).get("value") for one in entries for v in (as_list(one.get("options")) or [one])]
+    return isinstance(params.get("value"), bool) if option.get("type") == "boolean" else params.get("value") in values
+
+
+_SETUP = (
+    "Before sending prompts, Clients **MUST** first complete the [initialization](/protocol/v1/initialization) phase "
+    "and [session setup](/protocol/v1/session-setup)."
+)
+
+REQUIREMENTS: Final = (
+    Requirement(
+        "ACP1-C-NEW-001",
+        "mandatory",
+        "The client's session/new has the schema's shape.",
+        schema("/$defs/NewSessionRequest/required", '["cwd", "mcpServers"]'),
+        params_are("session/new", "NewSessionRequest", SIDE),
+        violation='{"cwd":"/project"}',
+    ),
+    Requirement(
+        "ACP1-C-NEW-002",
+        "mandatory",
+        "The working directory of a session is an absolute path.",
+        prose("session-setup", "- **MUST** be an absolute path"),
+        every(_opened, _absolute_cwd, _unopened),
+        violation='"cwd":"."',
+    ),
+    Requirement(
+        "ACP1-C-NEW-003",
+        "mandatory",
+        "The client names MCP servers over HTTP and SSE only where the agent advertises those.",
+        prose(
+            "session-setup",
+            (
+                "Before using HTTP or SSE transports, Clients **MUST** verify the Agent's capabilities during "
+                "initialization:"
+            ),
+        ),
+        _offered_transports,
+        violation='{"type":"sse",...} to an agent without mcpCapabilities.sse',
+    ),
+    Requirement(
+        "ACP1-C-NEW-004",
+        "advisory",
+        "The commands of MCP servers are absolute paths.",
+        prose("session-setup", "The absolute path to the MCP server executable"),
+        _absolute_commands,
+        violation='"command":"npx"',
+    ),
+    Requirement(
+        "ACP1-C-NEW-005",
+        "mandatory",
+        "The client names additional directories only where the agent advertises them.",
+        prose(
+            "session-setup",
+            (
+                "Clients **MUST** only send `additionalDirectories` when the Agent advertises "
+                "`sessionCapabilities.additionalDirectories`."
+            ),
+        ),
+        _offered_directories,
+        violation='"additionalDirectories":["/lib"] to an agent without the capability',
+    ),
+    Requirement(
+        "ACP1-C-NEW-006",
+        "mandatory",
+        "Additional directories are absolute paths.",
+        prose("session-setup", "- each `additionalDirectories` entry **MUST** be an absolute path"),
+        _absolute_directories,
+        violation='"additionalDirectories":["../lib"]',
+    ),
+    Requirement(
+        "ACP1-C-NEW-007",
+        "mandatory",
+        "The client takes null wherever the schema of the answer to session/new allows it.",
+        schema("/$defs/NewSessionResponse/properties/modes", '"type": "null"'),
+        reaches_prompt,
+        scenario="session-nulls",
+        violation='a client that ends at "modes":null',
+    ),
+    Requirement(
+        "ACP1-C-NEW-008",
+        "advisory",
+        "The client takes optional fields of wrong types for absent, as the schema marks them.",
+        schema("/$defs/NewSessionResponse/properties/modes", '"x-deserialize-default-on-error": true'),
+        reaches_prompt,
+        scenario="session-malformed",
+        violation='a client that ends at "modes":5',
+    ),
+    Requirement(
+        "ACP1-C-NEW-009",
+        "mandatory",
+        "The client takes options of unknown categories.",
+        prose("session-config-options", "Clients **MUST** handle missing or unknown categories gracefully."),
+        reaches_prompt,
+        scenario="session-categories",
+        violation='a client that ends at "category":"_mine"',
+    ),
+    Requirement(
+        "ACP1-C-NEW-010",
+        "mandatory",
+        "The client takes any `_meta` in the answer to session/new.",
+        schema(
+            "/$defs/NewSessionResponse/properties/_meta",
+            "Implementations MUST NOT make assumptions about values at these keys.",
+        ),
+        reaches_prompt,
+        scenario="session-meta",
+        violation="a client that ends at an unknown key of _meta",
+    ),
+    Requirement(
+        "ACP1-C-NEW-011",
+        "mandatory",
+        "The client takes updates of a session before its first prompt.",
+        prose("prompt-turn", "Session updates are not limited to active prompt turns."),
+        bears_at_once,
+        scenario="updates-before-prompt",
+        violation="a client that ends at available_commands_update",
+    ),
+    Requirement(
+        "ACP1-C-NEW-012",
+        "advisory",
+        "A client that ends after a turn also ends where session/new was answered with an error.",
+        prose("overview", "Errors include an `error` object with `code` and `message`"),
+        ends,
+        scenario="session-error",
+        violation="a client that waits for ever",
+    ),
+    Requirement(
+        "ACP1-C-LOAD-001",
+        "mandatory",
+        "The client loads sessions only where the agent advertises it.",
+        prose(
+            "session-setup",
+            (
+                "If `loadSession` is `false` or not present, the Agent does not support loading sessions and Clients "
+                "**MUST NOT** attempt to call `session/load`."
+            ),
+        ),
+        only_if_offered("session/load", "loadSession"),
+        violation="session/load to an agent without loadSession",
+    ),
+    Requirement(
+        "ACP1-C-RESUME-001",
+        "mandatory",
+        "The client resumes sessions only where the agent advertises it.",
+        prose(
+            "session-setup",
+            (
+                "If `sessionCapabilities.resume` is not present, the Agent does not support resuming sessions and "
+                "Clients **MUST NOT** attempt to call `session/resume`."
+            ),
+        ),
+        only_if_offered("session/resume", "sessionCapabilities.resume"),
+        violation="session/resume to an agent without the capability",
+    ),
+    Requirement(
+        "ACP1-C-CLOSE-001",
+        "mandatory",
+        "The client closes sessions only where the agent advertises it.",
+        prose(
+            "session-setup",
+            (
+                "If `sessionCapabilities.close` is not present, the Agent does not support closing sessions and "
+                "Clients **MUST NOT** attempt to call `session/close`."
+            ),
+        ),
+        only_if_offered("session/close", "sessionCapabilities.close"),
+        violation="session/close to an agent without the capability",
+    ),
+    Requirement(
+        "ACP1-C-MODE-001",
+        "mandatory",
+        "The client sets modes that the agent offers.",
+        prose("session-modes", "The ID of the mode to switch to. Must be one of the modes listed in `availableModes`"),
+        _given("session/set_mode", _is_mode),
+        violation='"modeId":"yolo", which is not in availableModes',
+    ),
+    Requirement(
+        "ACP1-C-CONFIG-001",
+        "mandatory",
+        "The client sets options to values that the agent offers.",
+        prose(
+            "session-config-options",
+            "For `select` options, this must be one of the values listed in the option's `options` array.",
+        ),
+        _given("session/set_config_option", _is_option),
+        violation='"configId":"model","value":"enormous", which is not among its options',
+    ),
+    Requirement(
+        "ACP1-C-PROMPT-001",
+        "mandatory",
+        "The client's session/prompt has the schema's shape.",
+        schema("/$defs/PromptRequest/required", '["sessionId", "prompt"]'),
+        params_are("session/prompt", "PromptRequest", SIDE),
+        violation='"prompt":"Hello"',
+    ),
+    Requirement(
+        "ACP1-C-PROMPT-002",
+        "mandatory",
+        "The client prompts in sessions that were opened.",
+        schema("/$defs/PromptRequest/properties/sessionId", "The ID of the session to send this user message to"),
+        _known_session("session/prompt"),
+        violation='"sessionId":"default"',
+    ),
+    Requirement(
+        "ACP1-C-PROMPT-003",
+        "mandatory",
+        "The client prompts with the kinds of content that the agent advertises, besides text and links.",
+        prose(
+            "prompt-turn",
+            (
+                "Clients **MUST** restrict types of content according to the [Prompt "
+                "Capabilities](/protocol/v1/initialization#prompt-capabilities) established during "
+                "[initialization](/protocol/v1/initialization)."
+            ),
+        ),
+        _offered_kinds,
+        violation='{"type":"image",...} to an agent without promptCapabilities.image',
+    ),
+    Requirement(
+        "ACP1-C-PROMPT-004",
+        "mandatory",
+        "The client prompts once a session is open, however late that is.",
+        prose("prompt-turn", _SETUP),
+        _after_session,
+        scenario="late-answers",
+        violation="session/new and session/prompt in one write",
+    ),
+    Requirement(
+        "ACP1-C-PROMPT-005",
+        "mandatory",
+        "The client sends no prompt where session/new was answered with an error.",
+        prose("prompt-turn", _SETUP),
+        never_sends("refused", "session/prompt"),
+        scenario="session-error",
+        violation='session/prompt with "sessionId":null',
+    ),
+)

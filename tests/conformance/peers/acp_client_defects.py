@@ -1,0 +1,327 @@
+"""A defect for each requirement: the conforming client with one change, which violates that requirement and no other.
+
+Plain standard library. Most defects change one message on its way out, or end at something that clients must bear; the
+few that take more are classes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import changes
+from acp_client import Client, Message
+from changes import Match, cut, put
+
+Defect = type[Client]
+
+rewrite = partial(changes.rewrite, Client)
+followed = partial(changes.followed, Client)
+refuse = partial(changes.refuse, Client)
+grant = partial(changes.grant, Client)
+ignore = partial(changes.ignore, Client)
+dies = partial(changes.dies, Client)
+deaf = partial(changes.deaf, Client)
+
+
+# --- which message ----------------------------------------------------------------------------------------------------
+
+
+def call(method: str) -> Match:
+    """The client's own requests."""
+    return lambda _, m: m.get("method") == method
+
+
+def asks(method: str, **fields: Any) -> Match:
+    """Requests of the agent, with these params."""
+
+    def match(_: Client, message: Message) -> bool:
+        params = message.get("params")
+        given = params if isinstance(params, dict) else {}
+        return message["method"] == method and "id" in message and all(given.get(n) == fields[n] for n in fields)
+
+    return match
+
+
+def error(code: int) -> Match:
+    """The client's errors with a code."""
+    return lambda _, m: m.get("error", {}).get("code") == code
+
+
+# --- what becomes of it -----------------------------------------------------------------------------------------------
+
+
+def leaves_at_initialize(when: Callable[[Message], object]) -> Defect:
+    """Ends where initialize is answered like this."""
+
+    class Leaving(Client):
+        def initialized(self, result: Message, error: Message) -> None:
+            if when(result):
+                self.leave(1)
+            else:
+                super().initialized(result, error)
+
+    return Leaving
+
+
+def leaves_at_session(when: Callable[[Message], object]) -> Defect:
+    """Ends where session/new is answered like this."""
+
+    class Leaving(Client):
+        def made_session(self, result: Message, error: Message) -> None:
+            if when(result):
+                self.leave(1)
+            else:
+                super().made_session(result, error)
+
+    return Leaving
+
+
+def stays_after_error_of(method: str) -> Defect:
+    """Waits for ever where a method was answered with an error."""
+
+    class Staying(Client):
+        def take_answer(self, message: Message) -> None:
+            if "error" in message and self.asked.get(message.get("id")) == method:
+                self.is_stuck = True
+            super().take_answer(message)
+
+        def leave(self, code: int) -> None:
+            if not getattr(self, "is_stuck", False):
+                super().leave(code)
+
+    return Staying
+
+
+def also_calls(method: str, **fields: Any) -> Defect:
+    """Calls a method once it has a session."""
+
+    class Calling(Client):
+        def adjust(self) -> None:
+            super().adjust()
+            self.request(method, {"sessionId": self.session, **fields} if fields else {})
+
+    return Calling
+
+
+def says(data: Callable[[Client], bytes]) -> Defect:
+    """Writes some bytes before its prompt."""
+
+    class Saying(Client):
+        def prompt(self) -> None:
+            self.world.write(data(self))
+            super().prompt()
+
+    return Saying
+
+
+# --- defects of their own ---------------------------------------------------------------------------------------------
+
+
+class ForgetsTheLastNewline(Client):
+    def leave(self, code: int) -> None:
+        self.world.write(b'{"jsonrpc":"2.0","method":"_reference/bye"}')
+        super().leave(code)
+
+
+class TakesWholeWritesAlone(Client):
+    def receive(self, data: bytes) -> None:
+        if data.endswith(b"\n"):
+            super().receive(data)
+
+
+class TakesTwoLinesOfAWrite(Client):
+    def receive(self, data: bytes) -> None:
+        super().receive(b"".join(data.splitlines(keepends=True)[:2]))
+
+
+class LeavesAProcess(Client):
+    def leave(self, code: int) -> None:
+        self.world.left = 1
+        super().leave(code)
+
+
+class AnswersNotifications(Client):
+    def take_notification(self, message: Message) -> None:
+        if message["method"] == "_rewindow_conformance/bare":
+            self.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "Method not found"}})
+        super().take_notification(message)
+
+
+class RepeatsAnId(Client):
+    """Asks something while its prompt waits, with the prompt's id."""
+
+    has_asked = False
+
+    def updated(self, update: Any) -> None:
+        super().updated(update)
+        if not self.has_asked and self.prompting:
+            self.has_asked = True
+            self.send({"jsonrpc": "2.0", "id": self.next_id, "method": "_reference/ping", "params": {}})
+
+
+class ListsFirst(Client):
+    def begin(self) -> None:
+        self.request("session/list", {})
+        super().begin()
+
+
+class OpensImpatiently(Client):
+    """Opens its session a second after initialize, answered or not."""
+
+    is_open = False
+
+    def begin(self) -> None:
+        super().begin()
+        self.world.later(1.0, self.open)
+
+    def open(self) -> None:
+        if not self.is_open:
+            self.is_open = True
+            super().open()
+
+
+class SpeaksEverything(Client):
+    def speaks(self, version: Any) -> bool:
+        return True
+
+
+class OpensInSpiteOfAnError(Client):
+    def initialized(self, result: Message, error: Message) -> None:
+        if error:
+            self.open()
+        else:
+            super().initialized(result, error)
+
+
+class MakesUpAMethod(Client):
+    def methods(self) -> list[Message]:
+        return [{"id": "api-key"}] if super().methods() else []
+
+
+class NamesAServerOverSse(Client):
+    def servers(self) -> list[Message]:
+        return [{"type": "sse", "name": "sse", "url": "http://127.0.0.1:9/", "headers": []}]
+
+
+class NamesDirectoriesAlways(Client):
+    def directories(self) -> Message:
+        return {"additionalDirectories": ["/usr/lib"]}
+
+
+class NamesARelativeDirectory(Client):
+    def directories(self) -> Message:
+        return {"additionalDirectories": ["../lib"]} if super().directories() else {}
+
+
+class SendsAnImageAlways(Client):
+    def blocks(self) -> list[Message]:
+        return [*super().blocks(), {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]
+
+
+class PromptsImpatiently(Client):
+    """Prompts a second after it asked for a session, in the one that it expects."""
+
+    def open(self) -> None:
+        super().open()
+        self.world.later(1.0, self.guess)
+
+    def guess(self) -> None:
+        if not self.session:
+            self.session = "session-1"
+            self.prompt()
+
+    def made_session(self, result: Message, error: Message) -> None:
+        if not self.prompting:
+            super().made_session(result, error)
+
+
+class PromptsWithoutASession(Client):
+    def made_session(self, result: Message, error: Message) -> None:
+        if error and error.get("code") != -32000:
+            self.session = "none"
+            self.prompt()
+        else:
+            super().made_session(result, error)
+
+
+def _categories(result: Message) -> list[Any]:
+    options = result.get("configOptions")
+    return [option.get("category") for option in options] if isinstance(options, list) else []
+
+
+def _note(text: str, **how: Any) -> Callable[[Client], bytes]:
+    message = {"jsonrpc": "2.0", "method": "_reference/note", "params": {"text": text}}
+    return lambda _: json.dumps(message, **how).encode("latin-1") + b"\n"
+
+
+DEFECTS: dict[str, Defect] = {
+    "ACP1-C-FRAME-001": says(lambda _: b"Connecting ...\n"),
+    "ACP1-C-FRAME-002": says(_note("caf\u00e9", ensure_ascii=False)),
+    "ACP1-C-FRAME-003": ForgetsTheLastNewline,
+    "ACP1-C-FRAME-004": says(_note("\ud83d")),
+    "ACP1-C-FRAME-005": TakesWholeWritesAlone,
+    "ACP1-C-FRAME-006": TakesTwoLinesOfAWrite,
+    "ACP1-C-FRAME-007": deaf(lambda line: "\u2028".encode() in line),
+    "ACP1-C-FRAME-008": deaf(lambda line: line.endswith(b"}\r")),
+    "ACP1-C-FRAME-009": dies(lambda line: line == b"[]"),
+    "ACP1-C-FRAME-010": dies(lambda line: not line.strip()),
+    "ACP1-C-FRAME-011": dies(lambda line: b"\xff\xfe" in line),
+    "ACP1-C-FRAME-012": dies(lambda line: b"987654" in line),
+    "ACP1-C-FRAME-013": dies(lambda line: 1_000_000 < len(line) < 1_500_000),
+    "ACP1-C-FRAME-014": dies(lambda line: len(line) > 1_500_000),
+    "ACP1-C-FRAME-015": LeavesAProcess,
+    "ACP1-C-RPC-001": rewrite(call("session/set_mode"), cut("jsonrpc")),
+    "ACP1-C-RPC-002": rewrite(error(-32700), put("result", None)),
+    "ACP1-C-RPC-003": rewrite(error(-32600), put("error", "no message")),
+    "ACP1-C-RPC-004": followed(error(-32601), lambda _, m: [m]),
+    "ACP1-C-RPC-005": AnswersNotifications,
+    "ACP1-C-RPC-006": rewrite(lambda _, m: m.get("id") == "7", put("id", 7)),
+    "ACP1-C-RPC-007": RepeatsAnId,
+    "ACP1-C-RPC-008": also_calls("session/telemetry"),
+    "ACP1-C-RPC-009": rewrite(call("session/new"), put("params.theme", "dark")),
+    "ACP1-C-RPC-010": ignore(asks("session/rewindow_conformance")),
+    "ACP1-C-RPC-011": refuse(asks("session/rewindow_conformance")),
+    "ACP1-C-RPC-012": ignore(asks("_rewindow_conformance/unknown")),
+    "ACP1-C-RPC-013": grant(asks("_rewindow_conformance/unknown"), None),
+    "ACP1-C-RPC-014": dies(lambda line: b"_rewindow_conformance/note" in line),
+    "ACP1-C-RPC-015": grant(asks("elicitation/create", mode="url"), {"action": "accept"}),
+    "ACP1-C-INIT-001": ListsFirst,
+    "ACP1-C-INIT-002": rewrite(call("initialize"), put("params.clientInfo.title", 5)),
+    "ACP1-C-INIT-003": OpensImpatiently,
+    "ACP1-C-INIT-004": rewrite(call("initialize"), cut("params.clientInfo")),
+    "ACP1-C-INIT-005": SpeaksEverything,
+    "ACP1-C-INIT-006": OpensInSpiteOfAnError,
+    "ACP1-C-INIT-007": leaves_at_initialize(lambda result: set(result) == {"protocolVersion"}),
+    "ACP1-C-INIT-008": leaves_at_initialize(lambda result: result.get("agentInfo", {}) is None),
+    "ACP1-C-INIT-009": leaves_at_initialize(lambda result: result.get("agentInfo") == 7),
+    "ACP1-C-INIT-010": leaves_at_initialize(lambda result: result.get("_meta")),
+    "ACP1-C-INIT-011": leaves_at_initialize(lambda result: "telepathy" in result.get("agentCapabilities", {})),
+    "ACP1-C-INIT-012": stays_after_error_of("initialize"),
+    "ACP1-C-AUTH-001": MakesUpAMethod,
+    "ACP1-C-AUTH-002": also_calls("logout"),
+    "ACP1-C-NEW-001": rewrite(call("session/new"), cut("params.mcpServers")),
+    "ACP1-C-NEW-002": rewrite(call("session/new"), put("params.cwd", ".")),
+    "ACP1-C-NEW-003": NamesAServerOverSse,
+    "ACP1-C-NEW-004": rewrite(call("session/new"), lambda m: m["params"]["mcpServers"][0].update(command="npx")),
+    "ACP1-C-NEW-005": NamesDirectoriesAlways,
+    "ACP1-C-NEW-006": NamesARelativeDirectory,
+    "ACP1-C-NEW-007": leaves_at_session(lambda result: result.get("modes", {}) is None),
+    "ACP1-C-NEW-008": leaves_at_session(lambda result: result.get("modes") == 5),
+    "ACP1-C-NEW-009": leaves_at_session(lambda result: "_rewindow_conformance" in _categories(result)),
+    "ACP1-C-NEW-010": leaves_at_session(lambda result: result.get("_meta")),
+    "ACP1-C-NEW-011": dies(lambda line: b"available_commands_update" in line),
+    "ACP1-C-NEW-012": stays_after_error_of("session/new"),
+    "ACP1-C-LOAD-001": also_calls("session/load", cwd="/project", mcpServers=[]),
+    "ACP1-C-RESUME-001": also_calls("session/resume", cwd="/project"),
+    "ACP1-C-CLOSE-001": also_calls("session/close", _meta=None),
+    "ACP1-C-MODE-001": rewrite(call("session/set_mode"), put("params.modeId", "yolo")),
+    "ACP1-C-CONFIG-001": rewrite(call("session/set_config_option"), put("params.value", "enormous")),
+    "ACP1-C-PROMPT-001": rewrite(call("session/prompt"), put("params.prompt", "Hello.")),
+    "ACP1-C-PROMPT-002": rewrite(call("session/prompt"), put("params.sessionId", "default")),
+    "ACP1-C-PROMPT-003": SendsAnImageAlways,
+    "ACP1-C-PROMPT-004": PromptsImpatiently,
+    "ACP1-C-PROMPT-005": PromptsWithoutASession,
+}

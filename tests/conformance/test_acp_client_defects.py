@@ -1,0 +1,46 @@
+"""The conforming client passes everything; each defect fails its requirement and nothing else. All in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.runner import Plan, run
+from tests.conformance.suite_runs import OPTIONS, conforming, defect, defects, failing, in_memory, suite, transcript_of
+
+NAME = "acp-client"
+# Where a passive requirement is violated first; where nothing is named, the opening shows it.
+SHOWN_BY = {
+    "ACP1-C-RPC-001": "everything-offered",
+    "ACP1-C-RPC-002": "malformed-lines",
+    "ACP1-C-RPC-003": "malformed-lines",
+    "ACP1-C-RPC-004": "unknown-methods",
+    "ACP1-C-RPC-005": "unknown-notifications",
+    "ACP1-C-AUTH-001": "authentication",
+    "ACP1-C-NEW-006": "everything-offered",
+    "ACP1-C-MODE-001": "everything-offered",
+    "ACP1-C-CONFIG-001": "everything-offered",
+}
+ROWS = {row.id: row for row in suite(NAME).requirements}
+
+
+def test_the_conforming_client_passes_every_requirement() -> None:
+    outcome = run(Plan(suite(NAME), in_memory(conforming(NAME), NAME), OPTIONS, jobs=1))
+    assert {r.requirement.id: r.verdict for r in outcome.results if r.verdict.outcome != "pass"} == {}
+    assert outcome.code == 0
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_defect_fails_its_requirement_and_nothing_else_in_its_scenario(name: str) -> None:
+    scenario = ROWS[name].scenario or SHOWN_BY.get(name, "opening")
+    transcript = transcript_of(scenario, defect(name, NAME), NAME)
+    shown = {row.id: row for row in ROWS.values() if row.scenario in (None, scenario)}
+    assert {r.requirement.id for r in suite(NAME).judge([transcript], shown) if r.verdict.outcome == "fail"} == {name}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", defects(NAME))
+def test_a_defect_fails_its_requirement_and_nothing_else_in_the_whole_suite(name: str) -> None:
+    outcome = run(Plan(suite(NAME), in_memory(defect(name, NAME), NAME), OPTIONS, jobs=1))
+    assert outcome.obstacle == ""
+    assert failing(outcome) == {name}
+    assert outcome.code == (1 if ROWS[name].decides else 0)
