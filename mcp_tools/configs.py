@@ -14,7 +14,8 @@ from msgspec import Struct
 from mcp_tools.access import VARIABLE
 
 NAME: Final = "rewindow"
-_GOOSE_SECONDS: Final = 300
+_SECONDS: Final = 660
+"""For one call, where a client's own limit is less than the 600 seconds that `run` may take."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -50,7 +51,9 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _claude(launch: Launch) -> str:
-    return _json({"mcpServers": {NAME: _entry(launch, "stdio", "url", "http", f"${{{VARIABLE}}}")}})
+    # Otherwise its models see the names of the tools alone, and in a first turn that does not wait for the server none.
+    entry = {**_entry(launch, "stdio", "url", "http", f"${{{VARIABLE}}}"), "alwaysLoad": True}
+    return _json({"mcpServers": {NAME: entry}})
 
 
 def _cursor(launch: Launch) -> str:
@@ -76,7 +79,7 @@ def _inspector(launch: Launch) -> str:
 
 def _codex(launch: Launch) -> str:
     # A first turn that does not wait for a server has none of its tools.
-    lines = [f"[mcp_servers.{NAME}]", "required = true"]
+    lines = [f"[mcp_servers.{NAME}]", "required = true", f"tool_timeout_sec = {_SECONDS}"]
     if launch.url is None:
         lines += [f"command = {_quoted(launch.command)}", f"args = [{', '.join(map(_quoted, launch.arguments))}]"]
     else:
@@ -87,7 +90,7 @@ def _codex(launch: Launch) -> str:
 
 
 def _goose(launch: Launch) -> str:
-    lines = ["extensions:", f"  {NAME}:", f"    name: {NAME}", "    enabled: true", f"    timeout: {_GOOSE_SECONDS}"]
+    lines = ["extensions:", f"  {NAME}:", f"    name: {NAME}", "    enabled: true", f"    timeout: {_SECONDS}"]
     if launch.url is None:
         lines += ["    type: stdio", f"    cmd: {_quoted(launch.command)}"]
         lines.append(f"    args: [{', '.join(map(_quoted, launch.arguments))}]")

@@ -38,6 +38,8 @@ DEFAULT_SESSION: Final = "default"
 _ROOTS_SECONDS: Final = 5.0
 _TEXT: Final = "text/plain"
 _COMPLETIONS: Final = 100
+_ALWAYS_LOAD: Final = {"anthropic/alwaysLoad": True}
+"""Has Claude Code show its models the tools as they are. Otherwise it shows names, and schemas after a search."""
 
 
 class Requests:
@@ -268,6 +270,7 @@ def _tool(row: ToolRow, structured: bool) -> types.Tool:
         annotations=types.ToolAnnotations(
             read_only_hint=row.read_only, destructive_hint=row.destructive, open_world_hint=row.destructive
         ),
+        _meta=_ALWAYS_LOAD,
     )
 
 

@@ -34,6 +34,11 @@ _CLIENTS_HEAD = """\
 `rewindow-mcp --print-config CLIENT` prints what a client has to be told, for this installation and with the other
 options given, and says on standard error which file that belongs into. [What the tools do](mcp-tools.md).
 
+`make test-hosts` runs Claude Code 2.1.330, Codex 0.169.0 and goose 1.52.0, each told of it by what is printed below, on
+standard input and output and over HTTP: their models are sent the tools and the instructions in the first prompt, and
+every reply character for character. `make test-all` runs the MCP Inspector 2.12.0. The formats of Cursor, VS Code and
+Gemini CLI are those of their documentation; these programs are not run.
+
 ## Which files it opens
 
 `--root DIR` (repeatable) is the limit. Without it those directories count that the client names as its roots, else
@@ -68,6 +73,20 @@ _TITLES = {
     "vscode": "VS Code",
     "gemini": "Gemini CLI",
     "inspector": "MCP Inspector",
+}
+_NOTES = {
+    "claude": """\
+`alwaysLoad` has its models see the tools as they are, about 900 tokens, instead of names that they have to search for,
+and has its start wait for the server. The tools themselves say the former too, for whoever runs
+`claude mcp add rewindow -- rewindow-mcp`. It asks for each tool once; `--allowedTools mcp__rewindow` allows all.""",
+    "codex": """\
+Without `required`, a first turn that is sent before the server is ready has none of its tools. `codex exec` takes the
+same on its command line: `-c 'mcp_servers.rewindow.command="rewindow-mcp"'`. A call may take as long as the longest
+statement of `run`.""",
+    "goose": """\
+`goose run --with-extension "rewindow-mcp --root DIR"` needs no file.""",
+    "inspector": """\
+It expands no variables: over HTTP, `--header "Authorization: Bearer TOKEN"` adds the token.""",
 }
 _LANGUAGES = {"codex": "toml", "goose": "yaml"}
 
@@ -131,5 +150,6 @@ def _clients() -> Iterator[str]:
         language = _LANGUAGES.get(name, "json")
         started = form.text(Launch(command="rewindow-mcp", arguments=("--root", "/home/me/project")))
         reached = form.text(Launch(command="rewindow-mcp", url=_ADDRESS, has_token=True))
-        yield f"## {_TITLES[name]}\n\nBelongs into {form.place}. Started by it:\n"
+        notes = f"{_NOTES[name]}\n\n" if name in _NOTES else ""
+        yield f"## {_TITLES[name]}\n\n{notes}Belongs into {form.place}. Started by it:\n"
         yield f"```{language}\n{started}```\n\nOr over HTTP:\n\n```{language}\n{reached}```\n"

@@ -296,6 +296,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_mcp_conformance.py::test_without_fixtures_fails_what_needs_them_alone",
         "tests/e2e/test_mcp_clients.py::test_every_client_is_answered_the_same",
         "tests/e2e/test_mcp_clients.py::test_the_inspector_is_answered_the_same",
+        "tests/hosts/hosts.py::test_the_model_is_sent_our_replies_character_for_character",
     ),
     "Your project's packages are importable": (
         "tests/engine/environment/test_worker_environment.py::"

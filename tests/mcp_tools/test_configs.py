@@ -59,11 +59,14 @@ def test_clients_with_json_reach_the_address(client: str, path: tuple[str | int,
     assert found == value
 
 
-def test_codex_waits_for_it() -> None:
+def test_claude_and_codex_wait_for_it() -> None:
+    for launch in (STARTED, REACHED):
+        assert json.loads(FORMATS["claude"].text(launch))["mcpServers"]["rewindow"]["alwaysLoad"] is True
+    waits = {"required": True, "tool_timeout_sec": 660}
     started = tomllib.loads(FORMATS["codex"].text(STARTED))["mcp_servers"]["rewindow"]
-    assert started == {"required": True, "command": STARTED.command, "args": ["--root", ODD]}
+    assert started == {**waits, "command": STARTED.command, "args": ["--root", ODD]}
     reached = tomllib.loads(FORMATS["codex"].text(REACHED))["mcp_servers"]["rewindow"]
-    assert reached == {"required": True, "url": REACHED.url, "bearer_token_env_var": VARIABLE}
+    assert reached == {**waits, "url": REACHED.url, "bearer_token_env_var": VARIABLE}
 
 
 def test_goose_has_its_own_words() -> None:
