@@ -377,7 +377,7 @@ class NodeBase(ABC):
         """Pins the node for that reason, or ends it with None. Called by the Board, which holds what is pinned."""
         if reason != self._pinned:
             self._pinned = reason
-            self._tell_holders()
+            self._tell_of_showing()
 
     # --- for subclasses ----------------------------------------------------------------------------------------------
 
@@ -399,7 +399,7 @@ class NodeBase(ABC):
         self._tell(lambda holder, member: holder.OnMemberChanged(member))
 
     def _tell_of_showing(self) -> None:
-        """It differs from something else now, as level 3 shows it: what was shown of it last is another."""
+        """It is what it was, and a group may show it otherwise: another text of it was shown last, or it is pinned."""
         self._tell(lambda holder, _: holder.on_member_shown())
 
     def _tell(self, tell: Callable[[NodeBase, NodeBase], bool]) -> None:

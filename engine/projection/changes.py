@@ -15,6 +15,8 @@ from .part import EMPTY, Count, Part
 
 HEADING: Final = "Changed since your last statement:\n"
 EARLIER: Final = "Changed before that, since you were shown them:\n"
+EARLIER_ALONE: Final = "Changed since you were shown them:\n"
+"""Where nothing is new."""
 NAMESPACE: Final = "namespace"
 """What stands in the place of a name, for what is about no handle."""
 HISTORY_TOKENS: Final = 400
@@ -24,7 +26,8 @@ def feed(news: News, names: Mapping[str, str], followed: Collection[str], budget
     """What is new, and below it what was before, of handles whose ids are `followed`; within `budget` tokens."""
     new = _new(news, names, budget, count)
     wanted = _once([item for item in news.earlier if item.obj_id in followed])
-    before = _before(wanted, names, min(HISTORY_TOKENS, budget - new.tokens), count)
+    heading = EARLIER if new.text else EARLIER_ALONE
+    before = _before(heading, wanted, names, min(HISTORY_TOKENS, budget - new.tokens), count)
     nodes = {key: new.nodes.get(key, 0) + before.nodes.get(key, 0) for key in (*new.nodes, *before.nodes)}
     return Part(new.text + before.text, new.tokens + before.tokens, nodes)
 
@@ -52,13 +55,13 @@ def _new(news: News, names: Mapping[str, str], budget: int, count: Count) -> Par
     return part if part.tokens <= budget else EMPTY
 
 
-def _before(items: Sequence[FeedItem], names: Mapping[str, str], budget: int, count: Count) -> Part:
+def _before(heading: str, items: Sequence[FeedItem], names: Mapping[str, str], budget: int, count: Count) -> Part:
     if not items:
         return EMPTY
-    kept = _newest(items, names, budget - count(EARLIER), count)
+    kept = _newest(items, names, budget - count(heading), count)
     if not kept:
         return EMPTY
-    return _part(EARLIER, items[len(items) - len(kept) :], kept, [count(entry) for entry in kept], count)
+    return _part(heading, items[len(items) - len(kept) :], kept, [count(entry) for entry in kept], count)
 
 
 def _part(head: str, items: Sequence[FeedItem], entries: Sequence[str], costs: Sequence[int], count: Count) -> Part:

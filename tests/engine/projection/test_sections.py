@@ -300,7 +300,9 @@ def test_what_was_read_of_a_handle_that_runs_stands_below_what_is_new() -> None:
         "Changed since your last statement:\nh0: 3 lines changed\n"
         "Changed before that, since you were shown them:\nh0: 1 line changed\n+a\nh1: 2 lines changed\nHandles"
     )
-    assert "Changed before" not in _tail(_rows(2), News(earlier=earlier), 1_000)
+    alone = _tail(rows, News(earlier=earlier), 1_000)
+    assert alone.startswith("Changed since you were shown them:\nh0: 1 line changed\n+a\nh1: 2 lines changed\nHandles")
+    assert "Changed" not in _tail(_rows(2), News(earlier=earlier), 1_000)
 
 
 def test_a_history_takes_little() -> None:

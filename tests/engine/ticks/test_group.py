@@ -115,6 +115,19 @@ def test_what_a_statement_did_to_a_member_is_summed_up_at_the_next_tick(desk: De
     assert _recomputed(desk.tick()) == [("group-2.1", "1 of 1 member changed: a")]
 
 
+def test_a_member_that_is_pinned_has_not_changed_and_gets_more_room(desk: Desk) -> None:
+    for name in "ab":
+        desk.write(f"{name}.py", "".join(f"line {number} of {name}\n" for number in range(60)))
+    desk.run("a.Refresh(); b.Refresh(); g = group(a, b, lod=0, tokens=300)")
+    desk.tick()
+    before = _text(desk, "g")
+    desk.run("pin(b)")
+    after = _text(desk, "g")
+    assert after.count("of b") > before.count("of b")
+    assert _recomputed(desk.tick()) == []
+    assert _text(desk, "g") == after
+
+
 def test_the_same_steps_give_the_same_events_again(desk: Desk) -> None:
     desk.run("g = group(a, b); outer = group(g, c)")
     desk.write("a.py", "one\nthree\n")
