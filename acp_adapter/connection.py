@@ -111,6 +111,7 @@ class Connection:
         self._conversations[session.session_id] = conversation
         context.after_response(partial(conversation.start, self._tasks))
         context.after_response(partial(self.prepare, "prompt"))
+        context.after_response(conversation.connect)
         return conversation
 
     async def reopen(
@@ -118,9 +119,9 @@ class Connection:
     ) -> Conversation:
         """The conversation of a session of the store, which may be open on this connection already.
 
-        One that is open and idle is closed first where it is to go on in other directories. `is_replayed`: what was
-        shown of it is shown again first. If that fails or is cancelled, a session that was not open before is not open
-        afterwards.
+        One that is open and idle is closed first where it is to go on in other directories, or with other MCP servers.
+        `is_replayed`: what was shown of it is shown again first. If that fails or is cancelled, a session that was not
+        open before is not open afterwards.
 
         Raises:
             SessionNotFoundError, SessionInUseError.
@@ -133,14 +134,16 @@ class Connection:
             if conversation is not None and not conversation.is_open:
                 await conversation.closed()
                 conversation = None
-            if conversation is not None and conversation.session.would_move(wanted.cwd, wanted.directories):
+            if conversation is not None and conversation.session.would_move(
+                wanted.cwd, wanted.directories, wanted.servers
+            ):
                 await self.close(conversation)
                 conversation = None
             if conversation is not None:
                 if is_replayed:
                     await conversation.replay()
                 return conversation
-            opening = self.sessions.load(SessionId(wanted.session_id), wanted.cwd, wanted.directories)
+            opening = self.sessions.load(SessionId(wanted.session_id), wanted.cwd, wanted.directories, wanted.servers)
             conversation = await self.adopt(opening, context)
             if is_replayed:
                 await self._replay(conversation)

@@ -66,6 +66,10 @@ class Conversation:
         tasks.start_soon(self._pump.run)
         await self._send(self._codec.updates.commands_update())
 
+    async def connect(self) -> None:
+        """Begins to connect the session's MCP servers, and waits for none."""
+        self.session.connect()
+
     def give_up(self) -> None:
         """Has nobody wait for `start`, which may not come: the request that opened this failed, or the client left."""
         self._pump.give_up()

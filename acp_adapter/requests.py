@@ -7,9 +7,12 @@ Must not know how anything looks on the wire.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+
+if TYPE_CHECKING:  # of the session stage
+    from engine import McpServer
 
 
 class Initialize(Struct, frozen=True):
@@ -30,11 +33,11 @@ class Authenticate(Struct, frozen=True):
 
 
 class NewSession(Struct, frozen=True):
-    """A session in `cwd`; `mcp_servers` are names."""
+    """A session in `cwd`, with these MCP servers."""
 
     cwd: str
     directories: tuple[str, ...] = ()
-    mcp_servers: tuple[str, ...] = ()
+    servers: tuple[McpServer, ...] = ()
 
 
 class SessionRef(Struct, frozen=True):
@@ -44,11 +47,12 @@ class SessionRef(Struct, frozen=True):
 
 
 class OpenSession(Struct, frozen=True):
-    """A session that was closed, to go on in these directories."""
+    """A session that was closed, to go on in these directories and with these MCP servers."""
 
     session_id: str
     cwd: str
     directories: tuple[str, ...] = ()
+    servers: tuple[McpServer, ...] = ()
 
 
 class ListSessions(Struct, frozen=True):

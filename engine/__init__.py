@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from .legible import source_command as source_command
     from .legible import source_lines as source_lines
     from .legible import source_text as source_text
+    from .mcp_servers import HttpServer as HttpServer
+    from .mcp_servers import McpServer as McpServer
+    from .mcp_servers import StdioServer as StdioServer
     from .models.setup import ModelSetup as ModelSetup
     from .ports import ASKED_CHARS as ASKED_CHARS
     from .ports import Buffers as Buffers
@@ -99,7 +102,11 @@ if TYPE_CHECKING:
     from .ports import RestorePlan as RestorePlan
     from .ports import RunOutcome as RunOutcome
     from .ports import RunRequest as RunRequest
+    from .ports import ServerCallSubject as ServerCallSubject
+    from .ports import ServerProcess as ServerProcess
+    from .ports import ServerRequest as ServerRequest
     from .ports import SessionRow as SessionRow
+    from .ports import StartServer as StartServer
     from .ports import StatementAsked as StatementAsked
     from .ports import StatementSubject as StatementSubject
     from .ports import Store as Store
@@ -113,6 +120,8 @@ if TYPE_CHECKING:
     from .ports import Want as Want
     from .ports import ignore_touched as ignore_touched
     from .projection.feed import changes_of as changes_of
+    from .projection.feed import connected_sentence as connected_sentence
+    from .projection.feed import lost_sentence as lost_sentence
     from .projection.results import given_text as given_text
     from .projection.results import output_text as output_text
     from .projection.results import printed_text as printed_text
@@ -192,12 +201,14 @@ __all__ = [
     "FileSubject",
     "HandleRow",
     "Host",
+    "HttpServer",
     "Item",
     "KeptGroup",
     "Limits",
     "Location",
     "Looked",
     "MadeHandle",
+    "McpServer",
     "MessageId",
     "Model",
     "ModelError",
@@ -237,15 +248,20 @@ __all__ = [
     "RunOutcome",
     "RunRequest",
     "Seq",
+    "ServerCallSubject",
+    "ServerProcess",
+    "ServerRequest",
     "Session",
     "SessionId",
     "SessionRow",
     "Sessions",
     "Settings",
     "Signal",
+    "StartServer",
     "StatementAsked",
     "StatementId",
     "StatementSubject",
+    "StdioServer",
     "Store",
     "Subscription",
     "TextChange",
@@ -269,6 +285,7 @@ __all__ = [
     "change_size",
     "changes_of",
     "complete_path",
+    "connected_sentence",
     "cut_line",
     "cut_middle",
     "fenced",
@@ -279,6 +296,7 @@ __all__ = [
     "is_long_text",
     "legible_line",
     "load_settings",
+    "lost_sentence",
     "open_store",
     "original",
     "output_text",
@@ -306,6 +324,7 @@ _MODULES: Final = {
     "host": "Host",
     "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
     "legible": "legible_line source_command source_lines source_text",
+    "mcp_servers": "HttpServer McpServer StdioServer",
     "models.setup": "ModelSetup",
     "ports": (
         "ASKED_CHARS Buffers Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
@@ -313,11 +332,12 @@ _MODULES: Final = {
         "FileSubject HandleRow Limits Looked MadeHandle Model ModelError ModelSignal ModelUnusableError News "
         "OutputSink PastAnswer PastExecution PastLooks PastPayload PastQuestion PastRevision PastStatement PastStep "
         "PastTick PastValues PermissionAnswer PermissionQuestion PermissionSubject Permissions Preserved "
-        "ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored RunOutcome RunRequest SessionRow "
+        "ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored RunOutcome RunRequest ServerCallSubject "
+        "ServerProcess ServerRequest SessionRow StartServer "
         "StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload "
         "ValueGroup Want ignore_touched"
     ),
-    "projection.feed": "changes_of",
+    "projection.feed": "changes_of connected_sentence lost_sentence",
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",
     "redaction": "Redactor redact_json without_secrets",

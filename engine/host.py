@@ -30,7 +30,17 @@ from .config.system import SystemClock, SystemEntropy
 from .environment.factory import workers
 from .environment.zygote import Zygote
 from .errors import InvalidRequestError, StoreError
-from .ports import Clock, Entropy, Environment, Model, Store
+from .ports import (
+    Clock,
+    Entropy,
+    Environment,
+    EnvironmentSpec,
+    Model,
+    ServerProcess,
+    ServerRequest,
+    StartServer,
+    Store,
+)
 from .redaction import Redactor
 from .store import open_store
 
@@ -53,6 +63,7 @@ class Host:
         store: where sessions are kept; the default kind in the settings' directory where None. Closed by the host.
         clock: the system's where None.
         entropy: the system's where None.
+        start_server: starts the programs of MCP servers; below the zygote where None.
         must_have_model: False has prompts fail where there is no such model as the settings name, and not this.
 
     Raises:
@@ -71,6 +82,7 @@ class Host:
         store: Store | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        start_server: StartServer | None = None,
         must_have_model: bool = True,
     ) -> None:
         self._settings = settings
@@ -88,6 +100,7 @@ class Host:
         self._environments = environments
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
+        self._start_server = start_server or (None if self._zygote is None else self._start_below_zygote)
         self._store = store or open_store(settings.state_dir, self._clock)
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
@@ -189,6 +202,7 @@ class Host:
             settings=self._settings,
             environments=self._environments,
             outliner=None if self._zygote is None else self._outlines,
+            start_server=self._start_server,
             models=self._models,
             clock=self._clock,
             entropy=self._entropy,
@@ -205,6 +219,12 @@ class Host:
             assert self._zygote is not None
             self._outliner = Outlines(self._zygote.ask_outlines)
         return self._outliner
+
+    def _start_below_zygote(self, spec: EnvironmentSpec, request: ServerRequest) -> ServerProcess:
+        from .environment.server_program import ServerProgram  # of the first server
+
+        assert self._zygote is not None
+        return ServerProgram.start(self._zygote, spec, request)
 
     def _look_at_disk(self) -> None:
         # A store that cannot be opened is told to whoever asks for a session.

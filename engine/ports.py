@@ -360,11 +360,13 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
 
     With `allow_sudo` the programs they start may gain privileges; then they can read the user's other processes.
     Views of a `confined` environment open nothing outside of `cwd` and `directories`; statements are not held by that.
+    `servers` are the names of MCP servers, by those of the modules that stand for them in statements.
     """
 
     cwd: str
     directories: tuple[str, ...] = ()
     confined: bool = False
+    servers: dict[str, str] = field(default_factory=dict[str, str])
     import_paths: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict[str, str])
     limits: Limits = field(default_factory=Limits)
@@ -521,6 +523,46 @@ class CommandOutcome(Struct, frozen=True, kw_only=True):
     stdout: CommandOutput = field(default_factory=CommandOutput)
     stderr: CommandOutput = field(default_factory=CommandOutput)
     seconds: float = 0.0
+
+
+class ServerRequest(Struct, frozen=True, kw_only=True):
+    """A program that is talked to for as long as it runs: its arguments, which begin with its absolute path, where it
+    runs, and its whole environment."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    variables: dict[str, str]
+
+    def __repr__(self) -> str:
+        return "ServerRequest()"  # its arguments and variables may be secret
+
+
+class ServerProcess(Protocol):
+    """A program that was started to be talked to. It ends with `stop`, and with the host however that ends."""
+
+    async def receive(self) -> bytes:
+        """The next bytes that it writes to its standard output; none when it has ended, or closed that.
+
+        Raises:
+            OSError: it could not be started, by the name of the reason.
+        """
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Writes to its standard input; waits for as long as it does not read. Raises BrokenPipeError."""
+        ...
+
+    def told(self) -> str:
+        """How it ended, where it has, and the end of what it wrote to its standard error; in a phrase."""
+        ...
+
+    async def stop(self) -> None:
+        """Ends its input, then asks it to end, then ends it with all that it started; bounded in time."""
+        ...
+
+
+StartServer = Callable[[EnvironmentSpec, ServerRequest], ServerProcess]
+"""Starts a program with the limits of a session. Raises EnvironmentUnavailableError, ValueError."""
 
 
 STEP_CONTENT_BYTES: Final = 64 << 20
@@ -1031,7 +1073,15 @@ class CommandSubject(Struct, frozen=True, kw_only=True):
     cwd: str
 
 
-PermissionSubject = StatementSubject | FileSubject | CommandSubject
+class ServerCallSubject(Struct, frozen=True, kw_only=True):
+    """A tool of an MCP server that would be called, with its arguments as JSON."""
+
+    server: str
+    tool: str
+    arguments: str
+
+
+PermissionSubject = StatementSubject | FileSubject | CommandSubject | ServerCallSubject
 """What a user may be asked about."""
 
 

@@ -46,6 +46,7 @@ AREAS = (
         "`Host.sessions` makes, loads, lists and deletes sessions; a `Session` takes prompts and statements.",
         (
             "sessions.naming",
+            "mcp_servers",
             "sessions.registry",
             "sessions.session",
             "sessions.tickets",

@@ -7,14 +7,18 @@ for people and by `doctor`.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import translate
-from typing import Final
+from itertools import zip_longest
+from typing import Final, cast
+from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from ..mcp_servers import McpServer, StdioServer
 from ..redaction import SHORTEST, Redactor
 
 _ALLOWED: Final = frozenset((
@@ -35,6 +39,7 @@ NEVER_SECRET: Final = ("PWD", "OLDPWD", "*ASKPASS")
 _NOT: Final = "!"
 """Before a pattern of the configuration: names that are not secret."""
 _WORD: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+")
+_PLAIN_HEADERS: Final = frozenset(("accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"))
 _CREDENTIALS_IN_URL: Final = re.compile(r"://[^/\s@]*@")
 _PASSWORD_IN_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@")
 
@@ -92,6 +97,55 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
 def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Redactor:
     """What takes the secrets of `environ` out of texts; see `find_secrets`."""
     return Redactor(find_secrets(environ, more_names).values)
+
+
+def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: Iterable[str] = ()) -> list[str]:
+    """What is secret of what an MCP server is given.
+
+    That is each of its headers and variables, whatever it is called, but for what is plainly none: a path, a word, a
+    value that the environment of this process has, too. Of its arguments and its URL it is what looks so by its name.
+    """
+    named: dict[str, str] = {}
+    if isinstance(server, StdioServer):
+        known = set(environ.values())
+        given = [value for value in server.env.values() if value not in known]
+        for option, following in zip_longest(server.args, server.args[1:], fillvalue=""):
+            name, equals, value = option.partition("=")
+            if name.startswith("-"):
+                named[_variable_name(name)] = value if equals else following
+    else:
+        given = [value for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS]
+        given += [value.partition(" ")[2] for value in given]
+        named = {_variable_name(name): value for name, value in parse_qsl(urlsplit(server.url).query)}
+        named["URL"] = server.url
+    secret = [value for each in given for value in (each, *_texts_in(each)) if not _is_plain(value)]
+    return [*secret, *find_secrets(named, more_names).values]
+
+
+def _variable_name(name: str) -> str:
+    return name.strip("-").replace("-", "_").upper()
+
+
+def _texts_in(value: str) -> list[str]:
+    """The texts in a value that is JSON, as that of a variable may be."""
+    try:
+        stack: list[object] = [json.loads(value)] if value.lstrip()[:1] in ("{", "[") else []
+    except (ValueError, RecursionError):
+        return []
+    found: list[str] = []
+    while stack:
+        each = stack.pop()
+        if isinstance(each, str):
+            found += [each, each.partition(" ")[2]]
+        elif isinstance(each, dict):
+            stack += cast("dict[str, object]", each).values()
+        elif isinstance(each, list):
+            stack += cast("list[object]", each)
+    return found
+
+
+def _is_plain(value: str) -> bool:
+    return len(value.strip()) < SHORTEST or os.path.isabs(os.path.expanduser(value)) or _is_word(value)
 
 
 def _configured(patterns: Iterable[str]) -> tuple[list[str], list[str]]:

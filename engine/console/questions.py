@@ -19,6 +19,7 @@ from ..ports import (
     PermissionAnswer,
     PermissionQuestion,
     PermissionSubject,
+    ServerCallSubject,
     StatementSubject,
 )
 from .changes import diff
@@ -62,6 +63,8 @@ def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Frag
             return diff(path, changes, note)
         case CommandSubject(command=command):
             return [("quiet", "$ "), ("strong", source_text(command, ASKED_CHARS).replace("\n", "\n  ") + "\n")]
+        case ServerCallSubject(tool=tool, arguments=arguments):
+            return [("strong", f"{legible_line(tool)} "), ("", source_text(arguments, ASKED_CHARS) + "\n")]
 
 
 def asked(question: PermissionQuestion) -> list[Fragment]:
@@ -82,6 +85,8 @@ def _sentence(subject: PermissionSubject) -> str:
             return "Write this file? The change is shown above, whole."
         case CommandSubject(command=command, cwd=cwd):
             return f"Run this command in {legible_line(cwd)}? It has {_lines(command)}, all shown above."
+        case ServerCallSubject(server=server, arguments=arguments):
+            return f"Call this tool of the MCP server {legible_line(server)}? Its arguments have {_lines(arguments)}."
 
 
 def _lines(text: str) -> str:

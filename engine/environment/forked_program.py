@@ -1,7 +1,7 @@
 """A program below the zygote: asked for, and ended, by way of its keeper (`worker.program`).
 
 Owns the descriptors of one keeper. Must not know what the program prints, nor how long it may run. Started by
-`worker_environment`, conducted by `command_run`.
+`worker_environment`, conducted by `command_run`; those that are talked to by `server_program`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import socket
 
 from ..errors import EnvironmentUnavailableError
-from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec
+from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec, ServerRequest
 from ..worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
 from ..worker.protocol import Execute, Finished, FromKeeper, NotStarted
 from .command_run import RunningProgram, unattended
@@ -42,7 +42,26 @@ class ForkedProgram(RunningProgram):
             EnvironmentUnavailableError: nobody can be asked.
             ValueError: an argument holds a NUL character, or the request is too long to be sent.
         """
-        asked = _execute(spec, request)
+        return cls._start(zygote, _execute(spec, request), ())
+
+    @classmethod
+    def start_to_talk(cls, zygote: Zygote, spec: EnvironmentSpec, request: ServerRequest) -> tuple[ForkedProgram, int]:
+        """Asks for a program whose stdin is a pipe, and returns at once: the program, and the end to write to.
+
+        Raises as `start`.
+        """
+        with contextlib.ExitStack() as ours:
+            stdin, writer = os.pipe()
+            ours.callback(os.close, writer)
+            try:
+                program = cls._start(zygote, _server(spec, request), (stdin,))
+            finally:
+                os.close(stdin)
+            ours.pop_all()
+            return program, writer
+
+    @classmethod
+    def _start(cls, zygote: Zygote, asked: Execute, stdin: tuple[int, ...]) -> ForkedProgram:
         zygote.ensure()
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             try:
@@ -51,7 +70,7 @@ class ForkedProgram(RunningProgram):
                 for _, writer in pipes:
                     with contextlib.suppress(OSError):  # a user may have no more room for pipes
                         fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-                zygote.fork([control[1].fileno(), report[1].fileno(), *(writer for _, writer in pipes)])
+                zygote.fork([control[1].fileno(), report[1].fileno(), *(writer for _, writer in pipes), *stdin])
                 program = cls(zygote, control[0], report[0], [reader for reader, _ in pipes])
                 ours.pop_all()
                 ours.callback(program.close)
@@ -112,12 +131,27 @@ class ForkedProgram(RunningProgram):
 
 
 def _execute(spec: EnvironmentSpec, request: CommandRequest) -> Execute:
+    return _limited(spec, request, unattended(spec.variables), request.stdin, merged=request.merged)
+
+
+def _server(spec: EnvironmentSpec, request: ServerRequest) -> Execute:
+    return _limited(spec, request, request.variables, None, merged=False)
+
+
+def _limited(
+    spec: EnvironmentSpec,
+    request: CommandRequest | ServerRequest,
+    variables: dict[str, str],
+    stdin: bytes | None,
+    *,
+    merged: bool,
+) -> Execute:
     return Execute(
         argv=tuple(map(os.fsencode, request.argv)),
         cwd=os.fsencode(request.cwd),
-        variables=unattended(spec.variables),
-        stdin=request.stdin,
-        merged=request.merged,
+        variables=variables,
+        stdin=stdin,
+        merged=merged,
         data_bytes=spec.limits.data_bytes,
         open_files=spec.limits.open_files,
         allow_sudo=spec.allow_sudo,

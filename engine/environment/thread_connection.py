@@ -64,6 +64,7 @@ class _Resident:
             cwd=spec.cwd,
             directories=spec.directories,
             confined=spec.confined,
+            servers=spec.servers,
             prepare=self._prepare,
             flush=_nothing_more,
             output=pipe,

@@ -90,6 +90,7 @@ class WorkerConnection(Connection):
             cwd=spec.cwd,
             directories=spec.directories,
             confined=spec.confined,
+            servers=spec.servers,
             import_paths=spec.import_paths,
             variables=spec.variables,
             data_bytes=spec.limits.data_bytes,

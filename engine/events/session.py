@@ -233,6 +233,42 @@ class TitleChanged(Event, frozen=True, kw_only=True):
     title: str
 
 
+class ServersNamed(Event, frozen=True, kw_only=True):
+    """Who opened the session named these MCP servers; `modules` has, by their names, those of their modules.
+
+    A server keeps its module for the life of the session. Of what a server is given nothing is recorded.
+    """
+
+    kind: ClassVar[str] = "servers_named"
+
+    modules: dict[str, Exact]
+
+
+class ServerConnected(Event, frozen=True, kw_only=True):
+    """An MCP server was connected, or offers another number of tools than it did."""
+
+    kind: ClassVar[str] = "server_connected"
+
+    server: str
+    module: Exact
+    tools: int
+    resources: int = 0
+
+
+class ServerLost(Event, frozen=True, kw_only=True):
+    """An MCP server could not be connected, or its connection ended; told once each time the session is opened.
+
+    `again`: it is tried again.
+    """
+
+    kind: ClassVar[str] = "server_lost"
+
+    server: str
+    module: Exact
+    reason: str
+    again: bool = False
+
+
 SessionEvent = (
     SessionOpened
     | SessionMoved
@@ -250,4 +286,7 @@ SessionEvent = (
     | ModeChanged
     | ConfigChanged
     | TitleChanged
+    | ServersNamed
+    | ServerConnected
+    | ServerLost
 )

@@ -22,7 +22,7 @@ from ..events import Event
 from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import GroupRecomputed, NodeChanged
-from ..events.session import EnvironmentRestored, WorkStopped
+from ..events.session import EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
 from ..execution import Display
 from ..ids import StatementId, ToolCallId
 from ..ports import FeedItem, News
@@ -45,6 +45,8 @@ _FOLLOWED: Final = frozenset(
         GroupRecomputed,
         WorkStopped,
         EnvironmentRestored,
+        ServerConnected,
+        ServerLost,
     )
 )
 _LONGEST_SOURCE: Final = 80
@@ -183,6 +185,10 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             pass
         case NodeChanged(obj_id=obj_id, delta=delta) | GroupRecomputed(obj_id=obj_id, delta=delta):
             yield FeedItem(obj_id, delta)
+        case ServerConnected():
+            yield FeedItem("", connected_sentence(event))
+        case ServerLost():
+            yield FeedItem("", lost_sentence(event))
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
         case EnvironmentRestored(executions=executions, divergences=divergences):
@@ -192,6 +198,22 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             yield FeedItem("", f"rebuilt in a new worker: {executions} {noun} ran again")
         case _:
             pass
+
+
+def connected_sentence(event: ServerConnected) -> str:
+    """That a server is there, under which name, and how to learn more; nothing of its own words."""
+    offers = f"{event.tools} {plural(event.tools, 'tool')}"
+    if event.resources:
+        offers = f"{offers}, {event.resources} {plural(event.resources, 'resource')}"
+    return f"MCP server {event.server!r} is the module {event.module}: {offers}; help({event.module}) lists them"
+
+
+def lost_sentence(event: ServerLost) -> str:
+    """That a server is not there, and why."""
+    return (
+        f"MCP server {event.server!r}, the module {event.module}, is not connected"
+        f"{', and is tried again' if event.again else ''}: {event.reason}"
+    )
 
 
 def _expansion(display: Display) -> FeedItem:

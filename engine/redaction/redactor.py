@@ -47,7 +47,7 @@ class Redactor:
 
     def __init__(self, values: Iterable[str]) -> None:
         """`values` of fewer than SHORTEST characters are left out, not counting the space around them."""
-        values = [value for value in values if len(value.strip()) >= SHORTEST]
+        self._values = values = [value for value in values if len(value.strip()) >= SHORTEST]
         forms = {form for value in values for form in forms_of(value, SHORTEST)}
         # One that holds another is found where the other is not there only if the other is not looked for.
         self._forms = sorted((form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
@@ -64,6 +64,10 @@ class Redactor:
 
     def __bool__(self) -> bool:
         return bool(self._forms)
+
+    def knowing(self, values: Iterable[str]) -> Redactor:
+        """One that replaces these, too."""
+        return Redactor((*self._values, *values))
 
     # --- is there anything? -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 import msgspec
@@ -26,6 +26,7 @@ from ..events.execution import EffectAnswered, FileWritten
 from ..execution import Location
 from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
+from ..mcp_servers import called, module_of
 from ..minter import Minter
 from ..plain_data import argument_digest
 from ..ports import (
@@ -35,6 +36,7 @@ from ..ports import (
     Environment,
     FileSubject,
     PermissionSubject,
+    ServerCallSubject,
     Store,
 )
 from ..redaction import Redactor, marked_line, withheld
@@ -42,6 +44,7 @@ from ..timeline.changed import within
 from ..tool_values import places_of
 from ..toolbox import CHANGING
 from ..tools import OPERATIONS, Change, Program, Reading, Seen, Workspace, changes_of, land, name_text
+from ..tools.mcp_listing import shown_arguments
 from .act_events import (
     STOPPED,
     answer_text,
@@ -58,6 +61,9 @@ from .buffers import SessionBuffers, Unsaved
 from .policy import Policy
 from .questions import Questions
 from .signals import OutputStreamed
+
+if TYPE_CHECKING:  # of the first server
+    from .servers import SessionServers
 
 SHOWN_PLACES: Final = 20
 """To how many places an editor is sent for one answer."""
@@ -88,6 +94,7 @@ class Desk:
     buffers: SessionBuffers
     signal: Callable[[OutputStreamed], None]
     dismissed: Callable[[], None]
+    servers: SessionServers | None = None
 
 
 class Acts:
@@ -131,6 +138,9 @@ class Acts:
         return tuple(Location(path=self._desk.workspace.place(path), line=line) for path, line in places)
 
     async def _answer(self, request: EffectRequest, call: ToolCallId, environment: Environment) -> EffectAnswer:
+        servers, module = self._desk.servers, module_of(request.operation)
+        if servers is not None and module is not None and servers.has(module):
+            return await self._of_server(request, call, servers, module)
         operation = OPERATIONS.get(request.operation)
         if operation is None:
             return failure(ValueError(f"no operation {named(request)!r}; there is {', '.join(OPERATIONS)}"))
@@ -251,6 +261,31 @@ class Acts:
         if program.asks:
             self._log.append(command_event(call, self._execution, cwd, outcome))
         return await anyio.to_thread.run_sync(program.answer, outcome)
+
+    # --- MCP servers --------------------------------------------------------------------------------------------------
+
+    async def _of_server(
+        self, request: EffectRequest, call: ToolCallId, servers: SessionServers, module: str
+    ) -> EffectAnswer:
+        """What a server offers, or the answer of its tool. Whether a tool changes anything is not for it to say."""
+        tool = called(request.operation)
+        try:
+            if tool is None:
+                return EffectAnswer(value=await servers.help(module))
+            if self._desk.policy.mode == "plan":
+                raise PermissionError(f"plan mode changes nothing; {request.operation}() was not called")
+            meant = await servers.meant(module, tool[1], request.arguments)
+            subject = ServerCallSubject(
+                server=meant.server, tool=meant.tool, arguments=shown_arguments(meant.arguments)
+            )
+            await self._permit(request, call, subject)
+            return EffectAnswer(
+                value=await servers.call(
+                    module, meant, lambda text: self._desk.signal(OutputStreamed(call, "stdout", text))
+                )
+            )
+        except (OSError, AttributeError, TypeError, RuntimeError) as error:
+            return failure(error)
 
     # --- permission ---------------------------------------------------------------------------------------------------
 

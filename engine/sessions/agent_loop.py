@@ -24,7 +24,7 @@ Must not decide what comes next, nor know any protocol. Called by the session, o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from msgspec.structs import replace
@@ -66,6 +66,9 @@ from .sent import SentCalls
 from .statements import StatementRunner
 from .ticker import Ticker
 
+if TYPE_CHECKING:  # of the first server
+    from .servers import SessionServers
+
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
 
 
@@ -90,6 +93,7 @@ class AgentLoop:
         model: Model,
         minter: Minter,
         max_rounds: int,
+        servers: SessionServers | None,
         openings_of: Callable[[Sequence[Attachment]], Sequence[str]],
     ) -> None:
         self._log = log
@@ -107,6 +111,7 @@ class AgentLoop:
         self._model = model
         self._minter = minter
         self._max_rounds = max_rounds
+        self._servers = servers
         self._openings_of = openings_of
         """The statements that open what came with a steer, before a model reads it."""
         self._steers: list[UserMessage] = []
@@ -169,6 +174,8 @@ class AgentLoop:
         try:
             match effect:
                 case t.RunTick():
+                    if self._servers is not None:
+                        await cancellation.guard(self._servers.settle)
                     await self._ticker.tick(self._number_of(effect.round), cancellation)
                     return t.Ticked()
                 case t.CallModel():

@@ -7,25 +7,32 @@ The only place that knows how the parts are connected before a first prompt; wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..config.project import ProjectEnvironment
-from ..config.secrets import allowed_variables
+from ..config.secrets import allowed_variables, server_secrets
 from ..config.settings import Settings
 from ..events import ConversationEvent, Event
+from ..events.session import ServersNamed
 from ..ids import Seq, SessionId
 from ..log import EventLog
+from ..mcp_servers import McpServer, modules_for, told_apart
 from ..minter import Minter
 from ..nodes.outline.model import Outliner
-from ..ports import Clock, Environment, EnvironmentSpec, Limits, Model, Store
+from ..ports import Clock, Environment, EnvironmentSpec, Limits, Model, StartServer, Store
 from ..redaction import Redactor, redact_event
 from ..timeline.index import Timeline
 from ..timeline.rounds import Rounds
+from ..timeline.server_modules import ServerModules
 from ..view import ViewFold
 from .journal import Journal
 from .parts import SessionParts
 from .policy import Policy
+
+if TYPE_CHECKING:  # of the first server
+    from .servers import SessionServers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +43,20 @@ class Surroundings:
     settings: Settings
     environments: Callable[[], Environment]
     outliner: Callable[[], Outliner] | None
+    start_server: StartServer | None
     models: Callable[[], Model]
     clock: Clock
     minter: Minter
     environ: Mapping[str, str]
     redactor: Redactor
+
+    def knowing(self, servers: Sequence[McpServer]) -> Surroundings:
+        """The same for a session with these servers: what they are given and is secret is taken out of texts."""
+        secrets = [secret for server in servers for secret in self._secrets_of(server)]
+        return replace(self, redactor=self.redactor.knowing(secrets)) if secrets else self
+
+    def _secrets_of(self, server: McpServer) -> Sequence[str]:
+        return server_secrets(server, self.environ, self.settings.hidden_names)
 
 
 def assemble(
@@ -54,6 +70,7 @@ def assemble(
     notes: Sequence[str] = (),
     *,
     confined: bool = False,
+    servers: Sequence[McpServer] = (),
 ) -> SessionParts:
     """The parts of a session.
 
@@ -61,8 +78,9 @@ def assemble(
         history: what the store holds of it, durable and stamped.
         notes: sentences for the user.
         confined: views open nothing outside of `cwd` and `directories`.
+        servers: the MCP servers that are named for it now.
     """
-    timeline, rounds, policy, view = Timeline(), Rounds(), Policy(), ViewFold()
+    timeline, rounds, policy, view, known = Timeline(), Rounds(), Policy(), ViewFold(), ServerModules()
     log = EventLog(
         surroundings.clock,
         journal.write,
@@ -72,19 +90,28 @@ def assemble(
     log.follow(timeline.apply, Timeline.FOLLOWS)
     log.follow(rounds.apply, Rounds.FOLLOWS)
     log.follow(policy.apply, Policy.FOLLOWS)
+    log.follow(known.apply, ServerModules.FOLLOWS)
     log.follow(view.apply)
     if history:
         log.load(_presentable(surroundings.redactor, history))
         journal.opened_at(Seq(len(history) - 1))
+    named = told_apart(servers)
+    modules = modules_for(named, known.modules, timeline.names)
     spec = EnvironmentSpec(
         cwd=cwd,
         directories=directories,
         confined=confined,
+        servers={module: name for name, module in modules.items()},
         import_paths=project.import_paths,
         variables=allowed_variables(surroundings.environ, surroundings.settings.hidden_names),
         limits=Limits(statement_seconds=surroundings.settings.statement_seconds),
         allow_sudo=surroundings.settings.allow_sudo,
     )
+    session_servers: SessionServers | None = None
+    if modules:
+        from .servers import SessionServers  # of the first server
+
+        session_servers = SessionServers(named, spec, log, known, surroundings.start_server)
     return SessionParts(
         session_id=session_id,
         cwd=cwd,
@@ -102,10 +129,19 @@ def assemble(
         spec=spec,
         environments=surroundings.environments,
         outliner=surroundings.outliner,
+        servers=session_servers,
         models=surroundings.models,
         redactor=surroundings.redactor,
         notes=tuple(notes),
     )
+
+
+def newly_named(parts: SessionParts) -> Sequence[Event]:
+    """What is to be appended where servers are named that the session has not had before."""
+    if parts.servers is None:
+        return ()
+    fresh = parts.servers.unrecorded
+    return (ServersNamed(modules=fresh),) if fresh else ()
 
 
 def _presentable(redactor: Redactor, history: Iterable[Event]) -> Iterable[Event]:

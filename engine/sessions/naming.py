@@ -1,5 +1,6 @@
-"""What a session is opened with: its name, its directories, who opens it. Checked here, before anything is made.
+"""What a session is opened with: its name, its directories, its MCP servers, who opens it.
 
+All of it is checked here, before anything is made.
 Must not know the store. Called by `registry`.
 """
 
@@ -12,6 +13,7 @@ from typing import Final
 from ..cutting import cut_line
 from ..errors import InvalidRequestError
 from ..ids import SessionId
+from ..mcp_servers import McpServer
 from .directories import additional, spelled
 
 _SHOWN_CHARS: Final = 80
@@ -30,10 +32,18 @@ def session_named(name: str) -> SessionId:
 class Opening:
     """Where a session is to be opened, and for whom. Raises InvalidRequestError for a path that is not absolute."""
 
-    __slots__ = ("client", "confined", "cwd", "directories")
+    __slots__ = ("client", "confined", "cwd", "directories", "servers")
 
-    def __init__(self, cwd: str, directories: Sequence[str], confined: bool = False, client: str = "") -> None:
+    def __init__(
+        self,
+        cwd: str,
+        directories: Sequence[str],
+        confined: bool = False,
+        client: str = "",
+        servers: Sequence[McpServer] = (),
+    ) -> None:
         self.cwd = spelled(cwd)
         self.directories = additional(directories, self.cwd)
         self.confined = confined
         self.client = client
+        self.servers = tuple(servers)

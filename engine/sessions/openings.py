@@ -5,17 +5,14 @@ Text that came with the prompt wins over the disk, because it is what the person
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import posixpath
-import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Final
 
 from ..events.conversation import Attachment
+from ..identifiers import variable
 from ..links import Lines, target_of
-from ..toolbox import INJECTED, original
+from ..toolbox import original
 from ..user_message import unopened
 
 MOST_OPENED: Final = 200
@@ -37,7 +34,8 @@ def openings(
     taken = set(bound)
     view = original("view") if "view" in rebound else "view"
     for attachment in _openable(attachments)[:MOST_OPENED]:
-        name = _variable(attachment.name or attachment.uri, taken)
+        title = (attachment.name or attachment.uri).rstrip("/").rsplit("/", 1)[-1]
+        name = variable(title, taken, prefix="file_", otherwise="attached")
         taken.add(name)
         statements.append(f"{name} = {view}({_source(attachment, cwd)})")
     return statements
@@ -93,17 +91,3 @@ def _is_part(text: str, lines: Lines) -> bool:
     `last` unless they are the first ones; then both readings show the same.
     """
     return text.count("\n") + 1 < lines.last
-
-
-def _variable(title: str, taken: set[str]) -> str:
-    """An identifier made of the title, in the normal form in which Python compares names."""
-    stem = unicodedata.normalize("NFKC", title.rstrip("/").rsplit("/", 1)[-1])
-    base = re.sub(r"\W+", "_", stem).strip("_").lower() or "attached"
-    if not base.isidentifier() or keyword.iskeyword(base) or hasattr(builtins, base) or base in INJECTED:
-        base = f"file_{base}"
-    if not base.isidentifier():
-        base = "attached"
-    name, number = base, 2
-    while name in taken:
-        name, number = f"{base}_{number}", number + 1
-    return name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..config.settings import Settings
 from ..ids import SessionId
@@ -18,6 +19,9 @@ from ..view import ViewFold
 from .journal import Journal
 from .policy import Policy
 
+if TYPE_CHECKING:  # of the first server
+    from .servers import SessionServers
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
@@ -25,7 +29,8 @@ class SessionParts:
 
     `notes` are sentences that the user is told at the next prompt: what is amiss with its directories or the project's
     environment.
-    `environments`, `models` and `outliner` make the session's own, when they are first needed.
+    `environments`, `models` and `outliner` make the session's own, when they are first needed. `servers` are there
+    where MCP servers are named now, or were.
     """
 
     session_id: SessionId
@@ -46,4 +51,5 @@ class SessionParts:
     models: Callable[[], Model]
     redactor: Redactor
     outliner: Callable[[], Outliner] | None = None
+    servers: SessionServers | None = None
     notes: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from ..ports import (
     PermissionQuestion,
     Permissions,
     PermissionSubject,
+    ServerCallSubject,
     StatementSubject,
 )
 from ..redaction import Redactor, redact_struct
@@ -32,6 +33,7 @@ _NAMES: dict[type[PermissionSubject], str] = {
     StatementSubject: "statement",
     FileSubject: "change",
     CommandSubject: "command",
+    ServerCallSubject: "call",
 }
 
 
@@ -98,6 +100,8 @@ def _size(subject: PermissionSubject) -> int:
             return len(source)
         case CommandSubject(command=command):
             return len(command)
+        case ServerCallSubject(arguments=arguments):
+            return len(arguments)
         case FileSubject(changes=changes):
             return sum(len(change.old or "") + len(change.new) for change in changes)
 

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -19,11 +20,12 @@ from ..config.settings import Settings
 from ..errors import SessionNotFoundError, SessionReadOnlyError, StoreError
 from ..events.session import SessionOpened
 from ..ids import SessionId
+from ..mcp_servers import McpServer
 from ..minter import Minter
 from ..nodes.outline.model import Outliner
-from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, Store
+from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, StartServer, Store
 from ..redaction import Redactor
-from .assembly import Surroundings, assemble
+from .assembly import Surroundings, assemble, newly_named
 from .directories import alike, check_working_directory, missing
 from .homes import Homes
 from .journal import Journal
@@ -44,15 +46,16 @@ class Sessions:
         self._naming = anyio.Lock()
         """Held while a named session is opened, so that it is made once."""
 
-    async def create(self, cwd: str, directories: Sequence[str] = ()) -> Session:
+    async def create(self, cwd: str, directories: Sequence[str] = (), servers: Sequence[McpServer] = ()) -> Session:
         """A new session in `cwd`, durable when this returns. An additional directory that is missing is warned of.
 
-        Where the store cannot take it, it lives in memory, which is warned of too.
+        Where the store cannot take it, it lives in memory, which is warned of too. `servers` are the MCP servers that
+        its statements may call; they are connected by `Session.connect`, at the latest by its first prompt.
 
         Raises:
             InvalidRequestError: a path is not absolute, or `cwd` is no directory.
         """
-        return await self._created(self._surroundings.minter.session(), Opening(cwd, directories))
+        return await self._created(self._surroundings.minter.session(), Opening(cwd, directories, servers=servers))
 
     async def open(
         self,
@@ -111,15 +114,24 @@ class Sessions:
     ) -> Session:
         cwd, directories = opening.cwd, opening.directories
         now = self._surroundings.clock.now()
-        surroundings = self._surroundings if store is None else replace(self._surroundings, store=store)
+        surroundings = self._surroundings.knowing(opening.servers)
+        surroundings = surroundings if store is None else replace(surroundings, store=store)
         row = SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
         surroundings.store.create(row)
         try:
             project = find_project_environment(cwd, surroundings.environ, surroundings.settings.python)
-            journal = self._journal(session_id)
+            journal = self._journal(session_id, surroundings.redactor)
             notes = [*warnings, *([project.note] if project.note else []), *missing(directories)]
             parts = assemble(
-                surroundings, session_id, cwd, directories, project, journal, notes=notes, confined=opening.confined
+                surroundings,
+                session_id,
+                cwd,
+                directories,
+                project,
+                journal,
+                notes=notes,
+                confined=opening.confined,
+                servers=opening.servers,
             )
             opened = parts.log.append(
                 SessionOpened(
@@ -131,6 +143,8 @@ class Sessions:
                     packages=project.packages,
                 )
             )
+            for event in newly_named(parts):
+                opened = parts.log.append(event)
             await journal.durable(opened)
         except BaseException:
             surroundings.store.release(session_id)
@@ -138,7 +152,11 @@ class Sessions:
         return Session(parts)
 
     async def load(
-        self, session_id: SessionId, cwd: str | None = None, directories: Sequence[str] | None = None
+        self,
+        session_id: SessionId,
+        cwd: str | None = None,
+        directories: Sequence[str] | None = None,
+        servers: Sequence[McpServer] = (),
     ) -> Session:
         """A session that the store holds, repaired if its last process died.
 
@@ -148,13 +166,14 @@ class Sessions:
             session_id: which.
             cwd: where it goes on, recorded where that is another directory than before; None for where it was.
             directories: all its additional ones, likewise.
+            servers: its MCP servers from now on, as for `create`; what others answered before stays recorded.
 
         Raises:
             SessionNotFoundError, SessionInUseError.
             StoreError: it cannot be read.
             InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
         """
-        return await self._load(session_id, cwd, directories)
+        return await self._load(session_id, cwd, directories, servers=servers)
 
     async def _load(
         self,
@@ -163,21 +182,24 @@ class Sessions:
         directories: Sequence[str] | None,
         *,
         confined: bool = False,
+        servers: Sequence[McpServer] = (),
     ) -> Session:
         from .reopening import reopen  # of the prompt stage
 
-        surroundings = replace(self._surroundings, store=self._homes.of(session_id))
+        surroundings = replace(self._surroundings.knowing(servers), store=self._homes.of(session_id))
+        reopened = partial(
+            reopen, surroundings, session_id, cwd=cwd, directories=directories, confined=confined, servers=servers
+        )
         try:
             try:
-                journal = self._journal(session_id)
-                session = await reopen(surroundings, session_id, journal, cwd, directories, confined=confined)
+                session = await reopened(journal=self._journal(session_id, surroundings.redactor))
             except BaseException:
                 surroundings.store.release(session_id)
                 raise
         except (StoreError, SessionReadOnlyError) as error:
             logger.warning("session %s is opened to be read only: %s", session_id, _reason(error))
             journal = Journal(surroundings.store, session_id, surroundings.redactor, failure=_reason(error))
-            session = await reopen(surroundings, session_id, journal, cwd, directories, confined=confined)
+            session = await reopened(journal=journal)
         return self._begin(session)
 
     async def rows(
@@ -237,10 +259,10 @@ class Sessions:
         for session_id in list(self._open):
             await self.close(session_id)
 
-    def _journal(self, session_id: SessionId) -> Journal:
+    def _journal(self, session_id: SessionId, redactor: Redactor) -> Journal:
         """Acquires the session for writing: commits are reported to the journal from now on."""
         store = self._homes.of(session_id)
-        journal = Journal(store, session_id, self._surroundings.redactor)
+        journal = Journal(store, session_id, redactor)
         store.acquire(session_id, journal.committed)
         return journal
 
@@ -261,6 +283,7 @@ def open_sessions(
     settings: Settings,
     environments: Callable[[], Environment],
     outliner: Callable[[], Outliner] | None,
+    start_server: StartServer | None,
     models: Callable[[], Model],
     clock: Clock,
     entropy: Entropy,
@@ -274,6 +297,7 @@ def open_sessions(
         settings=settings,
         environments=environments,
         outliner=outliner,
+        start_server=start_server,
         models=models,
         clock=clock,
         minter=Minter(clock, entropy),

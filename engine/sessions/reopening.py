@@ -17,11 +17,12 @@ from ..errors import InvalidRequestError, StoreError
 from ..events import Event
 from ..events.session import SessionMoved, SessionOpened
 from ..ids import SessionId
+from ..mcp_servers import McpServer
 from ..nodes.source import is_inside
 from ..ports import SessionRow
 from ..text import printable
 from ..timeline.touches import open_touches
-from .assembly import Surroundings, assemble
+from .assembly import Surroundings, assemble, newly_named
 from .directories import additional, check_working_directory, missing, spelled
 from .journal import Journal
 from .parts import SessionParts
@@ -43,10 +44,12 @@ async def reopen(
     directories: Sequence[str] | None = None,
     *,
     confined: bool = False,
+    servers: Sequence[McpServer] = (),
 ) -> Session:
     """The session, repaired where its last process died, durable as it is; not served yet.
 
-    `cwd` and `directories` are where it goes on, `confined` to these or not; None leaves them as they were.
+    `cwd` and `directories` are where it goes on, `confined` to these or not; None leaves them as they were. `servers`
+    are its MCP servers from now on.
 
     Raises:
         InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory; or it is to be confined,
@@ -64,12 +67,22 @@ async def reopen(
     project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
     notes = _notes(row, place, project)
     parts = assemble(
-        surroundings, session_id, place.cwd, place.directories, project, journal, history, notes, confined=confined
+        surroundings,
+        session_id,
+        place.cwd,
+        place.directories,
+        project,
+        journal,
+        history,
+        notes,
+        confined=confined,
+        servers=servers,
     )
     if journal.failure is not None:  # it can only be looked at
         return Session(parts)
     settled = await _settle(parts)
     appended = [*settled, *repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
+    appended += [parts.log.at(parts.log.append(event)) for event in newly_named(parts)]
     if appended:
         await journal.durable(appended[-1].seq)
     if place != _Place(row.cwd, row.directories, bool(was) and was[-1].confined):

@@ -1,4 +1,5 @@
-"""What a remembered answer covers: all statements, the files below a path, or commands that begin with some words.
+"""What a remembered answer covers: all statements, the files below a path, commands that begin with some
+words, or the calls of one tool of an MCP server.
 
 A scope is a text on the log. Pure. Must not know who asks or what was answered. Used by `policy` and `questions`.
 
@@ -18,11 +19,13 @@ from typing import Final
 import msgspec
 
 from ..cutting import cut_line
-from ..ports import CommandSubject, FileSubject, PermissionSubject, StatementSubject
+from ..ports import CommandSubject, FileSubject, PermissionSubject, ServerCallSubject, StatementSubject
+from ..text import printable
 
 STATEMENTS: Final = "statements"
 _FILES: Final = "files:"
 _COMMANDS: Final = "commands:"
+_CALLS: Final = "calls:"
 _PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
 """A command of these characters means what its words say; quotation marks need no expansion to be harmless."""
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=")
@@ -45,6 +48,8 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
         case CommandSubject():
             words = _placed_words(subject)
             return _COMMANDS + msgspec.json.encode(words).decode() if words else ""
+        case ServerCallSubject(server=server, tool=tool):
+            return _CALLS + msgspec.json.encode([server, tool]).decode()
 
 
 def covers(scope: str, subject: PermissionSubject) -> bool:
@@ -55,6 +60,8 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
         case FileSubject(path=path):
             prefix = scope.removeprefix(_FILES)
             return scope.startswith(_FILES) and (path == prefix or (prefix.endswith("/") and path.startswith(prefix)))
+        case ServerCallSubject():
+            return scope == scope_of(subject, ())
         case CommandSubject():
             if not scope.startswith(_COMMANDS) or (words := _placed_words(subject)) is None:
                 return False
@@ -71,6 +78,9 @@ def phrase(scope: str, cwd: str) -> str:
         inside = path.startswith(f"{os.path.realpath(cwd)}/")
         shown = path.removeprefix(f"{os.path.realpath(cwd)}/") if inside else path
         return f"changes of {cut_line(shown, _PHRASE_CHARS)}"
+    if scope.startswith(_CALLS):
+        server, tool = msgspec.json.decode(scope.removeprefix(_CALLS), type=tuple[str, str])
+        return f"calls of {cut_line(printable(tool), _PHRASE_CHARS)} of the MCP server {printable(server)}"
     if scope.startswith(_COMMANDS):
         words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
         here = f"{os.path.realpath(cwd)}/"

@@ -18,6 +18,7 @@ from ..events.conversation import Attachment, PromptKind
 from ..events.execution import ExecutionFinished
 from ..events.session import ConfigChanged, ModeChanged
 from ..ids import Seq, SessionId
+from ..mcp_servers import McpServer
 from ..ports import Editor, Looked, Permissions
 from ..timeline.index import Cell
 from ..user_message import Composed, compose
@@ -211,20 +212,23 @@ class Session:
             kind = "confined to" if spec.confined else "without limits in"
             raise InvalidRequestError(f"session {self.session_id} is open {kind} {where}; open another session")
 
-    def would_move(self, cwd: str, directories: Sequence[str]) -> bool:
-        """Whether loading it with these directories would have it go on elsewhere, after it was closed.
+    def would_move(self, cwd: str, directories: Sequence[str], servers: Sequence[McpServer] = ()) -> bool:
+        """Whether loading it with these directories or MCP servers would have it go on with others, after a close.
 
         Raises:
             SessionBusyError: it would, but something runs or waits, which a close would cancel.
             InvalidRequestError: it would, but a path is not absolute or there is no such working directory.
         """
         chosen = spelled(cwd)
-        if (chosen, additional(directories, chosen)) == (spelled(self.cwd), self._parts.directories):
+        named = self._parts.servers
+        is_elsewhere = (chosen, additional(directories, chosen)) != (spelled(self.cwd), self._parts.directories)
+        if not is_elsewhere and (not servers if named is None else named.are(servers)):
             return False
         check_working_directory(chosen)
+        how = "elsewhere" if is_elsewhere else "with other MCP servers"
         if self._requests.is_busy:
             raise SessionBusyError(
-                f"session {self.session_id} is busy in {self.cwd}; cancel it or wait before it goes on elsewhere"
+                f"session {self.session_id} is busy in {self.cwd}; cancel it or wait before it goes on {how}"
             )
         return True
 
@@ -266,6 +270,11 @@ class Session:
         self._tasks = tasks
         tasks.start_soon(self._requests.serve)
 
+    def connect(self) -> None:
+        """Begins to connect its MCP servers, beside everything else; the first request does it at the latest."""
+        if self._parts.servers is not None and self._tasks is not None:
+            self._parts.servers.connect(self._tasks)
+
     def begin_close(self) -> None:
         """Takes no request any more and cancels those there are; at once, like `accept`."""
         self._requests.begin_close()
@@ -274,8 +283,12 @@ class Session:
         """Begins to close, waits until nothing runs any more, and frees what was used. Idempotent."""
         self.begin_close()
         await self._requests.idle()
-        if self._made_turns is not None:
-            await self._made_turns.close()
+        try:
+            if self._made_turns is not None:
+                await self._made_turns.close()
+        finally:
+            if self._parts.servers is not None:
+                await self._parts.servers.close()
         self._parts.journal.close()
 
     @property
@@ -285,6 +298,7 @@ class Session:
 
             self._made_turns = Turns(self._parts)
             self._made_turns.attach(self._permissions, self._editor)
+            self.connect()
             if self._tasks is not None:
                 self._tasks.start_soon(self._made_turns.prepare)
         return self._made_turns

@@ -83,6 +83,7 @@ class Turns:
             questions=self._questions,
             seen=seen,
             buffers=self._buffers,
+            servers=parts.servers,
             signal=journal.signal,
             dismissed=self.cancel,
         )
@@ -170,6 +171,7 @@ class Turns:
             model=model,
             minter=parts.minter,
             max_rounds=parts.settings.max_rounds,
+            servers=parts.servers,
             openings_of=self._openings_of,
         )
         self._context = CommandContext(

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
+import msgspec
+
+from ..mcp_servers import called, explained
 from .completed import Completed
 from .matches import matches_of
 from .paths import paths_of
+from .server_answer import ServerAnswer
+from .server_help import ServerHelp
 from .written import Written
 
 VALUES: Final[dict[str, Callable[[Any], object]]] = {
@@ -27,7 +32,11 @@ VALUES: Final[dict[str, Callable[[Any], object]]] = {
 def value_of(tool: str, answer: object) -> object:
     """What a statement gets for an answer."""
     make = VALUES.get(tool)
-    return answer if make is None else make(answer)
+    if make is not None:
+        return make(answer)
+    if called(tool) is not None:
+        return ServerAnswer(**cast("dict[str, Any]", answer))
+    return answer if explained(tool) is None else msgspec.convert(answer, ServerHelp)
 
 
 @runtime_checkable
@@ -56,6 +65,6 @@ def places_of(tool: str, answer: object, limit: int) -> Sequence[tuple[str, int 
 def shown_value(tool: str, answer: object) -> str:
     """The answer as a person reads it: texts as they are, lists line by line."""
     value = value_of(tool, answer)
-    if isinstance(value, str):
-        return value
+    if isinstance(value, str | ServerAnswer | ServerHelp):
+        return value if isinstance(value, str) else value.text
     return "\n".join(map(str, cast("list[object]", value))) if type(value) is list else repr(value)

@@ -70,10 +70,10 @@ class ForkedProcess:
 
     def _become(self, request: Fork | Execute, parent: int, outlines: int) -> NoReturn:
         """What was forked goes its own way and does not return."""
-        connection, stdout, stderr = self.passed
+        connection, stdout, stderr, *stdin = self.passed
         if isinstance(request, Fork):
             child.become_worker(request, parent, connection, stdout, stderr, outlines)
-        program.become_keeper(request, parent, connection, stdout, stderr)
+        program.become_keeper(request, parent, connection, stdout, stderr, *stdin)
 
 
 def fork(become: Callable[[], NoReturn]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..events import Event
@@ -93,6 +93,7 @@ class Interpreter:
         cwd: absolute directory that relative paths of views start from.
         directories: absolute roots of the workspace.
         confined: whether views open nothing outside of these.
+        servers: names of MCP servers, by those of their modules.
         prepare: called before each statement.
         flush: called after each statement, to write out what was buffered outside Python's own streams.
         output: whether a statement of a replay has written anything.
@@ -112,6 +113,7 @@ class Interpreter:
         cwd: str,
         directories: tuple[str, ...],
         confined: bool,
+        servers: Mapping[str, str],
         prepare: Callable[[], None],
         flush: Callable[[], None],
         output: Output,
@@ -135,7 +137,7 @@ class Interpreter:
         self._transport = transport
         self._said: list[str] = []
         """Of a replay, what is about no statement."""
-        self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace)
+        self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace, servers)
         self._watch = NamespaceWatch(namespace, self._names.originals)
         self._executor = Executor(namespace, self._watch, interrupts, flush, python, opening.settle, self._let_go)
         self._forks = forks

@@ -104,6 +104,7 @@ def serve(
         cwd=fork.cwd,
         directories=fork.directories,
         confined=fork.confined,
+        servers=fork.servers,
         prepare=surroundings.prepare,
         flush=flush_c_streams,
         output=surroundings,

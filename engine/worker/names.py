@@ -1,4 +1,5 @@
-"""The names injected into every namespace: the nodes' functions, a function for each tool, and `restore_names`.
+"""The names injected into every namespace: the nodes' functions, a function for each tool, `restore_names`, and the
+modules of MCP servers, where the session has some.
 
 Owns their meaning there and notices when a statement rebinds one; `toolbox` says which names there are. A statement may
 rebind any of them, and keeps what it bound: `find` and `read` are good names for functions of one's own. What the
@@ -12,12 +13,14 @@ import os
 from collections.abc import Callable, Mapping
 from inspect import Parameter as Argument
 from inspect import Signature
+from types import MappingProxyType
 from typing import Final, Protocol, cast
 
 from ..tool_values import value_of
 from ..toolbox import OPEN, ORIGINALS, REQUIRED, RESTORE, TOOLS, Tool
 from .board import Board
 from .last_shown import LastShown
+from .server_modules import ServerModule
 
 
 class Ask(Protocol):
@@ -27,9 +30,16 @@ class Ask(Protocol):
 
 
 class InjectedNames:
-    """What is injected, and into which namespace."""
+    """What is injected, and into which namespace. `servers` are the names of MCP servers, by those of their modules."""
 
-    def __init__(self, board: Board, ask: Ask, open_file: Callable[..., object], namespace: dict[str, object]) -> None:
+    def __init__(
+        self,
+        board: Board,
+        ask: Ask,
+        open_file: Callable[..., object],
+        namespace: dict[str, object],
+        servers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._namespace = namespace
         self._rebound: set[str] = set()
         changing = LastShown(board).ask_to_change(ask)
@@ -52,6 +62,8 @@ class InjectedNames:
             RESTORE: restore_names,
         }
         self._held = _held(self.originals)
+        for module, server in servers.items():
+            self.originals[module] = ServerModule(module, server, ask, lambda: board.statement)
         self.restore()
 
     def begin(self) -> None:

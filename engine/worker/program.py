@@ -5,9 +5,9 @@ outlives its parent becomes the keeper's child. It reaps them as they end, becau
 the program has ended, all that is left below the keeper is ended, and only then the host is told. Whoever kills the
 keeper's tree, as the zygote does at a time limit, a cancel or the end of a session, has all of it.
 
-The program gets a session of its own, hence no terminal; what it reads is a file in memory, so nobody has to write it;
-it inherits no descriptor but the three, and no signal that is ignored. Called by `forked` in the forked child. Must
-not know what the program is for.
+The program gets a session of its own, hence no terminal; what it reads is a file in memory, so nobody has to write it,
+or a pipe, where it is talked to; it inherits no descriptor but the three, and no signal that is ignored. Called by
+`forked` in the forked child. Must not know what the program is for.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ _WAITED_FOR: Final = (signal.SIGCHLD, signal.SIGINT)
 _STREAMS: Final = 3
 
 
-def become_keeper(request: Execute, parent: int, report: int, stdout: int, stderr: int) -> NoReturn:
+def become_keeper(
+    request: Execute, parent: int, report: int, stdout: int, stderr: int, stdin: int | None = None
+) -> NoReturn:
     """Turns this forked process into the keeper of a program; leaves by `os._exit` only.
 
-    An interrupt has the program's group sent SIGTERM. Says `Finished` or `NotStarted` on the socket `report`.
+    An interrupt has the program's group sent SIGTERM. Says `Finished` or `NotStarted` on the socket `report`. Without
+    `stdin` the program reads what the request has.
     """
     # Blocked until they are waited for, so that none is lost and none runs a handler.
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
@@ -44,13 +47,14 @@ def become_keeper(request: Execute, parent: int, report: int, stdout: int, stder
         become_subreaper()
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
-        _close_all_but(report, stdout, stderr)
+        _close_all_but(*(descriptor for descriptor in (report, stdout, stderr, stdin) if descriptor is not None))
         set_limits(request.data_bytes, request.open_files)
         give_up_reading_others(domain=not request.allow_sudo)
-        program = _start(request, stdout, stderr)
-        # Or the host could not see the end of the output.
-        os.close(stdout)
-        os.close(stderr)
+        stdin = _file_of(request.stdin or b"") if stdin is None else stdin
+        program = _start(request, stdin, stdout, stderr)
+        # Or the host could not see the end of the output, nor the program that of its input.
+        for descriptor in (stdin, stdout, stderr):
+            os.close(descriptor)
         answer: FromKeeper = Finished(_wait(program))
         end_below(os.getpid(), reap=_reap)
     except OSError as error:
@@ -69,25 +73,30 @@ def _close_all_but(*kept: int) -> None:
         os.closerange(low + 1, high)
 
 
-def _start(request: Execute, stdout: int, stderr: int) -> int:
-    stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
+def _file_of(data: bytes) -> int:
+    """A file in memory, at its beginning."""
+    descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _start(request: Execute, stdin: int, stdout: int, stderr: int) -> int:
     try:
         os.chdir(request.cwd)
     except OSError as error:
         raise OSError(error.errno, error.strerror, request.cwd) from None
-    with open(stdin, "wb") as file:
-        file.write(request.stdin)
-        file.seek(0)
-        sources = (stdin, stdout, stdout if request.merged else stderr)
-        return os.posix_spawn(
-            request.argv[0],
-            request.argv,
-            request.variables,
-            file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(sources)],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-        )
+    sources = (stdin, stdout, stdout if request.merged else stderr)
+    return os.posix_spawn(
+        request.argv[0],
+        request.argv,
+        request.variables,
+        file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(sources)],
+        setsid=True,
+        setsigmask=[],
+        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+    )
 
 
 def _wait(program: int) -> int:

@@ -19,11 +19,12 @@ from ..ports import FeedItem, HandleRow, News, UpdatePayload, ValueGroup, Want
 
 
 class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The first message on a control channel: start a worker. Sizes in bytes."""
+    """The first message on a control channel: start a worker. Sizes in bytes, `servers` as in `EnvironmentSpec`."""
 
     cwd: str
     directories: tuple[str, ...]
     confined: bool
+    servers: dict[str, str]
     import_paths: tuple[str, ...]
     variables: dict[str, str]
     data_bytes: int
@@ -32,12 +33,15 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The other first message on a control channel: start the keeper of a program. Sizes in bytes."""
+    """The other first message on a control channel: start the keeper of a program. Sizes in bytes.
+
+    Where `stdin` is None it is a descriptor that came with those of the keeper.
+    """
 
     argv: tuple[bytes, ...]
     cwd: bytes
     variables: dict[str, str]
-    stdin: bytes
+    stdin: bytes | None
     merged: bool
     data_bytes: int
     open_files: int

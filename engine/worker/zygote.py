@@ -36,8 +36,9 @@ LIVES: Final = b"L"
 """First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
 READY: Final = b"R"
 """Second record: everything is loaded, fork requests are served."""
-PASSED: Final = 4
-"""Descriptors that come with a fork request: control channel, the socket of who is forked, stdout and stderr pipes."""
+PASSED: Final = (4, 5)
+"""How many descriptors come with a fork request: control channel, the socket of who is forked, stdout and stderr pipes,
+and for a program that is talked to its stdin pipe."""
 ASKS: Final = 1
 """Descriptors that come with the request to serve a socket on which outlines are asked for: that socket."""
 _CHUNK: Final = 65536
@@ -127,7 +128,7 @@ class ZygoteLoop:
 
     def _accept(self) -> None:
         try:
-            data, passed, _, _ = socket.recv_fds(self._forks, 1, PASSED)
+            data, passed, _, _ = socket.recv_fds(self._forks, 1, max(PASSED))
         except OSError:
             self.leave()
             return
@@ -136,7 +137,7 @@ class ZygoteLoop:
         if len(passed) == ASKS:
             self._parsers.add(socket.socket(fileno=passed[0]))
             return
-        if len(passed) != PASSED:  # the host's record to load, or a request that lost its descriptors
+        if len(passed) not in PASSED:  # the host's record to load, or a request that lost its descriptors
             for descriptor in passed:
                 os.close(descriptor)
             return

@@ -69,6 +69,9 @@ from engine.events.session import (
     PromptQueued,
     PromptWithdrawn,
     RoundOpened,
+    ServerConnected,
+    ServerLost,
+    ServersNamed,
     SessionMoved,
     SessionOpened,
     TitleChanged,
@@ -394,6 +397,9 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
         text="[a.py]\n1\tx",
         displays=(Display(obj_id="view-3.1", title="a.py", text="1\tx\n", tokens=3),),
     ),
+    ServersNamed(modules={"GitHub": "github", "dead": "dead"}),
+    ServerConnected(server="GitHub", module="github", tools=12, resources=1),
+    ServerLost(server="dead", module="dead", reason="there is no program dead"),
 )
 
 

@@ -12,6 +12,7 @@ import anyio
 from engine import Clock, Entropy, Environment, Host, Model, Sessions, Settings, Store
 from engine.config.system import SystemClock
 from engine.environment.factory import workers
+from engine.environment.server_program import ServerProgram
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy
 from tests.support.workers import PATIENCE, shared_zygote
@@ -52,6 +53,7 @@ async def sessions_of(
             store=_lent(store) if store is not None else MemoryStore(clock or SystemClock()),
             clock=clock,
             entropy=entropy or CountingEntropy(),
+            start_server=lambda spec, request: ServerProgram.start(shared_zygote(), spec, request),
         )
         async with host:
             yield host.sessions

@@ -18,6 +18,7 @@ from acp_adapter.wire.v1.shapes.initialize import (
     Implementation,
     InitializeRequest,
     InitializeResponse,
+    McpCapabilities,
     PromptCapabilities,
     SessionCapabilities,
 )
@@ -43,6 +44,7 @@ def _write_initialized(reply: Initialized) -> Json:
         agent_capabilities=AgentCapabilities(
             load_session=True,
             prompt_capabilities=PromptCapabilities(image=False, audio=False, embedded_context=True),
+            mcp_capabilities=McpCapabilities(http=True, sse=True),
             session_capabilities=SessionCapabilities(
                 list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=Empty()
             ),

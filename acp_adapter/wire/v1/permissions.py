@@ -18,6 +18,7 @@ from acp_adapter.wire.v1.shapes.client import (
 from acp_adapter.wire.v1.shapes.tools import ToolCallPatch
 from acp_adapter.wire.v1.updates.changes import change_content, change_locations, change_title
 from acp_adapter.wire.v1.updates.parts import (
+    arguments_block,
     command_block,
     command_input,
     command_title,
@@ -25,7 +26,17 @@ from acp_adapter.wire.v1.updates.parts import (
     source_block,
     source_input,
 )
-from engine import CommandSubject, FileSubject, PermissionAnswer, PermissionQuestion, StatementSubject, legible_line
+from engine import (
+    ASKED_CHARS,
+    CommandSubject,
+    FileSubject,
+    PermissionAnswer,
+    PermissionQuestion,
+    ServerCallSubject,
+    StatementSubject,
+    legible_line,
+    source_command,
+)
 
 _ANSWERS: Final[dict[PermissionKind, PermissionAnswer]] = {
     "allow_once": PermissionAnswer(outcome="allowed"),
@@ -75,6 +86,19 @@ def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
                 status="pending",
                 content=[command_block(command), place_block(cwd)],
                 raw_input={**command_input(command), "cwd": legible_line(cwd)},
+            )
+        case ServerCallSubject(server=server, tool=tool, arguments=arguments):
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=title_line(f"{server}: {tool}"),
+                kind="other",
+                status="pending",
+                content=[arguments_block(arguments)],
+                raw_input={
+                    "server": legible_line(server),
+                    "tool": legible_line(tool),
+                    "arguments": source_command(arguments, ASKED_CHARS),
+                },
             )
 
 

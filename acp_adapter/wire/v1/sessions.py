@@ -15,24 +15,33 @@ from acp_adapter.wire.v1.shapes.sessions import (
     ListSessionsResponse,
     LoadSessionRequest,
     LoadSessionResponse,
-    McpServer,
+    McpServerStdio,
     NewSessionRequest,
     NewSessionResponse,
     ResumeSessionRequest,
     SessionInfo,
     SessionRequest,
 )
+from acp_adapter.wire.v1.shapes.sessions import McpServer as ShownServer
 from acp_adapter.wire.v1.times import timestamp
-from engine import SessionRow
+from engine import HttpServer, McpServer, SessionRow, StdioServer
 
 
 def _read_new(params: object) -> NewSession:
     request = from_wire(NewSessionRequest, params)
-    return NewSession(request.cwd, tuple(request.additional_directories), _names(request.mcp_servers))
+    return NewSession(request.cwd, tuple(request.additional_directories), _servers(request.mcp_servers))
 
 
-def _names(servers: Iterable[McpServer]) -> tuple[str, ...]:
-    return tuple(server.name for server in servers)
+def _servers(servers: Iterable[ShownServer]) -> tuple[McpServer, ...]:
+    return tuple(map(_server, servers))
+
+
+def _server(server: ShownServer) -> McpServer:
+    if isinstance(server, McpServerStdio):
+        variables = {each.name: each.value for each in server.env}
+        return StdioServer(name=server.name, command=server.command, args=tuple(server.args), env=variables)
+    headers = {each.name: each.value for each in server.headers}
+    return HttpServer(name=server.name, url=server.url, headers=headers, transport=server.type)
 
 
 def _write_new(reply: OpenedSession) -> Json:
@@ -44,13 +53,16 @@ def _write_new(reply: OpenedSession) -> Json:
 
 
 def _read_load(params: object) -> OpenSession:
-    request = from_wire(LoadSessionRequest, params)
-    return OpenSession(request.session_id, request.cwd, tuple(request.additional_directories))
+    return _opened(from_wire(LoadSessionRequest, params))
 
 
 def _read_resume(params: object) -> OpenSession:
-    request = from_wire(ResumeSessionRequest, params)
-    return OpenSession(request.session_id, request.cwd, tuple(request.additional_directories))
+    return _opened(from_wire(ResumeSessionRequest, params))
+
+
+def _opened(request: LoadSessionRequest | ResumeSessionRequest) -> OpenSession:
+    directories, servers = tuple(request.additional_directories), _servers(request.mcp_servers)
+    return OpenSession(request.session_id, request.cwd, directories, servers)
 
 
 def _write_loaded(reply: OpenedSession) -> Json:

@@ -29,6 +29,9 @@ WORDS = {
     "user_message": ["attachments.media_type"],
     "agent_reasoning": ["provider"],
     "tool_call": ["tool", "thinking.provider"],
+    "servers_named": ["modules.key"],
+    "server_connected": ["module"],
+    "server_lost": ["module"],
     "result_rerendered": ["displays.obj_id", "displays.state", "displays.revision", "displays.digest"],
     "statement_recorded": ["fingerprint"],
     "execution_finished": [

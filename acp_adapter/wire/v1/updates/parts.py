@@ -81,6 +81,11 @@ def _of_shell(command: str) -> str:
     return command.replace("\r", "\\r")
 
 
+def arguments_block(arguments: str) -> Content:
+    """The arguments of a call, which are JSON: every line of them."""
+    return Content(content=TextContent(text=fenced(source_text(arguments, ASKED_CHARS), "json")))
+
+
 def place_block(cwd: str) -> Content:
     """Where something would run."""
     return Content(content=TextContent(text=fenced(source_text(f"in {legible_line(cwd)}", ASKED_CHARS))))

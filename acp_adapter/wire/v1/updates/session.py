@@ -7,10 +7,11 @@ from typing import assert_never
 from acp_adapter.facts import Facts
 from acp_adapter.options import options_of
 from acp_adapter.wire.codec import Json
+from acp_adapter.wire.legible import title_line
 from acp_adapter.wire.model import given, to_wire
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.options import config_options
-from acp_adapter.wire.v1.shapes.tools import ToolCall
+from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallStatus
 from acp_adapter.wire.v1.shapes.updates import (
     AvailableCommand,
     AvailableCommandsUpdate,
@@ -23,7 +24,7 @@ from acp_adapter.wire.v1.shapes.updates import (
 from acp_adapter.wire.v1.times import timestamp
 from acp_adapter.wire.v1.updates import calls
 from acp_adapter.wire.v1.updates.parts import Step, count, text_block
-from engine import COMMANDS, Seq, plural
+from engine import COMMANDS, Seq, connected_sentence, lost_sentence, plural
 from engine.events import SessionEvent
 from engine.events.session import (
     ConfigChanged,
@@ -36,6 +37,9 @@ from engine.events.session import (
     PromptQueued,
     PromptWithdrawn,
     RoundOpened,
+    ServerConnected,
+    ServerLost,
+    ServersNamed,
     SessionMoved,
     SessionOpened,
     TitleChanged,
@@ -60,8 +64,8 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [_usage(event)]
         case ProjectionSent():
             return shown, [_usage(event)] if event.answered is not None else []
-        case EnvironmentRestored():
-            return shown, [_restored(event)]
+        case EnvironmentRestored() | ServerConnected() | ServerLost():
+            return shown, [_told(event)]
         case PermissionAnswered():
             return calls.permitted(event, shown)
         case (
@@ -71,6 +75,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             | PromptWithdrawn()
             | RoundOpened()
             | PermissionAsked()
+            | ServersNamed()
             | ViewEnforced()
             | WorkStopped()
         ):
@@ -89,6 +94,16 @@ def _usage(event: ModelCallEnded | ProjectionSent) -> UsageUpdate:
     return UsageUpdate(used=count(used), size=count(event.size))
 
 
+def _told(event: EnvironmentRestored | ServerConnected | ServerLost) -> ToolCall:
+    match event:
+        case EnvironmentRestored():
+            return _restored(event)
+        case ServerConnected():
+            return _server(event, "completed", connected_sentence(event))
+        case ServerLost():
+            return _server(event, "failed", lost_sentence(event))
+
+
 def _restored(event: EnvironmentRestored) -> ToolCall:
     text = "\n".join(
         [f"{event.executions} {plural(event.executions, 'statement')} ran again in a new worker.", *event.divergences]
@@ -99,6 +114,16 @@ def _restored(event: EnvironmentRestored) -> ToolCall:
         kind="other",
         status="completed",
         content=[text_block(text)],
+    )
+
+
+def _server(event: ServerConnected | ServerLost, status: ToolCallStatus, sentence: str) -> ToolCall:
+    return ToolCall(
+        tool_call_id=f"server_{event.event_id}",
+        title=title_line(f"MCP server {event.server}"),
+        kind="other",
+        status=status,
+        content=[text_block(sentence)],
     )
 
 

@@ -1,0 +1,121 @@
+"""An MCP server for tests, as a program and as a process in memory: plain standard library, so that it starts at once.
+
+Run as a program it serves stdio. What it does beside its tools is told to it by words on its command line: `dead` ends
+at once, `stubborn` ignores the end of its input and SIGTERM, `many` lists 500 tools, `flood` writes notifications
+without end. With a path in MCP_TEST_RECORD it writes a line there for each request that it gets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Message = dict[str, Any]
+
+TOOLS: list[Message] = [
+    {
+        "name": "add-one",
+        "description": "Adds one.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "from": {"type": "string", "default": "x"}},
+            "required": ["n"],
+        },
+        "annotations": {"readOnlyHint": True},
+    },
+    {"name": "fail", "description": "Fails.", "inputSchema": {"type": "object"}},
+    {"name": "variables", "description": "What it was given.", "inputSchema": {"type": "object"}},
+    {"name": "slow", "description": "Takes its time.", "inputSchema": {"type": "object"}},
+    {"name": "leave", "description": "Ends the server.", "inputSchema": {"type": "object"}},
+]
+
+
+def respond(message: Message, words: tuple[str, ...], send: Callable[[Message], None]) -> None:
+    """Answers one message, if it is a request that has an answer."""
+    method, params = message.get("method"), message.get("params") or {}
+    if "id" not in message or method is None:
+        return
+    result = _result(str(method), params, words, message, send)
+    if result is not None:
+        send({"jsonrpc": "2.0", "id": message["id"], **result})
+
+
+def _result(
+    method: str, params: Message, words: tuple[str, ...], message: Message, send: Callable[[Message], None]
+) -> Message | None:
+    match method:
+        case "initialize":
+            return {
+                "result": {
+                    "protocolVersion": params["protocolVersion"],
+                    "capabilities": {"tools": {"listChanged": True}, "resources": {}},
+                    "serverInfo": {"name": "test", "version": "1"},
+                    "instructions": "Ask for everything twice.",
+                }
+            }
+        case "tools/list":
+            many = [{"name": f"tool_{n}", "inputSchema": {"type": "object"}} for n in range(500)]
+            return {"result": {"tools": [*TOOLS, *many] if "many" in words else TOOLS}}
+        case "tools/call":
+            return _called(params, message, send)
+        case "resources/list":
+            return {"result": {"resources": [{"uri": "test://note", "name": "note", "description": "A note."}]}}
+        case "resources/read":
+            if params["uri"] != "test://note":
+                return {"error": {"code": -32602, "message": "no such resource"}}
+            return {"result": {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": "one\ntwo\n"}]}}
+        case _:
+            return {"error": {"code": -32601, "message": f"no method {method}"}}
+
+
+def _called(params: Message, message: Message, send: Callable[[Message], None]) -> Message | None:
+    arguments = params.get("arguments") or {}
+    match params["name"]:
+        case "add-one":
+            made = arguments["n"] + 1
+            return {"result": {"content": [{"type": "text", "text": str(made)}], "structuredContent": {"made": made}}}
+        case "fail":
+            return {"result": {"isError": True, "content": [{"type": "text", "text": "no luck"}]}}
+        case "variables":
+            return {"result": {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}}
+        case "slow":
+            token = (params.get("_meta") or {}).get("progressToken")
+            told = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
+            send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+            return None  # and no answer ever
+        case "leave":
+            os._exit(3)
+        case _:
+            return {"error": {"code": -32602, "message": f"no tool {message}"}}
+
+
+def main(words: tuple[str, ...]) -> None:
+    """Serves stdio until the end of the input."""
+    if "dead" in words:
+        sys.exit("this server has no time")
+    if "stubborn" in words:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    path = os.environ.get("MCP_TEST_RECORD")
+    with open(path, "a", encoding="utf-8") if path else contextlib.nullcontext() as record:
+        if record is not None:
+            print(json.dumps({"started": os.getpid()}), file=record, flush=True)
+        for line in sys.stdin:
+            message = json.loads(line)
+            if record is not None:
+                print(json.dumps(message), file=record, flush=True)
+            respond(message, words, lambda answer: print(json.dumps(answer), flush=True))
+            if "flood" in words and message.get("method") == "notifications/initialized":
+                while True:
+                    print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}))
+    while "stubborn" in words:
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(tuple(sys.argv[1:]))
