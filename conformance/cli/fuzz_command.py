@@ -23,7 +23,7 @@ _SHOWN: Final = 400
 _EPILOG: Final = """\
 examples:
   rewindow-conformance fuzz acp -- my-agent
-  rewindow-conformance fuzz acp --seconds 600 --seed 7 -- my-agent
+  rewindow-conformance fuzz mcp --seconds 600 --seed 7 -- my-server
   rewindow-conformance replay fuzz.jsonl -- my-agent          what was found, once more
 
 Sends what the protocol's schema allows and what nearly does: values at the edges, fields that are missing, unknown or
@@ -92,7 +92,7 @@ def again(saved: Transcript, arguments: argparse.Namespace, options: Options) ->
     """Plays what a transcript holds once more; returns the exit status."""
     try:
         steps = steps_of(saved.facts.get("fuzz"))
-        target = TARGETS[str(saved.facts.get("suite"))]()
+        target = TARGETS[str(saved.facts.get("suite"))]()[0]
     except (KeyError, TypeError):
         raise UsageError(f"{arguments.file} does not say what was sent") from None
     try:

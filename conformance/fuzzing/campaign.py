@@ -37,7 +37,7 @@ class Outcome:
 class Campaign:
     """A program, what it is sent, and for how long. `options.timeout` is in seconds for each answer."""
 
-    target: Target
+    targets: tuple[Target, ...]
     start: Callable[[], Peer]
     options: Options
     seed: int
@@ -48,18 +48,17 @@ class Campaign:
         began = time.monotonic()
         messages = starts = 0
         while time.monotonic() - began < self.seconds:
-            played = self._play(self.target.steps(Random(f"{self.seed}:{starts}"), STEPS))  # noqa: S311 -- repeatable
+            target = self.targets[starts % len(self.targets)]
+            random = Random(f"{self.seed}:{starts}")  # noqa: S311 -- repeatable
+            played = play(target.steps(random, STEPS), self.start, target, self.options)
             starts += 1
             messages += len(played.steps)
             on_progress(messages, starts)
             if played.finding is not None:
-                return Outcome(self._shortened(played), messages, starts, time.monotonic() - began)
+                return Outcome(self._shortened(played, target), messages, starts, time.monotonic() - began)
         return Outcome(None, messages, starts, time.monotonic() - began)
 
-    def _play(self, steps: Sequence[Step]) -> Played:
-        return play(steps, self.start, self.target, self.options)
-
-    def _shortened(self, found: Played) -> Played:
+    def _shortened(self, found: Played, target: Target) -> Played:
         until = time.monotonic() + _SHORTENING
         best = found
 
@@ -67,42 +66,42 @@ class Campaign:
             nonlocal best
             if time.monotonic() > until:
                 return False
-            played = self._play(steps)
+            played = play(steps, self.start, target, self.options)
             assert best.finding is not None
             if played.finding is None or played.finding.kind != best.finding.kind:
                 return False
             best = played
             return True
 
-        self._last_alone(found.steps, still)
-        self._one_by_one(lambda: best.steps, still)
+        _last_alone(target.opening, found.steps, still)
+        _one_by_one(lambda: best.steps, still)
         return best
 
-    def _last_alone(self, steps: tuple[Step, ...], still: Callable[[Sequence[Step]], bool]) -> None:
-        """The opening with the last messages, as few as will do."""
-        opening = self.target.opening
-        count = 1
-        while count < len(steps) - len(opening):
-            if still((*opening, *steps[-count:])):
-                return
-            count *= 2
 
-    @staticmethod
-    def _one_by_one(current: Callable[[], tuple[Step, ...]], still: Callable[[Sequence[Step]], bool]) -> None:
-        """Leaves out parts of half the length, a quarter and so on down to one message, as long as any can be."""
-        size = max(1, len(current()) // 2)
-        while True:
-            position, shorter = 0, False
-            while position < len(current()):
-                steps = current()
-                rest = (*steps[:position], *steps[position + size :])
-                if rest and still(_waiting(rest)):
-                    shorter = True
-                else:
-                    position += size
-            if size == 1 and not shorter:
-                return
-            size = max(1, size // 2)
+def _last_alone(opening: tuple[Step, ...], steps: tuple[Step, ...], still: Callable[[Sequence[Step]], bool]) -> None:
+    """The opening with the last messages, as few as will do."""
+    count = 1
+    while count < len(steps) - len(opening):
+        if still((*opening, *steps[-count:])):
+            return
+        count *= 2
+
+
+def _one_by_one(current: Callable[[], tuple[Step, ...]], still: Callable[[Sequence[Step]], bool]) -> None:
+    """Leaves out parts of half the length, a quarter and so on down to one message, as long as any can be."""
+    size = max(1, len(current()) // 2)
+    while True:
+        position, shorter = 0, False
+        while position < len(current()):
+            steps = current()
+            rest = (*steps[:position], *steps[position + size :])
+            if rest and still(_waiting(rest)):
+                shorter = True
+            else:
+                position += size
+        if size == 1 and not shorter:
+            return
+        size = max(1, size // 2)
 
 
 def _waiting(steps: Sequence[Step]) -> Sequence[Step]:

@@ -12,7 +12,8 @@ from random import Random
 from typing import Any, Final
 
 from conformance.driver import Driver, Options, StoppedError
-from conformance.fuzzing.targets import CWD, SESSION, Step, Target
+from conformance.fuzzing.instances import Instances
+from conformance.fuzzing.targets import ARGUMENTS, CWD, SESSION, TOOL, Step, Target
 from conformance.fuzzing.values import encoded, is_plain
 from conformance.judging import every
 from conformance.judging_lines import messages_only, utf8
@@ -21,7 +22,7 @@ from conformance.peers.peer import Peer
 from conformance.requirement import Judge
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
-from conformance.values import as_object, as_text, is_list, is_object
+from conformance.values import Object, as_list, as_object, as_text, at, is_list, is_object
 
 SCENARIO: Final = "fuzz"
 _ALIVE: Final = Step("_rewindow/alive", {})
@@ -93,6 +94,8 @@ class _Run:
         self._owed: dict[Any, str] = {}
         """By id, the method."""
         self._session = "none"
+        self._tools: list[Object] = []
+        """What the server lists and says to change nothing."""
         self._ways = Random(0)  # noqa: S311 -- repeatable
 
     def play(self, steps: Iterable[Step]) -> Finding | None:
@@ -112,18 +115,31 @@ class _Run:
             message |= {"method": step.method, "params": params}
         if step.kind == "request":
             message["id"] = self._driver.new_id()
-            if is_plain(message) and isinstance(params, dict | list):
+            if is_plain(message) and is_object(params) and step.method not in self._target.open_ended:
                 self._owed[message["id"]] = step.method
+        elif step.method == self._target.cancelling:
+            self._owed.clear()
         self._driver.raw(encoded(message, self._ways), generated=True)
 
     def _filled(self, value: Any) -> Any:
         if is_object(value):
+            if ARGUMENTS in value:
+                return self._arguments(ascii(value[ARGUMENTS]))
             return {key: self._filled(item) for key, item in value.items()}
         if is_list(value):
             return [self._filled(item) for item in value]
+        if isinstance(value, str) and value.startswith(TOOL):
+            return as_text(self._tool(ascii(value.removeprefix(TOOL))).get("name"))
         if value == SESSION:
             return self._session
         return self._driver.options.cwd if value == CWD else value
+
+    def _tool(self, number: str) -> Object:
+        return Random(number).choice(self._tools) if self._tools else {}  # noqa: S311 -- repeatable
+
+    def _arguments(self, number: str) -> Any:
+        schema = as_object(self._tool(number).get("inputSchema"))
+        return Instances(schema, Random(number), self._target.fixed).of(schema)  # noqa: S311 -- repeatable
 
     def _settle(self) -> Finding | None:
         """Waits until everything is answered; what may take long is ended first where it does."""
@@ -146,6 +162,8 @@ class _Run:
             if response is None:
                 return method
             del self._owed[number]
-            session = as_text(as_object(response.get("result")).get("sessionId"))
-            self._session = session or self._session
+            result = as_object(response.get("result"))
+            self._session = as_text(result.get("sessionId")) or self._session
+            tools = [as_object(tool) for tool in as_list(result.get("tools"))]
+            self._tools = [tool for tool in tools if at(tool, "annotations.readOnlyHint") is True] or self._tools
         return ""

@@ -1,26 +1,31 @@
 """What each protocol is sent. A further protocol is a row of TARGETS.
 
 Commands and addresses in messages lead nowhere, and what logs out is left out, because a program does what it is told.
-In params `$SESSION` stands for the newest session of the run and `$CWD` for the directory to work in.
+In params `$SESSION` stands for the newest session of the run, `$CWD` for the directory to work in, `$TOOL5` for a tool
+that says it changes nothing, and `{"$ARGUMENTS": "5"}` for arguments of that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from conformance.documents import json_document
+from conformance.documents import json_document, resolve
 from conformance.fuzzing.instances import Instances
 from conformance.fuzzing.values import boundary, changed
-from conformance.values import Object, as_object, as_text
+from conformance.values import Object, as_list, as_object, as_text, is_object
 
 SESSION: Final = "$SESSION"
 CWD: Final = "$CWD"
+TOOL: Final = "$TOOL"
+ARGUMENTS: Final = "$ARGUMENTS"
+_LEGACY: Final = "2025-11-25"
 _NOWHERE: Final = "/nonexistent/rewindow-conformance"
 _CHANGED: Final = 0.6
 _STRAY: Final = 0.04
+_TOOLS: Final = 1000
 _BURST: Final = 6
 _KINDS: Final = {"Request": "request", "Notification": "notification"}
 """By the ending of a definition's name."""
@@ -59,6 +64,10 @@ class Target:
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     unblocking: tuple[Step, ...] = ()
     """What ends something that may rightly take long."""
+    cancelling: str = ""
+    """The notification after which what is under way need not be answered."""
+    open_ended: frozenset[str] = frozenset()
+    """Methods whose answer comes when the client wants no more."""
 
     def steps(self, random: Random, count: int) -> list[Step]:
         """The opening and so many random messages, in bursts."""
@@ -78,13 +87,16 @@ class Target:
         if random.random() < _STRAY:
             return Step("", boundary(random), "stray", waits)
         params = instances.of(call.schema)
+        if call.method == "tools/call" and is_object(params):
+            number = random.randrange(_TOOLS)
+            params |= {"name": f"{TOOL}{number}", "arguments": {ARGUMENTS: str(number)}}
         if random.random() < _CHANGED:
             for _ in range(random.choice((1, 1, 2, 3))):
                 params = changed(params, random)
         return Step(call.method, params, call.kind, waits)
 
 
-def _acp() -> Target:
+def _acp() -> tuple[Target, ...]:
     document = json_document("acp1.schema")
     left_out = {"logout", "authenticate"}
     weights = {"session/prompt": 4, "session/cancel": 3, "$/cancel_request": 2}
@@ -104,17 +116,51 @@ def _acp() -> Target:
         "_meta": {"a": 1},
         "text": "hello",
     }
+    opening = (
+        Step("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, waits=True),
+        Step("session/new", {"cwd": CWD, "mcpServers": []}, waits=True),
+    )
+    cancel = Step("session/cancel", {"sessionId": SESSION}, "notification")
+    return (Target("acp1.schema", tuple(calls), opening, fixed, (cancel,)),)
+
+
+def _mcp() -> tuple[Target, ...]:
+    return _mcp_of("2025-11-25"), _mcp_of("2026-07-28")
+
+
+def _mcp_of(version: str) -> Target:
+    name = f"mcp.{version}.schema"
+    definitions = as_object(json_document(name)["$defs"])
+    weights = {"tools/call": 6, "notifications/cancelled": 2}
+    calls: list[Call] = []
+    for union, kind in (("ClientRequest", "request"), ("ClientNotification", "notification")):
+        for branch in as_list(as_object(definitions.get(union)).get("anyOf")):
+            shapes = as_object(resolve(json_document(name), branch["$ref"].removeprefix("#")))["properties"]
+            method = as_text(shapes["method"]["const"])
+            calls.append(Call(method, shapes.get("params", {"type": "object"}), kind, weights.get(method, 1)))
+    client = {"name": "rewindow-conformance", "version": "1"}
+    if version == _LEGACY:
+        meta: Object = {"progressToken": "p"}
+        hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+        opening = (
+            Step("initialize", hello, waits=True),
+            Step("notifications/initialized", {}, "notification"),
+            Step("tools/list", {}, waits=True),
+        )
+    else:
+        said = {"protocolVersion": version, "clientInfo": client, "clientCapabilities": {}}
+        meta = {f"io.modelcontextprotocol/{key}": value for key, value in said.items()}
+        opening = (Step("tools/list", {"_meta": meta}, waits=True),)
+    fixed: Object = {"_meta": meta, "uri": f"file://{_NOWHERE}", "protocolVersion": version, "wait": 0, "seconds": 1}
     return Target(
-        "acp1.schema",
+        name,
         tuple(calls),
-        (
-            Step("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, waits=True),
-            Step("session/new", {"cwd": CWD, "mcpServers": []}, waits=True),
-        ),
+        opening,
         fixed,
-        (Step("session/cancel", {"sessionId": SESSION}, "notification"),),
+        cancelling="notifications/cancelled",
+        open_ended=frozenset({"subscriptions/listen", "tasks/result"}),
     )
 
 
-TARGETS: Final = {"acp": _acp}
-"""By the protocol's name, as commands have it."""
+TARGETS: Final[dict[str, Callable[[], tuple[Target, ...]]]] = {"acp": _acp, "mcp": _mcp}
+"""By the protocol's name, as commands have it: a target for each version, which take turns."""

@@ -21,7 +21,7 @@ from conformance.fuzzing.values import TEXTS, changed, encoded, is_plain
 from conformance.schema import Schema
 from tests.conformance.suite_runs import PEERS, conforming, in_memory
 
-ACP = TARGETS["acp"]()
+(ACP,) = TARGETS["acp"]()
 OPTIONS = Options(cwd="/project", timeout=1, scenario_timeout=1e6)
 SHORT = 5
 Agent: Any = conforming()
@@ -77,14 +77,24 @@ class GetsStuck(Agent):
             super().send(message)
 
 
+class CrashesAtACall(conforming("mcp")):  # pyright: ignore -- chosen by a table
+    """Crashes where a tool's arguments have a field that it does not know."""
+
+    def call(self, request: dict[str, Any], params: dict[str, Any]) -> Any:
+        arguments = params.get("arguments")
+        if isinstance(arguments, dict) and "unknown" in arguments:
+            self.world.exit(1)
+        return super().call(request, params)
+
+
 def campaign(agent: Any, seconds: float, seed: int = 1) -> Outcome:
-    return Campaign(ACP, in_memory(agent), OPTIONS, seed, seconds).run()
+    return Campaign((ACP,), in_memory(agent), OPTIONS, seed, seconds).run()
 
 
 def test_the_conforming_agent_stands_it() -> None:
     outcome = campaign(Agent, 0.2)
     assert outcome.found is None
-    assert outcome.messages > 100
+    assert outcome.messages > 100, "each run sends more than that"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,23 @@ def test_what_fails_is_found_and_made_short(agent: Any, kind: str) -> None:
     assert outcome.found is not None
     assert outcome.found.finding is not None
     assert kind in outcome.found.finding.kind
+    assert len(outcome.found.steps) <= SHORT
+
+
+def test_the_conforming_server_stands_it_in_both_versions() -> None:
+    targets = TARGETS["mcp"]()
+    assert [target.document for target in targets] == ["mcp.2025-11-25.schema", "mcp.2026-07-28.schema"]
+    for target in targets:
+        played = play(target.steps(Random(1), 60), in_memory(conforming("mcp"), "mcp"), target, OPTIONS)
+        assert played.finding is None
+        assert b'"result"' in b"".join(entry.data for entry in played.transcript.entries if entry.kind == "server")
+
+
+def test_a_server_that_a_call_ends_is_found_and_made_short() -> None:
+    outcome = Campaign(TARGETS["mcp"](), in_memory(CrashesAtACall, "mcp"), OPTIONS, 1, 20).run()
+    assert outcome.found is not None
+    assert outcome.found.finding is not None
+    assert outcome.found.finding.kind == "the program ended"
     assert len(outcome.found.steps) <= SHORT
 
 
@@ -123,12 +150,20 @@ def test_every_method_of_agents_is_called_but_those_that_log_in_or_out() -> None
     assert methods - asked == {"authenticate", "logout"}
 
 
-@pytest.mark.parametrize("call", ACP.calls, ids=lambda call: call.method)
-def test_what_is_not_changed_is_what_the_schema_allows(call: Any) -> None:
-    document = json_document(ACP.document)
-    check = Schema(document).reference(call.schema["$ref"])
+@pytest.mark.parametrize(
+    ("target", "call"),
+    [
+        pytest.param(target, call, id=f"{target.document} {call.method}")
+        for make in TARGETS.values()
+        for target in make()
+        for call in target.calls
+    ],
+)
+def test_what_is_not_changed_is_what_the_schema_allows(target: Target, call: Any) -> None:
+    document = json_document(target.document)
+    check = Schema(document).compile(call.schema)
     for seed in range(40):
-        instance = Instances(document, Random(seed), ACP.fixed).of(call.schema)
+        instance = Instances(document, Random(seed), target.fixed).of(call.schema)
         problem = check(instance)
         assert problem is None, f"{problem}: {instance}"
 

@@ -111,7 +111,7 @@ class Server:
             self.take_notification(message["method"], params_of(message))
 
     def encode(self, message: Message) -> bytes:
-        return json.dumps(message, ensure_ascii=False).encode() + b"\n"
+        return json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
 
     def send(self, message: Message) -> None:
         self.world.write(self.encode(message))
@@ -148,6 +148,8 @@ class Server:
                 self.answer(request, result)
         except RefusedError as refused:
             self.refuse(request, *refused.args)
+        except (AttributeError, LookupError, TypeError):
+            self.refuse(request, -32602, "Invalid params")
 
     def check(self, request: Message) -> None:
         """Whether the request says what its version wants it to say."""
