@@ -1,8 +1,8 @@
 """Which kept values stand for what a statement left, where it does not run again or came out differently: a fold.
 
 A name's values are kept in groups that share objects, and a group counts for a name until the name is kept anew. So a
-name is never set alone: with it come all names whose newest copy is in the same group, because a copy of a shared
-object under one name would no longer be the object under the other. Must not know how values are kept or loaded. Used
+name is never set alone: with it come all names that are there and whose newest copy is in the same group, because a
+copy of a shared object under one name would no longer be the object under the other. Must not know how values are kept or loaded. Used
 by `rebuild`, one for each attempt.
 """
 
@@ -66,13 +66,17 @@ class KeptValues:
             self._newest.pop(name, None)
             self._unkept[name] = reason
 
+    def _standing(self, group: PastValues) -> tuple[str, ...]:
+        """The names that the group counts for; one that was deleted since is not to be there again."""
+        return tuple(name for name in group.names if self._newest.get(name) is group and name in self._present)
+
     def wanted(self, names: Iterable[str], found: Collection[str] = ()) -> Wanted:
         """What brings `names` back. `found` are known to be as they were, and are set only where others need it."""
         chosen = set(names)
         there = [name for name in chosen if name in self._present]
         groups = {self._newest[name] for name in there if name not in found and name in self._newest}
         return Wanted(
-            groups={group: tuple(name for name in group.names if self._newest.get(name) is group) for group in groups},
+            groups={group: self._standing(group) for group in groups},
             delete=tuple(sorted(chosen.difference(self._present, found))),
             without={
                 name: self._unkept.get(name, NOT_KEPT)

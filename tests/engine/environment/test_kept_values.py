@@ -42,6 +42,15 @@ def test_a_name_comes_with_those_of_which_the_newest_copy_is_in_the_same_group()
     assert found.groups == {first: ("a", "b")}
 
 
+def test_a_name_that_was_deleted_since_does_not_come_with_the_others() -> None:
+    first = group("1", "a", "b", "c")
+    values = after(step(first, bound="abc"), step(unbound="b"))
+    assert values.wanted("a").groups == {first: ("a", "c")}
+    assert values.wanted("ab").delete == ("b",)
+    values.take(step(bound="b"))
+    assert values.wanted("a").groups == {first: ("a", "c")}, "what it is now is no longer the copy"
+
+
 def test_a_name_that_was_bound_and_not_kept_has_no_copy_even_where_an_older_one_is_there() -> None:
     values = after(step(group("1", "a"), bound="a"), step(bound="a"))
     assert values.wanted("a").groups == {}

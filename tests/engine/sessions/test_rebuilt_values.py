@@ -260,6 +260,18 @@ async def test_a_handle_that_only_the_rebuild_has_put_into_a_cycle_is_in_no_tabl
     ]
 
 
+async def test_what_was_deleted_does_not_come_back_with_what_it_shared_objects_with(tmp_path: Path) -> None:
+    changing = "if os.path.exists('a.txt'): c = [a]\nelse: del a"
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, "import os; a = [1]; b = {'k': a}; c = [a, b]", "del b", changing)
+        (tmp_path / "a.txt").write_text("now")
+        said = (await rebuilt(session)).divergences
+        assert said[-1] == "<statement 3> deleted other names: a; c set from what was kept"
+        finished = await session.cell("sorted({'a', 'b', 'c'} & globals().keys()), c")
+    assert finished.value == "(['c'], [[1], {'k': [1]}])"
+
+
 @pytest.mark.parametrize("again", ["f, g = g, f", "def f(): return 'another'", "del f", "held.put = g; C.put = g"])
 async def test_a_copy_holds_the_function_that_it_held_whatever_its_name_stands_for_now(
     tmp_path: Path, again: str
