@@ -51,6 +51,11 @@ class _Line:
     def missing(self) -> int:
         return len(self.names) - self.shown if self.text else max(len(self.names), 1)
 
+    @property
+    def named(self) -> int:
+        """How many symbols of the region it names."""
+        return (1 if self.is_symbol else self.shown) if self.text else 0
+
     def fit(self, room: int, most: int, count: Callable[[str], int]) -> int:
         """Shows as many names as fit, at most `most`, and says what that costs more than before; 0 for no change."""
         low, high = self.shown, min(most, len(self.names))
@@ -184,25 +189,36 @@ def _composed(
     count = scene.count
     most = max(limit // 2, min(limit * 2 // 3, _DOC_TOKENS))
     top = next((line + "\n" for line in about if count(line + "\n") <= most), about[-1] + "\n")
-    lines = _lines(outline, region)
-    reserved = count(_rest(sum(max(len(line.names), 1) for line in lines)))
-    room = limit - count(top) - reserved
-    by_worth = sorted(lines, key=lambda line: line.is_value)
-    # What is public in the region is named before anything within it is.
-    for line in sorted(by_worth, key=lambda line: not line.is_symbol):
-        room -= line.fit(room, 0 if line.is_symbol else len(line.names), count)
-    for line in by_worth:
-        room -= line.fit(room, len(line.names) if line.text else 0, count)
+    room = limit - count(top)
     imports = _Line("imports", _packages(outline) if is_all else [], False, True, [])
+    lines = _lines(outline, region)
+    _fill(lines, imports, room, count)
+    is_whole = not any(line.missing for line in lines)
+    if not all(line.text for line in lines):
+        # Names on one line take less, so more of them fit than with what is in each.
+        plain = _lines(outline, region, inside=False)
+        _fill(plain, imports, room, count)
+        lines = max(lines, plain, key=lambda lines: sum(line.named for line in lines))
+    missing = sum(line.missing for line in lines if not line.text)
+    return "".join((top, imports.text, *(line.text for line in lines), _rest(missing))), is_whole
+
+
+def _fill(lines: Sequence[_Line], imports: _Line, room: int, count: Callable[[str], int]) -> None:
+    """Shows of the lines what fits in so many tokens, and of the imports, where all lines do."""
+    reserved = count(_rest(sum(max(len(line.names), 1) for line in lines)))
+    room -= reserved
+    by_worth = sorted(lines, key=lambda line: line.is_value)
+    # What is public in the region is named before anything within it is, and of each kind one before others.
+    for line in sorted(by_worth, key=lambda line: not line.is_symbol):
+        room -= line.fit(room, 0 if line.is_symbol else 1, count)
+    for line in sorted(by_worth, key=lambda line: line.is_symbol):
+        room -= line.fit(room, len(line.names) if line.text else 0, count)
     if all(line.text for line in lines):
         room += reserved
         for line in (*by_worth, imports):
             room -= line.fit(room, len(line.names), count)
         for line in by_worth:
             room -= line.document(room, count)
-    missing = sum(line.missing for line in lines if not line.text)
-    text = "".join(line.text for line in (imports, *lines))
-    return top + text + _rest(missing), not any(line.missing for line in lines)
 
 
 def _rest(names: int) -> str:
@@ -225,8 +241,11 @@ def _packages(outline: Outline) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _lines(outline: Outline, region: int) -> list[_Line]:
-    """A line for each symbol of the region that holds others, and one for all others of a kind, in their order."""
+def _lines(outline: Outline, region: int, *, inside: bool = True) -> list[_Line]:
+    """A line for each symbol of the region that holds others, and one for all others of a kind, in their order.
+
+    Where not `inside`, what symbols hold does not count.
+    """
     is_told = _told(outline, region)
     inner: dict[int, dict[str, bool]] = {}
     for index, symbol in enumerate(outline.symbols):
@@ -237,7 +256,7 @@ def _lines(outline: Outline, region: int) -> list[_Line]:
     for index, symbol in enumerate(outline.symbols):
         if symbol.parent != region or index not in is_told:
             continue
-        if index in inner:
+        if inside and index in inner:
             names = sorted(inner[index], key=lambda name: inner[index][name])
             lines[index] = _Line(kind_and_name(symbol), names, True, False, [symbol.doc])
         else:

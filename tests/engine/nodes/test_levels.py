@@ -240,6 +240,18 @@ def test_a_summary_leaves_out_values_before_functions() -> None:
     assert re.search(r"variables: NAME_OF_IT_0.* \(\+[0-9]+\)\nfunctions", text)
 
 
+def test_a_summary_names_what_there_is_before_what_is_in_it() -> None:
+    keys = [_symbol("key", f"key_{number}") for number in range(12)]
+    inner = tuple(_symbol("key", "x", parent=number) for number in range(12))
+    outline = Outline(tier="tree-sitter", symbols=(*keys, *inner))
+    assert _summary(outline, 3_000).splitlines()[1:] == ["keys: " + ", ".join(key.name for key in keys)]
+    assert "key_11: x" in _summary(outline, 9_000)
+    kinds: tuple[Kind, ...] = ("class", "function", "type")
+    long = (_symbol(kind, f"{kind}_name_{number}") for kind in kinds for number in range(60))
+    told = _summary(Outline(tier="tree-sitter", symbols=tuple(long)), 3_000)
+    assert [line.partition(":")[0] for line in told.splitlines()[1:]] == ["classes", "functions", "types"]
+
+
 def test_a_summary_begins_with_as_much_of_the_documentation_as_there_is_room_for() -> None:
     outline = Outline(tier="tree-sitter", doc="Reads it. " * 100, symbols=(_symbol("function", "read"),))
     heads = [_summary(outline, lines).splitlines()[0] for lines in (500, 4_000, 9_000)]
