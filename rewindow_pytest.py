@@ -1,4 +1,6 @@
-"""A pytest plugin: `pytest --acp-agent "CMD"` runs an item for each requirement of the conformance suite.
+"""A pytest plugin: `pytest --acp-agent "CMD"` runs an item for each requirement of the conformance suite for agents.
+
+`--acp-client` and `--mcp-server` do so for clients and for servers: KINDS has a row for each.
 
 Every pytest run of an environment that Rewindow is installed in loads this module, so that it must cost nothing and
 break nothing there. It imports none of our packages, and a project may have a `conformance` or an `engine` of its own:
@@ -17,10 +19,29 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import pytest
 
+
+class Kind(NamedTuple):
+    """A suite that an option runs."""
+
+    command: str
+    """Of `rewindow-conformance`."""
+    option: str
+    """Names the program."""
+    more: str
+    """The option that holds options of the command."""
+    program: str
+    """What such a program is called."""
+
+
+KINDS: Final = (
+    Kind("acp", "--acp-agent", "--acp-options", "agent"),
+    Kind("acp-client", "--acp-client", "--acp-client-options", "client"),
+    Kind("mcp", "--mcp-server", "--mcp-options", "server"),
+)
 _HOME: Final = Path(__file__).resolve().parent
 _FOLDER: Final = "rewindow_conformance_folder"
 
@@ -34,7 +55,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 _folder = pytest.StashKey[str]()
-_report = pytest.StashKey[dict[str, Any]]()
+_reports = pytest.StashKey[dict[str, dict[str, Any]]]()
+"""By the command whose report it is."""
 
 
 class _FailedError(Exception):
@@ -44,22 +66,24 @@ class _FailedError(Exception):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options; nothing else happens where none is given."""
     group = parser.getgroup("rewindow", "conformance to agent protocols (rewindow)")
-    group.addoption("--acp-agent", metavar="CMD", help="judge the agent that this command line starts, over ACP")
-    group.addoption(
-        "--acp-options",
-        metavar="OPTIONS",
-        default="",
-        help="options of `rewindow-conformance acp`: --acp-options='--timeout 30 --slow-prompt \"Count to 500.\"'",
-    )
+    for kind in KINDS:
+        protocol = kind.command.partition("-")[0].upper()
+        text = f"judge the {kind.program} that this command line starts, over {protocol}"
+        group.addoption(kind.option, metavar="CMD", help=text)
+        example = f"{kind.more}='--timeout 30 --env KEY=x'"
+        text = f"options of `rewindow-conformance {kind.command}`: {example}"
+        group.addoption(kind.more, metavar="OPTIONS", default="", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the folder that holds the report, or takes that of the controlling process."""
-    if config.getoption("--acp-agent") is None:
+    """Makes the folder that holds the reports, or takes that of the controlling process."""
+    kinds = _wanted(config)
+    if not kinds:
         return
-    _words(config, "--acp-options")
-    if not _words(config, "--acp-agent"):
-        raise pytest.UsageError("--acp-agent: name the command that starts the agent")
+    for kind in kinds:
+        _words(config, kind.more)
+        if not _words(config, kind.option):
+            raise pytest.UsageError(f"{kind.option}: name the command that starts the {kind.program}")
     given: dict[str, Any] = getattr(config, "workerinput", {})
     if _FOLDER in given:
         config.stash[_folder] = given[_FOLDER]
@@ -80,38 +104,50 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Adds the items, before anybody selects among them: they come from no file that could be collected."""
     if _folder in config.stash:
-        suite = cast("Any", Requirements).from_parent(session, name="conformance.acp", nodeid="conformance.acp")
-        items.extend(session.genitems(suite))
+        for kind in _wanted(config):
+            name = f"conformance.{kind.command}"
+            suite = cast("Any", Requirements).from_parent(session, name=name, nodeid=name, kind=kind)
+            items.extend(session.genitems(suite))
+
+
+def _wanted(config: pytest.Config) -> list[Kind]:
+    return [kind for kind in KINDS if config.getoption(kind.option) is not None]
 
 
 class Requirements(pytest.Collector):
     """The requirements of a suite."""
 
+    def __init__(self, *, kind: Kind, **others: Any) -> None:
+        super().__init__(**others)  # pyright: ignore[reportUnknownMemberType]
+        self._kind = kind
+
     def collect(self) -> list[pytest.Item]:
         """An item for each, in the registry's order."""
-        command = _command("", "list", "--suite", "acp", "--json")
+        command = _command("", "list", "--suite", self._kind.command, "--json")
         listed = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 -- our own program
         if listed.returncode:
             raise self.CollectError(f"the requirements cannot be listed: {_text(listed.stderr)}")
         make = cast("Any", RequirementItem).from_parent
-        return [make(self, name=row["id"], row=row) for row in json.loads(listed.stdout)]
+        return [make(self, name=row["id"], row=row, kind=self._kind) for row in json.loads(listed.stdout)]
 
 
 class RequirementItem(pytest.Item):
     """One requirement. It passes, fails, or is skipped where it does not apply or does not decide."""
 
-    def __init__(self, *, row: dict[str, Any], **others: Any) -> None:
+    def __init__(self, *, row: dict[str, Any], kind: Kind, **others: Any) -> None:
         super().__init__(**others)  # pyright: ignore[reportUnknownMemberType]
+        self.kind = kind
         self._text: str = row["text"]
         self.extra_keyword_matches.update({row["level"], row["scenario"] or "any-traffic"})
 
     def runtest(self) -> None:
         """Says what the report says."""
-        report = self.config.stash.get(_report, None)
-        if report is None:
-            report = self.config.stash[_report] = _judge(self.session)
+        reports = self.config.stash.setdefault(_reports, {})
+        if self.kind.command not in reports:
+            reports[self.kind.command] = _judge(self.session, self.kind)
+        report = reports[self.kind.command]
         if report["obstacle"]:
-            raise _FailedError(f"the agent was not judged: {_visible(report['obstacle'])}")
+            raise _FailedError(f"the {self.kind.program} was not judged: {_visible(report['obstacle'])}")
         result = report["results"][self.name]
         if result["violation"]:
             raise _FailedError("\n".join([_visible(result["reason"]), *result["report"]]))
@@ -127,13 +163,14 @@ class RequirementItem(pytest.Item):
         return self.path, None, f"{self.name}: {self._text}"
 
 
-def _judge(session: pytest.Session) -> dict[str, Any]:
+def _judge(session: pytest.Session, kind: Kind) -> dict[str, Any]:
     """The report of the run that all workers share, with its results by requirement."""
     config = session.config
-    path = Path(config.stash[_folder]) / "report.json"
-    chosen = [word for item in session.items if isinstance(item, RequirementItem) for word in ("-k", item.name)]
-    options = [*_words(config, "--acp-options"), *chosen, "--json", str(path)]
-    command = _command(str(path), "acp", *options, "--", *_words(config, "--acp-agent"))
+    path = Path(config.stash[_folder]) / f"{kind.command}.json"
+    items = [item for item in session.items if isinstance(item, RequirementItem) and item.kind == kind]
+    chosen = [word for item in items for word in ("-k", item.name)]
+    options = [*_words(config, kind.more), *chosen, "--json", str(path)]
+    command = _command(str(path), kind.command, *options, "--", *_words(config, kind.option))
     errors = _run(command, config.invocation_params.dir)
     try:
         report = json.loads(path.read_bytes())

@@ -42,7 +42,8 @@ pytest --acp-agent "my-agent --its-arguments" -k ACP1 --junitxml=report.xml
 
 `-k` selects by id, level and scenario, and only the scenarios that are needed are run: once, however many tests and
 workers (`-n`) there are. What violates the specification fails; what does not apply or does not decide is skipped with
-its reason. Options of `rewindow-conformance acp` go into one: `--acp-options='--timeout 30 --env KEY=x'`.
+its reason. Options of `rewindow-conformance acp` go into one: `--acp-options='--timeout 30 --env KEY=x'`. Clients are
+judged with `--acp-client` and `--acp-client-options`, MCP servers with `--mcp-server` and `--mcp-options`.
 
 Of MCP servers both versions are judged, 2025-11-25 and 2026-07-28; what a server does not speak or advertise is
 skipped. The tools that say `readOnlyHint` are called, with arguments made from their schemas; `--tool NAME --arguments

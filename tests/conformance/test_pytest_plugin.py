@@ -18,6 +18,7 @@ from tests.conformance.suite_runs import PEERS, suite
 
 AGENT = [sys.executable, str(PEERS / "run_acp_agent.py")]
 OPTIONS = "--acp-options=--prompt hello --slow-prompt count --tool-prompt tool --keep kept"
+SERVER = [sys.executable, str(PEERS / "run_mcp_server.py")]
 OURS = ("acp_adapter", "conformance", "engine", "mcp_tools", "rewindow")
 
 
@@ -92,6 +93,23 @@ def test_workers_share_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_server_and_an_agent_are_judged_in_one_run(tmp_path: Path) -> None:
+    server = shlex.join([*SERVER, "MCP-S-RPC-008"])
+    mcp = ["--mcp-server", server, "--mcp-options=--keep kept"]
+    done = judged(tmp_path, AGENT, *mcp, "-k", "NEW-003 or RPC-008 and MCP or RPC-009 and MCP")
+    assert "1 failed, 2 passed" in done.stdout, done.stdout
+    assert "conformance.mcp::MCP-S-RPC-008" in done.stdout
+    assert "again: rewindow-conformance replay kept/unknown-methods.jsonl" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_be_judged_fails_with_the_reason(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, "--mcp-server", "/no/such/program", "-k", "RPC-008")
+    assert done.returncode == 1
+    assert "the server was not judged: /no/such/program cannot be started: No such file" in done.stdout
+
+
+@pytest.mark.slow
 def test_what_does_not_apply_is_skipped_with_its_reason(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(
@@ -120,6 +138,7 @@ def test_an_agent_that_cannot_be_judged_fails_with_the_reason(tmp_path: Path) ->
     ("arguments", "said", "code"),
     [
         (["--acp-agent", ""], "name the command", 4),
+        (["--mcp-server", " "], "--mcp-server: name the command that starts the server", 4),
         (["--acp-agent", "'"], "No closing quotation", 4),
         (["--acp-agent", "x", "--acp-options='"], "No closing quotation", 4),
         (["--acp-agent", "x", "--acp-options=--nonsense", "-k", "NEW-003"], "unrecognized arguments: --nonsense", 1),
