@@ -12,6 +12,7 @@ from mcp.server.models import InitializationOptions
 
 from engine import __version__
 from mcp_tools.guard import guard
+from mcp_tools.pages import one_page
 from mcp_tools.requests import Requests
 
 INSTRUCTIONS: Final = """\
@@ -55,5 +56,5 @@ def make_server(requests: Requests, *, runs: bool = False) -> Server[Any]:
         on_get_prompt=requests.get_prompt,
         on_completion=requests.complete,
     )
-    server.middleware += [guard, requests.note_answer]
+    server.middleware += [guard, requests.note_answer, one_page]
     return server

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from engine.config.system import SystemClock
 from engine.store.memory import MemoryStore
@@ -336,3 +337,13 @@ async def test_a_glob_below_a_link_lists_nothing_outside(project: Path, tmp_path
             shown = await caller.text("group", name=f"g{number}", add=[glob])
             assert "secret.txt" not in shown
         assert "fine" in await caller.text("group", name="h", add=["inner/*"])
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_cursor_of_a_list_that_nobody_gave_is_refused(project: Path, era: Era) -> None:
+    async with served(project, era=era) as caller:
+        client = caller.client
+        for listing in (client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts):
+            with pytest.raises(MCPError, match="There is no such page"):
+                await listing(cursor="1")
+            assert await listing()

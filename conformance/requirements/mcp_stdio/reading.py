@@ -167,7 +167,10 @@ def when(label: str, judge: Judge) -> Judge:
     """A judge of transcripts that have a mark; of others it says that nothing was done."""
 
     def judged(traffic: Traffic) -> Verdict:
-        return judge(traffic) if traffic.marks(label) else skipped("nothing of the kind was sent")
+        if traffic.marks(label):
+            return judge(traffic)
+        stopped = traffic.marks("stopped")
+        return skipped(str(stopped[0].value) if stopped else "nothing of the kind was sent")
 
     return judged
 

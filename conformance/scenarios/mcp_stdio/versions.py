@@ -62,9 +62,8 @@ def _partial(driver: Driver) -> None:
 
 
 def _bare(driver: Driver) -> None:
-    for method in ("tools/list", "server/discover"):
+    for method in _methods(open_as(driver, MODERN)):
         driver.response(driver.request(method, {}, label="no-meta"))
-    open_as(driver, MODERN)
 
 
 def _inline(driver: Driver) -> None:
