@@ -27,7 +27,7 @@ from uvicorn import Server as HttpServer
 from engine import session_named
 from engine.errors import InvalidRequestError
 from mcp_tools.access import PATH, Access, Token
-from mcp_tools.requests import DEFAULT_SESSION
+from mcp_tools.places import DEFAULT_SESSION
 from mcp_tools.serving import Service, composed
 from mcp_tools.sessions import MOST_SESSIONS
 

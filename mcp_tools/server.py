@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp_types import SetLevelRequestParams
 
 from engine import __version__
 from mcp_tools.guard import guard
+from mcp_tools.logs import Logs
 from mcp_tools.pages import one_page
 from mcp_tools.requests import Requests
 
@@ -36,7 +38,7 @@ class _Server(Server[Any]):
         )
 
 
-def make_server(requests: Requests, *, runs: bool = False) -> Server[Any]:
+def make_server(requests: Requests, logs: Logs, *, runs: bool = False) -> Server[Any]:
     """The server, which any transport can run."""
     server = _Server(
         "rewindow",
@@ -56,5 +58,7 @@ def make_server(requests: Requests, *, runs: bool = False) -> Server[Any]:
         on_get_prompt=requests.get_prompt,
         on_completion=requests.complete,
     )
+    # Not by an argument of the constructor, which warns that it is deprecated in the newer era.
+    server.add_request_handler("logging/setLevel", SetLevelRequestParams, logs.set_level)
     server.middleware += [guard, requests.note_answer, one_page]
     return server

@@ -18,6 +18,8 @@ from msgspec import Struct
 
 from mcp_tools.engine_task import EngineTask
 from mcp_tools.feed import Feed
+from mcp_tools.logs import Logs
+from mcp_tools.places import Places
 from mcp_tools.requests import Requests
 from mcp_tools.roots import Roots
 from mcp_tools.server import make_server
@@ -79,20 +81,20 @@ async def composed(
     engine = EngineTask(make_host)
     pool = BenchPool(engine.sessions, confined=not service.runs)
     feed = Feed(pool)
+    logs = Logs()
     requests = Requests(
-        pool,
-        limit=service.roots,
-        session=service.session,
+        Places(pool, service.roots, service.session),
         runs=service.runs,
         structured=service.structured,
         on_answered=engine.want,
         feed=feed,
+        logs=logs,
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(engine.serve)
         tasks.start_soon(pool.look_after)
         tasks.start_soon(feed.serve)
-        yield make_server(requests, runs=service.runs), engine, feed
+        yield make_server(requests, logs, runs=service.runs), engine, feed
         with anyio.CancelScope(shield=True):
             await engine.close()
         tasks.cancel_scope.cancel()

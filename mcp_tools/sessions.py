@@ -5,6 +5,7 @@ Owns the limit on how many are open, and which roots each has. Must not know too
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
@@ -19,19 +20,24 @@ if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from engine import Sessions
     from mcp_tools.bench import Bench
 
+logger = logging.getLogger(__name__)
 MOST_SESSIONS: Final = 64
 REST_SECONDS: Final = 30 * 60.0
 _LOOK_SECONDS: Final = 60.0
 
 
 class _Opened:
-    """A session that is open, when it was used last, and whether its worker was ended since."""
+    """A session that is open, when it was used last, and whether its worker was ended since.
 
-    __slots__ = ("bench", "is_resting", "used")
+    `changing` is held while the worker is ended: a call that comes meanwhile waits for that.
+    """
+
+    __slots__ = ("bench", "changing", "is_resting", "used")
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.used = time.monotonic()
+        self.changing = anyio.Lock()
+        self.used = 0.0
         self.is_resting = False
 
 
@@ -41,11 +47,19 @@ class BenchPool:
     Args:
         engine: gives the sessions of a running engine, which the first call waits for.
         confined: whether views open nothing outside of the roots.
+        now: seconds of a clock that never goes back.
     """
 
-    def __init__(self, engine: Callable[[], Awaitable[Sessions]], *, confined: bool) -> None:
+    def __init__(
+        self,
+        engine: Callable[[], Awaitable[Sessions]],
+        *,
+        confined: bool,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._engine = engine
         self._confined = confined
+        self._now = now
         self._opened: dict[str, _Opened] = {}
         self._opening = anyio.Lock()
 
@@ -61,31 +75,51 @@ class BenchPool:
         Raises:
             CallError: it cannot be opened; the message says why, and what to do.
         """
-        async with self._opening:
-            opened = self._opened.get(key)
-            if opened is None:
-                opened = self._opened[key] = _Opened(await self._open(name, roots, client))
-        opened.used, opened.is_resting = time.monotonic(), False
-        return opened.bench
-
-    async def _open(self, name: str | None, roots: Callable[[], Awaitable[Roots]], client: str) -> Bench:
-        if len(self._opened) >= MOST_SESSIONS:
-            raise CallError(f"This server has {MOST_SESSIONS} sessions open, the most there can be; use one of them.")
+        found = await self.find(key)
+        if found is not None:
+            return found
         try:
-            found = await roots()
-            session = await (await self._engine()).open(
-                name, found.cwd, found.directories[1:], confined=self._confined, client=client
-            )
+            where = await roots()  # of a client that may take its time, while others open theirs
+            async with self._opening:
+                if key not in self._opened:
+                    self._opened[key] = _Opened(await self._open(name, where, client))
         except (EngineError, RootsError) as error:
             raise CallError(f"No session can be opened: {error}.") from error
+        return await self._used(self._opened[key])
+
+    async def _open(self, name: str | None, where: Roots, client: str) -> Bench:
+        sessions = await self._engine()
+        if len(self._opened) >= MOST_SESSIONS:
+            await self._give_way(sessions)
+        session = await sessions.open(name, where.cwd, where.directories[1:], confined=self._confined, client=client)
         from mcp_tools.bench import Bench  # for the first answer, as above
 
         return Bench(session)
 
-    def find(self, key: str) -> Bench | None:
+    async def _give_way(self, sessions: Sessions) -> None:
+        """Closes the session that has rested longest: all of it is on disk, and its next call opens it again."""
+        resting = {
+            key: opened for key, opened in self._opened.items() if opened.is_resting and not opened.changing.locked()
+        }
+        if not resting:
+            raise CallError(
+                f"This server has {MOST_SESSIONS} sessions in use, the most there can be; use one of them, or wait"
+                f" until one has been idle for {REST_SECONDS / 60:.0f} minutes."
+            )
+        key = min(resting, key=lambda key: resting[key].used)
+        del self._opened[key]
+        await sessions.close(resting[key].bench.session.session_id)
+
+    async def find(self, key: str) -> Bench | None:
         """The session of that key, if it is open."""
         opened = self._opened.get(key)
-        return None if opened is None else opened.bench
+        return None if opened is None else await self._used(opened)
+
+    async def _used(self, opened: _Opened) -> Bench:
+        opened.used = self._now()
+        async with opened.changing:
+            opened.is_resting = False
+        return opened.bench
 
     def awake(self) -> list[tuple[str, Bench]]:
         """The sessions that nobody has put to rest, with their keys."""
@@ -95,7 +129,17 @@ class BenchPool:
         """Puts to rest what nobody has used for a while; until it is cancelled."""
         while True:
             await anyio.sleep(_LOOK_SECONDS)
-            for opened in list(self._opened.values()):
-                if time.monotonic() - opened.used > REST_SECONDS and not opened.is_resting:
-                    opened.is_resting = True
-                    await opened.bench.session.rest()
+            await self.rest_idle()
+
+    async def rest_idle(self) -> None:
+        """Ends the workers of the sessions that nobody has used for `REST_SECONDS`."""
+        for opened in list(self._opened.values()):
+            session = opened.bench.session
+            if self._now() - opened.used <= REST_SECONDS or opened.is_resting or session.is_busy:
+                continue
+            opened.is_resting = True
+            async with opened.changing:
+                try:
+                    await session.rest()
+                except EngineError as error:
+                    logger.warning("session %s could not be put to rest: %s", session.session_id, error)

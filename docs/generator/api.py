@@ -85,6 +85,7 @@ AREAS = (
             "text",
             "cutting",
             "legible",
+            "search.path_completion",
             "user_message",
         ),
     ),

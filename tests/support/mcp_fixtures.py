@@ -327,9 +327,6 @@ def add_fixtures(server: Server[Any]) -> None:  # noqa: C901 -- one short handle
     async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
         return _COMPLETE | _prompt(params) if params.name in _PROMPTS else await get(ctx, params)
 
-    async def set_level(_ctx: Context, _params: types.SetLevelRequestParams) -> types.EmptyResult:
-        return types.EmptyResult()
-
     def schema(name: str) -> Mapping[str, Any] | None:
         return _SCHEMAS.get(name) or (None if schema_of is None else schema_of(name))
 
@@ -342,4 +339,3 @@ def add_fixtures(server: Server[Any]) -> None:  # noqa: C901 -- one short handle
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, read_resource)
     server.add_request_handler("prompts/list", types.PaginatedRequestParams, list_prompts)
     server.add_request_handler("prompts/get", types.GetPromptRequestParams, get_prompt)
-    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
