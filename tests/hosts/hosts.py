@@ -6,13 +6,10 @@ Collected only where it is named, as `make test-hosts` does, because these progr
 from __future__ import annotations
 
 import json
-import os
-import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,9 +18,9 @@ from tests.hosts.programs import HOSTS, OVER_HTTP, PATH, Host
 from tests.hosts.relay import relay
 from tests.support.aimock import aimock
 from tests.support.mcp_clients import SCRIPT, process
+from tests.support.mcp_http import TOKEN, web_process
 
 SECONDS = 120
-TOKEN = "a-token-of-the-tests"
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("view", {"path": "a.txt", "name": "notes", "follow": True, "tokens": 200}),
     ("group", {"name": "both", "add": ["notes", "src/*.py"], "tokens": 300}),
@@ -61,21 +58,6 @@ def fixtures(host: Host) -> list[dict[str, Any]]:
     return [
         {"match": {"turnIndex": turn}, "response": each} for turn, each in enumerate([*calls, {"content": "Done."}])
     ]
-
-
-@contextmanager
-def serving(root: Path, state: Path, port: int) -> Iterator[None]:
-    """`rewindow-mcp` over HTTP."""
-    command = [str(SCRIPT), "--http", str(port), "--root", str(root), "--state-dir", str(state)]
-    environ = {**os.environ, "REWINDOW_MCP_TOKEN": TOKEN}
-    server = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE)
-    try:
-        assert server.stderr
-        assert b"serving" in server.stderr.readline()
-        yield
-    finally:
-        server.terminate()
-        server.communicate(timeout=SECONDS)
 
 
 def printed(host: Host, *options: str) -> str:
@@ -135,11 +117,9 @@ async def test_the_model_is_sent_our_replies_character_for_character(
     if transport == "stdio":
         conversation = play(host, printed(host, "--root", str(root), "--state-dir", str(state)), root, home)
     else:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with serving(root, state, port):
-            conversation = play(host, printed(host, "--http", str(port), "--state-dir", str(state)), root, home)
+        with web_process(root, "--root", str(root)) as server:
+            port = str(urlsplit(server.url).port)
+            conversation = play(host, printed(host, "--http", port, "--state-dir", str(state)), root, home)
     assert len(conversation) == len(CALLS) + 1
     assert sorted(host.listed(conversation[0])) == OURS
     assert json.dumps(INSTRUCTIONS)[1:-1] in json.dumps(conversation[0])

@@ -99,7 +99,7 @@ def _refused(method: str, params: Mapping[str, Any], said: str) -> Ask:
 
 
 _APP: Final = "1\timport os\n2\t\n3\t\n4\tdef start():\n5\t    return 1\n"
-_GROUP: Final = r"# Main_view: src/app\.py: 5 lines\n.*start.*# src/util\.py, .*helper.*"
+_GROUP: Final = r"# Main_view: src/app\.py.*start.*# src/util\.py.*helper.*"
 _GROUP_FACTS: Final = r"g  Main_view, src/\*\.py  \d+/200 tokens  lod 1  follows"
 _HANDLE: Final = {
     "name": "Main_view",

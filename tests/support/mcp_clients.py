@@ -92,7 +92,7 @@ async def served(
 
 @asynccontextmanager
 async def process(
-    root: Path, *options: str, era: Era = "auto", environ: Mapping[str, str] | None = None
+    root: Path, *options: str, era: Era = "auto", environ: Mapping[str, str] | None = None, **of_client: Any
 ) -> AsyncIterator[Caller]:
     """A client of `rewindow-mcp` as a host starts it, in `root`, with its state beside it."""
     server = StdioServerParameters(
@@ -102,5 +102,5 @@ async def process(
         env={**os.environ, "REWINDOW_STATE_DIR": str(root.parent / "state"), **(environ or {})},
     )
     with anyio.fail_after(PATIENCE * 2):
-        async with Client(server, mode=era) as client:
+        async with Client(server, mode=era, **of_client) as client:
             yield Caller(client)

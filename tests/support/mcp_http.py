@@ -1,9 +1,12 @@
-"""The MCP server over HTTP for tests: in this process on a port that is free, with the SDK's client or raw requests."""
+"""The MCP server over HTTP for tests, on a free port: in this process or its own, with a client or raw requests."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+import os
+import re
+import subprocess
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from mcp_tools.access import Access, Token, address_of
 from mcp_tools.http import serve_http
 from mcp_tools.roots import Roots
 from mcp_tools.serving import Service
-from tests.support.mcp_clients import Caller, Era
+from tests.support.mcp_clients import SCRIPT, Caller, Era
 from tests.support.sessions import LentStore
 from tests.support.workers import PATIENCE, shared_zygote
 
@@ -68,6 +71,24 @@ VIEW = (
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"view","arguments":{"path":"a.txt"},"_meta":'
     b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
 )
+
+
+@contextmanager
+def web_process(root: Path, *options: str) -> Iterator[Web]:
+    """`rewindow-mcp --http` as people start it, in `root`, with its state beside it."""
+    environ = {**os.environ, "REWINDOW_MCP_TOKEN": TOKEN, "REWINDOW_STATE_DIR": str(root.parent / "state")}
+    server = subprocess.Popen(
+        [str(SCRIPT), "--http", "0", *options], cwd=root, env=environ, stderr=subprocess.PIPE, text=True
+    )
+    assert server.stderr
+    try:
+        said = iter(server.stderr.readline, "")
+        url = next((found[1] for line in said if (found := re.search(r"serving (http://\S+/mcp),", line))), None)
+        assert url
+        yield Web(url)
+    finally:
+        server.terminate()
+        server.communicate(timeout=PATIENCE)
 
 
 @asynccontextmanager
