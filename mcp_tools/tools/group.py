@@ -65,7 +65,7 @@ ROW: Final = ToolRow(
         {
             "name": described("the group's name", NAME),
             "add": described('names of views or groups, paths, globs ("src/**/*.py")', _MEMBERS),
-            "remove": described("what of these to take out", _MEMBERS),
+            "remove": described("which to take out", _MEMBERS),
             "tokens": described("budget, 4000 at first", TOKENS),
             "lod": described("finest level of detail a member gets, 1 at first", LOD),
             "close": described("close it; what it held stays", {"type": "boolean"}),

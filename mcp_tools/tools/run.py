@@ -43,9 +43,9 @@ ROW: Final = ToolRow(
                 {"type": "string", "minLength": 1, "maxLength": _CODE_CHARS},
             ),
             "seconds": described(
-                "time limit, 30 if left out", {"type": "number", "minimum": 0.1, "maximum": _MOST_SECONDS}
+                "limit, 30 if left out", {"type": "number", "minimum": 0.1, "maximum": _MOST_SECONDS}
             ),
-            "tokens": described("budget of the reply, 2000 if left out", TOKENS),
+            "tokens": described("budget, 2000 if left out", TOKENS),
         },
         "code",
     ),

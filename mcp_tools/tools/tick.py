@@ -73,11 +73,11 @@ ROW: Final = ToolRow(
     ),
     schema=schema(
         {
-            "since": described("a cursor: tell what changed from there on", {"type": "integer", "minimum": 0}),
+            "since": described("a cursor: tell what changed since", {"type": "integer", "minimum": 0}),
             "wait": described(
                 "seconds to wait for a change first", {"type": "number", "minimum": 0, "maximum": _MOST_SECONDS}
             ),
-            "tokens": described("budget of the reply, 2000 if left out", TOKENS),
+            "tokens": described("budget, 2000 if left out", TOKENS),
         }
     ),
     call=call,

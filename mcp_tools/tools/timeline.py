@@ -75,8 +75,8 @@ ROW: Final = ToolRow(
     description="The statements of this session, newest last, or one of them with its source and output.",
     schema=schema(
         {
-            "statement": described("number of a statement to show whole", {"type": "integer", "minimum": 1}),
-            "tokens": described("budget of the reply, 2000 if left out", TOKENS),
+            "statement": described("number of one to show whole", {"type": "integer", "minimum": 1}),
+            "tokens": described("budget, 2000 if left out", TOKENS),
         }
     ),
     call=call,

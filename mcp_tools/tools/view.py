@@ -91,7 +91,7 @@ ROW: Final = ToolRow(
     ),
     schema=schema(
         {
-            "name": described("the view's name, for later calls; made of the path if left out", NAME),
+            "name": described("name for later calls, made of the path if left out", NAME),
             "path": described("file or directory to open", {"type": "string", "minLength": 1, "maxLength": PATH_CHARS}),
             "pos": described(
                 'line, "line:col" or symbol ("class Foo", "Foo.bar")',

@@ -26,7 +26,7 @@ from tests.support.node import NODE
 Era = Literal["modern", "legacy"]
 VERSIONS: Final[Mapping[Era, str]] = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 """The newest version of the protocol in each era."""
-SECONDS: Final = 20.0
+SECONDS: Final = 60.0
 _TESTS: Final = Path(__file__).parent.parent
 _PYTHON_DRIVERS: Final = Path(__file__).parent / "mcp_drivers"
 _NODE_DRIVERS: Final = _TESTS / "node" / "mcp_drivers"
