@@ -19,6 +19,13 @@ SHOWN_BY = {
     "ACP1-C-NEW-006": "everything-offered",
     "ACP1-C-MODE-001": "everything-offered",
     "ACP1-C-CONFIG-001": "everything-offered",
+    "ACP1-C-PERM-001": "permission",
+    "ACP1-C-PERM-002": "permission",
+    "ACP1-C-PERM-003": "cancel-permission",
+    "ACP1-C-PERM-006": "permission-unusual",
+    "ACP1-C-CANCEL-001": "cancel",
+    "ACP1-C-CANCEL-002": "cancel",
+    "ACP1-C-CANCEL-003": "cancel",
 }
 ROWS = {row.id: row for row in suite(NAME).requirements}
 

@@ -5,11 +5,24 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.requirement import Requirement
-from conformance.requirements.acp1_client import framing, initializing, messages, sessions
+from conformance.requirements.acp1_client import (
+    files,
+    framing,
+    initializing,
+    messages,
+    permitting,
+    sessions,
+    terminals,
+    updating,
+)
 
 REQUIREMENTS: Final[tuple[Requirement, ...]] = (
     *framing.REQUIREMENTS,
     *messages.REQUIREMENTS,
     *initializing.REQUIREMENTS,
     *sessions.REQUIREMENTS,
+    *updating.REQUIREMENTS,
+    *permitting.REQUIREMENTS,
+    *files.REQUIREMENTS,
+    *terminals.REQUIREMENTS,
 )

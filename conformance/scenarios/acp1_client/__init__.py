@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.scenarios.acp1_client import framing, opening
+from conformance.scenarios.acp1_client import files, framing, opening, permitting, terminals, updating
 from conformance.suite import Scenario
 
 OPENING: Final = opening.OPENING
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     *opening.SCENARIOS,
     *framing.SCENARIOS,
+    *updating.SCENARIOS,
+    *permitting.SCENARIOS,
+    *files.SCENARIOS,
+    *terminals.SCENARIOS,
 )

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import changes
-from acp_client import Client, Message
+from acp_client import Client, Message, RefusedError
 from changes import Match, cut, put
 
 Defect = type[Client]
@@ -247,6 +247,254 @@ class PromptsWithoutASession(Client):
             super().made_session(result, error)
 
 
+class GivesUp(Client):
+    """Ends after two and a half seconds in which its turn has not."""
+
+    def prompt(self) -> None:
+        super().prompt()
+        self.world.later(2.5, lambda: self.leave(1))
+
+
+class StaysWithoutItsAgent(Client):
+    def input_ended(self) -> None:
+        pass
+
+
+# --- permissions and cancels ------------------------------------------------------------------------------------------
+
+
+class LeavesPermissionsWaiting(Client):
+    def drop_permissions(self) -> None:
+        self.permissions.clear()
+
+
+class AsksOneThingAtATime(Client):
+    def permission(self, request: Message, params: Message) -> None:
+        if not self.permissions:
+            super().permission(request, params)
+
+
+class CancelsWhatItRefuses(Client):
+    def choose(self, options: list[Message]) -> Message:
+        return super().choose(options) if len(options) > 1 else {"outcome": "cancelled"}
+
+
+class EndsAfterItsCancel(Client):
+    has_cancelled = False
+
+    def cancel(self) -> None:
+        self.has_cancelled = True
+        super().cancel()
+
+    def take_notification(self, message: Message) -> None:
+        if self.has_cancelled:
+            self.leave(1)
+        super().take_notification(message)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+class ReadsNothing(Client):
+    def content(self, params: Message) -> str:
+        is_whole = set(params) == {"sessionId", "path"} and params["path"].endswith("lines.txt")
+        return "" if is_whole and params["path"].startswith("/") else super().content(params)
+
+
+class CountsFromNought(Client):
+    def first(self, params: Message) -> int:
+        return super().first(params) + (params.get("line") == 4)
+
+
+class ForgetsTheLimit(Client):
+    def limit(self, params: Message) -> int | None:
+        return super().limit(params) if "line" in params else None
+
+
+class CountsTheLimitFromTheTop(Client):
+    def limit(self, params: Message) -> int | None:
+        return 1 if params.get("line") == 2 else super().limit(params)
+
+
+class ChangesLineEnds(Client):
+    def text(self, path: str) -> str:
+        return super().text(path).replace("\r\n", "\n")
+
+
+class ReadsWhatIsMissing(Client):
+    def text(self, path: str) -> str:
+        return "" if path.endswith("missing.txt") else super().text(path)
+
+
+class ReadsRelativePaths(Client):
+    def content(self, params: Message) -> str:
+        return super().content(params) if params["path"].startswith("/") else "anything"
+
+
+class ReadsOneFileForAll(Client):
+    def text(self, path: str) -> str:
+        return super().text(path.replace("/1.txt", "/0.txt"))
+
+
+class WritesWhatIsThere(Client):
+    def store(self, path: str, text: str) -> None:
+        self.text(path)
+        super().store(path, text)
+
+
+class WritesWithoutCutting(Client):
+    def store(self, path: str, text: str) -> None:
+        try:
+            super().store(path, text + self.text(path)[len(text) :])
+        except RefusedError:
+            super().store(path, text)
+
+
+class SaysTrue(Client):
+    def write(self, request: Message, params: Message) -> None:
+        self.store(self.path(params), params["content"])
+        self.answer(request, True)
+
+
+# --- terminals --------------------------------------------------------------------------------------------------------
+
+_THREE = "line 1\nline 2\nline 3\n"
+
+
+class CreatesWhenAllIsDone(Client):
+    def answer(self, request: Message, result: Any) -> None:
+        if isinstance(result, dict) and "terminalId" in result:
+            self.hold(request, result)
+        else:
+            super().answer(request, result)
+
+    def hold(self, request: Message, result: Message) -> None:
+        if self.terminals[result["terminalId"]].process.code() is None:
+            self.world.later(0.1, lambda: self.hold(request, result))
+        else:
+            super().answer(request, result)
+
+
+class KeepsTooMuch(Client):
+    def kept(self, data: bytes, limit: int | None) -> bytes:
+        return super().kept(data, None if limit is None else 2 * limit)
+
+
+class KeepsTheFront(Client):
+    def kept(self, data: bytes, limit: int | None) -> bytes:
+        return data[:limit] if data.startswith(b"line") else super().kept(data, limit)
+
+
+class CutsCharacters(Client):
+    def kept(self, data: bytes, limit: int | None) -> bytes:
+        return super().kept(data, None if limit is None else limit - 2)
+
+    def decoded(self, data: bytes) -> str:
+        return data.decode(errors="replace")
+
+
+class SplitsArguments(Client):
+    def create(self, request: Message, params: Message) -> None:
+        super().create(request, {**params, "args": " ".join(params.get("args") or []).split()})
+
+
+class ForgetsVariables(Client):
+    def create(self, request: Message, params: Message) -> None:
+        super().create(request, {**params, "env": []})
+
+
+class StaysWhereItIs(Client):
+    def create(self, request: Message, params: Message) -> None:
+        super().create(request, {**params, "cwd": None})
+
+
+class WaitsForCodesAlone(Client):
+    """Whoever waited for a command when it was killed waits on."""
+
+    def poll(self, request: Message, terminal: Any) -> None:
+        if terminal.process.code() is None:
+            self.world.later(0.02, lambda: self.poll_on(request, terminal))
+        else:
+            super().poll(request, terminal)
+
+    def poll_on(self, request: Message, terminal: Any) -> None:
+        if (terminal.process.code() or 0) >= 0:
+            self.poll(request, terminal)
+
+
+class ForgetsOutputOfTheKilled(Client):
+    def output(self, request: Message, params: Message) -> None:
+        if (self.terminal(params).process.code() or 0) < 0:
+            raise RefusedError(-32002, "There is no such terminal")
+        super().output(request, params)
+
+
+class ForgetsEndsOfTheKilled(Client):
+    def wait(self, request: Message, params: Message) -> None:
+        if (self.terminal(params).process.code() or 0) < 0:
+            raise RefusedError(-32002, "There is no such terminal")
+        super().wait(request, params)
+
+
+class KeepsReleasedIds(Client):
+    def release(self, request: Message, params: Message) -> None:
+        kept = self.terminal(params)
+        super().release(request, params)
+        self.terminals[params["terminalId"]] = kept
+
+
+class ReleasesWithoutAnEnd(Client):
+    def release(self, request: Message, params: Message) -> None:
+        self.terminal(params)
+        del self.terminals[params["terminalId"]]
+        self.answer(request, {})
+
+
+class NamesAllTheSame(Client):
+    def name_terminal(self) -> str:
+        return "terminal"
+
+    def release(self, request: Message, params: Message) -> None:
+        if params["terminalId"] in self.terminals or "no-such" in params["terminalId"]:
+            super().release(request, params)
+        else:
+            self.answer(request, {})
+
+
+class DropsWhatIsCancelled(Client):
+    dropped: Any = None
+
+    def take_notification(self, message: Message) -> None:
+        if message["method"] == "$/cancel_request":
+            self.dropped = message["params"]["requestId"]
+        super().take_notification(message)
+
+    def poll(self, request: Message, terminal: Any) -> None:
+        if request["id"] != self.dropped:
+            super().poll(request, terminal)
+
+
+def _result(*fields: str, **values: Any) -> Match:
+    """Results that have these fields, with these values."""
+
+    def match(_: Client, message: Message) -> bool:
+        found = message.get("result")
+        given = found if isinstance(found, dict) else {}
+        return all(n in given for n in fields) and all(n in given and given[n] == values[n] for n in values)
+
+    return match
+
+
+def _is_chosen(_: Client, message: Message) -> bool:
+    found = message.get("result")
+    outcome = found.get("outcome") if isinstance(found, dict) else None
+    return isinstance(outcome, dict) and outcome.get("outcome") == "selected"
+
+
+def _said(*parts: bytes) -> Callable[[bytes], bool]:
+    return lambda line: all(part in line for part in parts)
+
+
 def _categories(result: Message) -> list[Any]:
     options = result.get("configOptions")
     return [option.get("category") for option in options] if isinstance(options, list) else []
@@ -312,7 +560,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-NEW-008": leaves_at_session(lambda result: result.get("modes") == 5),
     "ACP1-C-NEW-009": leaves_at_session(lambda result: "_rewindow_conformance" in _categories(result)),
     "ACP1-C-NEW-010": leaves_at_session(lambda result: result.get("_meta")),
-    "ACP1-C-NEW-011": dies(lambda line: b"available_commands_update" in line),
+    "ACP1-C-NEW-011": dies(_said(b"available_commands_update", b'"hint"')),
     "ACP1-C-NEW-012": stays_after_error_of("session/new"),
     "ACP1-C-LOAD-001": also_calls("session/load", cwd="/project", mcpServers=[]),
     "ACP1-C-RESUME-001": also_calls("session/resume", cwd="/project"),
@@ -324,4 +572,68 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-PROMPT-003": SendsAnImageAlways,
     "ACP1-C-PROMPT-004": PromptsImpatiently,
     "ACP1-C-PROMPT-005": PromptsWithoutASession,
+    "ACP1-C-UPDATE-001": dies(lambda line: b'"amount"' in line and b"_meta" not in line),
+    "ACP1-C-UPDATE-002": dies(_said(b"session/update", b"example.org/nested")),
+    "ACP1-C-UPDATE-003": dies(_said(b"tool_call_update", b'"title":null')),
+    "ACP1-C-UPDATE-004": dies(_said(b'"locations":"none"')),
+    "ACP1-C-UPDATE-005": dies(_said(b"in_flight")),
+    "ACP1-C-UPDATE-006": dies(_said(b"a_kind_of_later")),
+    "ACP1-C-UPDATE-007": dies(_said(b"never-reported")),
+    "ACP1-C-UPDATE-008": dies(_said(b'"severity":"_mine"')),
+    "ACP1-C-UPDATE-009": dies(_said(b"a_status_of_later")),
+    "ACP1-C-END-001": GivesUp,
+    "ACP1-C-END-002": stays_after_error_of("session/prompt"),
+    "ACP1-C-END-003": StaysWithoutItsAgent,
+    "ACP1-C-PERM-001": rewrite(_is_chosen, put("result.outcome", "allow")),
+    "ACP1-C-PERM-002": rewrite(_is_chosen, put("result.outcome.optionId", "allow")),
+    "ACP1-C-PERM-003": LeavesPermissionsWaiting,
+    "ACP1-C-PERM-004": refuse(asks("session/request_permission"), -32601),
+    "ACP1-C-PERM-005": AsksOneThingAtATime,
+    "ACP1-C-PERM-006": CancelsWhatItRefuses,
+    "ACP1-C-CANCEL-001": rewrite(call("session/cancel"), put("params._meta", 5)),
+    "ACP1-C-CANCEL-002": rewrite(call("session/cancel"), put("params.sessionId", "default")),
+    "ACP1-C-CANCEL-003": rewrite(call("session/cancel"), put("id", 99)),
+    "ACP1-C-CANCEL-004": EndsAfterItsCancel,
+    "ACP1-C-ELICIT-001": rewrite(_result(action="decline"), put("result", {"outcome": "decline"})),
+    "ACP1-C-FS-001": rewrite(_result("content"), put("result._meta", 5)),
+    "ACP1-C-FS-002": ReadsNothing,
+    "ACP1-C-FS-003": refuse(
+        lambda _, m: "limit" in str(m.get("params")) and m["params"].get("limit", 0) is None, -32602
+    ),
+    "ACP1-C-FS-004": CountsFromNought,
+    "ACP1-C-FS-005": ForgetsTheLimit,
+    "ACP1-C-FS-006": CountsTheLimitFromTheTop,
+    "ACP1-C-FS-007": ChangesLineEnds,
+    "ACP1-C-FS-008": ReadsWhatIsMissing,
+    "ACP1-C-FS-009": ignore(asks("fs/read_text_file", line=50)),
+    "ACP1-C-FS-010": ReadsRelativePaths,
+    "ACP1-C-FS-011": ReadsOneFileForAll,
+    "ACP1-C-FS-012": WritesWhatIsThere,
+    "ACP1-C-FS-013": WritesWithoutCutting,
+    "ACP1-C-FS-014": SaysTrue,
+    "ACP1-C-TERM-001": rewrite(_result("terminalId"), put("result._meta", 5)),
+    "ACP1-C-TERM-002": rewrite(_result("output"), put("result._meta", 5)),
+    "ACP1-C-TERM-003": rewrite(_result("exitCode"), put("result._meta", 5)),
+    "ACP1-C-TERM-004": CreatesWhenAllIsDone,
+    "ACP1-C-TERM-005": rewrite(_result(output=_THREE), put("result.output", "")),
+    "ACP1-C-TERM-006": rewrite(_result(output=_THREE), put("result.exitStatus", None)),
+    "ACP1-C-TERM-007": rewrite(_result(output="holding\n", exitStatus=None), put("result.exitStatus", {"exitCode": 0})),
+    "ACP1-C-TERM-008": rewrite(_result(exitCode=7), put("result.exitCode", 0)),
+    "ACP1-C-TERM-009": rewrite(_result(output=_THREE), put("result.truncated", True)),
+    "ACP1-C-TERM-010": rewrite(_result(truncated=True), put("result.truncated", False)),
+    "ACP1-C-TERM-011": KeepsTooMuch,
+    "ACP1-C-TERM-012": KeepsTheFront,
+    "ACP1-C-TERM-013": CutsCharacters,
+    "ACP1-C-TERM-014": SplitsArguments,
+    "ACP1-C-TERM-015": ForgetsVariables,
+    "ACP1-C-TERM-016": StaysWhereItIs,
+    "ACP1-C-TERM-017": WaitsForCodesAlone,
+    "ACP1-C-TERM-018": ForgetsOutputOfTheKilled,
+    "ACP1-C-TERM-019": ForgetsEndsOfTheKilled,
+    "ACP1-C-TERM-020": KeepsReleasedIds,
+    "ACP1-C-TERM-021": ReleasesWithoutAnEnd,
+    "ACP1-C-TERM-022": NamesAllTheSame,
+    "ACP1-C-TERM-023": grant(lambda _, m: "no-such-terminal" in str(m.get("params")), {}),
+    "ACP1-C-TERM-024": ignore(asks("terminal/create", command="/rewindow-conformance/no/such/command")),
+    "ACP1-C-TERM-025": DropsWhatIsCancelled,
 }
