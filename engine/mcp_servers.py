@@ -22,6 +22,8 @@ LONGEST_NAME: Final = 64
 """Characters of a server's name, and of its module's."""
 _CALL: Final = re.compile(r"([^\W\d]\w*)\.(.+)", re.DOTALL)
 _HELP: Final = re.compile(r"help\(([^\W\d]\w*)\)")
+_READ: Final = re.compile(r"read\(([^\W\d]\w*)\)")
+_ADDRESS: Final = re.compile(r"mcp://([^/]*)/?(.*)", re.DOTALL)
 
 
 class StdioServer(Struct, frozen=True, kw_only=True):
@@ -89,6 +91,22 @@ def help_of(module: str) -> str:
     return f"help({module})"
 
 
+def read_of(module: str) -> str:
+    """The operation that reads a resource: `read(github)`."""
+    return f"read({module})"
+
+
+def address_of(module: str, uri: str) -> str:
+    """What `view` takes for a resource: `mcp://github/repo://readme`."""
+    return f"mcp://{module}/{uri}"
+
+
+def resource_at(address: str) -> tuple[str, str] | None:
+    """The module and the URI that the address of a resource names; None for what is no such address."""
+    found = _ADDRESS.fullmatch(address)
+    return (found[1], found[2]) if found else None
+
+
 def called(operation: str) -> tuple[str, str] | None:
     """The module and the tool that the operation calls; None where it is another operation."""
     found = _CALL.fullmatch(operation)
@@ -98,10 +116,16 @@ def called(operation: str) -> tuple[str, str] | None:
 def module_of(operation: str) -> str | None:
     """The module that the operation is about; None where it is about none."""
     call = called(operation)
-    return call[0] if call else explained(operation)
+    return call[0] if call else explained(operation) or read_from(operation)
 
 
 def explained(operation: str) -> str | None:
     """The module of which the operation asks what it offers; None where it is another operation."""
     found = _HELP.fullmatch(operation)
+    return found[1] if found else None
+
+
+def read_from(operation: str) -> str | None:
+    """The module of which the operation reads a resource; None where it is another operation."""
+    found = _READ.fullmatch(operation)
     return found[1] if found else None

@@ -271,7 +271,9 @@ class Acts:
         tool = called(request.operation)
         try:
             if tool is None:
-                return EffectAnswer(value=await servers.help(module))
+                uri = request.arguments.get("uri")
+                is_help = not isinstance(uri, str)
+                return EffectAnswer(value=await (servers.help(module) if is_help else servers.read(module, uri)))
             if self._desk.policy.mode == "plan":
                 raise PermissionError(f"plan mode changes nothing; {request.operation}() was not called")
             meant = await servers.meant(module, tool[1], request.arguments)
@@ -284,7 +286,7 @@ class Acts:
                     module, meant, lambda text: self._desk.signal(OutputStreamed(call, "stdout", text))
                 )
             )
-        except (OSError, AttributeError, TypeError, RuntimeError) as error:
+        except (OSError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             return failure(error)
 
     # --- permission ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from ..errors import EnvironmentUnavailableError
 from ..events import Event
 from ..events.session import ServerConnected, ServerLost
 from ..log import EventLog
-from ..mcp_servers import HttpServer, McpServer, StdioServer, told_apart
+from ..mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
 from ..ports import EnvironmentSpec, ServerProcess, ServerRequest, StartServer
 from ..text import printable
 from ..timeline.server_modules import ServerModules
@@ -257,6 +257,20 @@ class SessionServers:
         """What the server of a module offers, as plain data. Raises ConnectionError."""
         link, _ = await self._connected(module)
         return _builtins(help_on(link.listing, link.name, module))
+
+    async def read(self, module: str, uri: str) -> str:
+        """The text of a resource.
+
+        Raises:
+            ConnectionError, TimeoutError, RuntimeError: as `call`.
+            ValueError: it is no text.
+        """
+        _, connection = await self._connected(module)
+        contents = await self._named(module, connection.read(uri, CALL_SECONDS))
+        texts = [each.get("text") for each in contents]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"MCP server {self._names[module]!r}: {cut_line(uri, LONGEST_NAME)} is no text")
+        return "\n".join(cast("list[str]", texts))
 
     async def meant(self, module: str, name: str, given: Mapping[str, object]) -> ServerCall:
         """The call that a statement wants, by the schema of the server.

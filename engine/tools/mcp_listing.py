@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from ..cutting import cut_end, cut_line, plural
 from ..identifiers import attribute, numbered
+from ..mcp_servers import address_of
 from ..text import valid_text
 from ..tool_values.server_help import ResourceHelp, ServerHelp, ToolHelp
 
@@ -210,7 +211,7 @@ def help_on(found: Listing, server: str, module: str) -> ServerHelp:
         notes=found.notes,
         instructions=found.instructions,
         tools=tuple(ToolHelp(tool.name, tool.signature, tool.description) for tool in found.tools.values()),
-        resources=tuple(ResourceHelp(f"mcp://{module}/{uri}", about) for uri, about in found.resources.items()),
+        resources=tuple(ResourceHelp(address_of(module, uri), about) for uri, about in found.resources.items()),
     )
 
 

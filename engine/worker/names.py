@@ -20,7 +20,7 @@ from ..tool_values import value_of
 from ..toolbox import OPEN, ORIGINALS, REQUIRED, RESTORE, TOOLS, Tool
 from .board import Board
 from .last_shown import LastShown
-from .server_modules import ServerModule
+from .server_modules import ServerModule, viewing
 
 
 class Ask(Protocol):
@@ -54,6 +54,7 @@ class InjectedNames:
             """Gives injected names that were rebound or deleted their meaning back."""
             self.restore()
 
+        modules = {name: ServerModule(name, server, ask, lambda: board.statement) for name, server in servers.items()}
         self.originals: dict[str, object] = {
             **board.names(),
             **proxies,
@@ -61,9 +62,10 @@ class InjectedNames:
             OPEN: open_file,
             RESTORE: restore_names,
         }
+        if modules:
+            self.originals["view"] = viewing(cast("Callable[..., object]", self.originals["view"]), modules)
         self._held = _held(self.originals)
-        for module, server in servers.items():
-            self.originals[module] = ServerModule(module, server, ask, lambda: board.statement)
+        self.originals |= modules
         self.restore()
 
     def begin(self) -> None:

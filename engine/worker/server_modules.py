@@ -9,11 +9,12 @@ Must not know how a server is reached. Made by `names`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from types import ModuleType
 from typing import Final, NoReturn, SupportsIndex, cast
 
-from ..mcp_servers import call_of, help_of
+from ..mcp_servers import call_of, help_of, read_of, resource_at
 from ..tool_values import value_of
 from ..tool_values.server_help import ServerHelp
 
@@ -96,6 +97,23 @@ class ServerModule(ModuleType):
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         _refuse()
+
+
+def viewing(view: Callable[..., object], modules: Mapping[str, ServerModule]) -> Callable[..., object]:
+    """`view` that takes the addresses of resources, too: it shows the text as it was read."""
+
+    @wraps(view)
+    def seen(path: object = None, *args: object, **kwargs: object) -> object:
+        place = resource_at(path) if isinstance(path, str) else None
+        if place is None or kwargs.get("text") is not None:
+            return view(path, *args, **kwargs)
+        module = modules.get(place[0])
+        if module is None:
+            raise ValueError(f"{path!r}: no MCP server has the module {place[0]!r}; there is {', '.join(modules)}")
+        text = _state(module).ask(read_of(place[0]), {"uri": place[1]})
+        return view(None, *args, **kwargs, text=text, title=path)
+
+    return seen
 
 
 def _plain(value: object) -> object:

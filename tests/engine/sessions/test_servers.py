@@ -11,13 +11,14 @@ from typing import Any
 import anyio
 import pytest
 
-from engine import HttpServer, PermissionAnswer, Session, StatementAsked, StdioServer, TextDelta
+from engine import HttpServer, PermissionAnswer, Session, StatementAsked, StdioServer, Subscription, TextDelta
 from engine.config.system import SystemClock
 from engine.events import Event
 from engine.events.conversation import ToolCall
 from engine.events.execution import EffectAnswered, ExecutionFinished
 from engine.events.session import EnvironmentRestored, ServerConnected, ServerLost
 from engine.sessions import servers as module
+from engine.sessions.signals import OutputStreamed
 from engine.store.memory import MemoryStore
 from tests.support import mcp_server
 from tests.support.models import AnsweringModel
@@ -59,6 +60,16 @@ def requests(record: Path, method: str) -> list[dict[str, Any]]:
 
 def of_kind(session: Session, kind: type[Event]) -> list[Any]:
     return [event for event in session.events if isinstance(event, kind)]
+
+
+async def first_output(published: Subscription) -> str:
+    """The first piece of output that is shown."""
+    with anyio.fail_after(SECONDS):
+        async for batch in published.batches(pace=0):
+            for item in batch:
+                if isinstance(item, OutputStreamed):
+                    return item.text
+    raise AssertionError
 
 
 async def gone(pid: int) -> None:
@@ -239,3 +250,41 @@ async def test_what_a_server_is_given_is_nowhere_on_the_log(tmp_path: Path) -> N
         assert "nested-0a1b2c3d" not in logged
         (answered,) = of_kind(session, EffectAnswered)
         assert (answered.result, bool(answered.withheld)) == (None, True)
+
+
+async def test_a_resource_is_viewed_as_it_was_read_and_not_read_again(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+        session.set_mode("plan")
+        finished = await ran(session, "note = view('mcp://test/test://note', tokens=100)")
+        (display,) = finished.displays
+        assert (display.title, "1\tone\n2\ttwo" in display.text) == ("mcp://test/test://note", True)
+        await session.rest()
+        (shown,) = (await ran(session, "show(note)")).displays
+        assert "2\ttwo" in shown.text
+        assert len(requests(record, "resources/read")) == 1
+        assert await failed(session, "view('mcp://test/test://none')") == (
+            "RuntimeError: MCP server 'test': no such resource"
+        )
+        assert await failed(session, "view('mcp://other/x')") == (
+            "ValueError: 'mcp://other/x': no MCP server has the module 'other'; there is test"
+        )
+        assert [each.divergences for each in of_kind(session, EnvironmentRestored)] == [()]
+
+
+async def test_progress_is_shown_and_a_cancel_reaches_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "record"
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+        await ran(session, "1")
+        published = session.subscribe()
+        ticket = session.accept("test.slow()")
+        assert await first_output(published) == "1/2 half\n"
+        session.cancel()
+        assert (await ticket.end()).cause == "cancelled"
+        monkeypatch.setattr(module, "CALL_SECONDS", 0.05)
+        assert "did not answer within 0.05 s, and was told to stop" in await failed(session, "test.slow()")
+        assert len(requests(record, "notifications/cancelled")) == 2
