@@ -230,6 +230,17 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_a_prompt_has_running_views_ask_once_and_a_tick_without_one_asks_nothing",
         "tests/engine/nodes/test_buffers.py::test_the_editor_is_not_asked_for_what_it_cannot_hold",
     ),
+    "A call of an MCP server's tool is an act like any other": (
+        "tests/engine/sessions/test_servers.py::test_a_call_of_a_model_s_is_asked_for_whatever_the_server_says_of_it",
+        "tests/engine/sessions/test_servers.py::test_a_rebuild_and_a_load_call_nobody",
+        "tests/engine/sessions/test_servers.py::test_a_server_that_is_dead_is_told_once_and_fails_nothing",
+        "tests/engine/sessions/test_servers.py::test_a_flood_holds_nobody_up",
+        "tests/engine/tools/test_mcp_listing.py::test_help_has_our_words_first_and_says_whose_the_others_are",
+        "tests/e2e/test_mcp_servers.py::test_the_sdk_client_names_servers_and_no_call_is_made_twice_after_a_kill",
+        "tests/e2e/test_mcp_servers.py::test_no_server_outlives_the_agent_however_that_ends",
+        "tests/e2e/test_mcp_servers.py::test_what_a_server_is_given_is_in_no_file_and_in_no_message",
+        "tests/engine/config/test_server_secrets.py::test_what_is_plainly_no_secret_stays",
+    ),
     "Only regular files are opened": (
         "tests/engine/test_confinement.py::test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside",
         "tests/engine/test_confinement.py::test_what_is_no_regular_file_is_named_and_does_not_block",

@@ -90,7 +90,7 @@ def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
         case ServerCallSubject(server=server, tool=tool, arguments=arguments):
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
-                title=title_line(f"{server}: {tool}"),
+                title=title_line(f"{tool} of MCP server {server}"),
                 kind="other",
                 status="pending",
                 content=[arguments_block(arguments)],
