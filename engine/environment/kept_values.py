@@ -2,8 +2,8 @@
 
 A name's values are kept in groups that share objects, and a group counts for a name until the name is kept anew. So a
 name is never set alone: with it come all names that are there and whose newest copy is in the same group, because a
-copy of a shared object under one name would no longer be the object under the other. Must not know how values are kept or loaded. Used
-by `rebuild`, one for each attempt.
+copy of a shared object under one name would no longer be the object under the other. Must not know how values are kept
+or loaded. Used by `rebuild`, one for each attempt.
 """
 
 from __future__ import annotations

@@ -42,9 +42,7 @@ ROW: Final = ToolRow(
                 "statements; the last expression's value is shown",
                 {"type": "string", "minLength": 1, "maxLength": _CODE_CHARS},
             ),
-            "seconds": described(
-                "limit, 30 if left out", {"type": "number", "minimum": 0.1, "maximum": _MOST_SECONDS}
-            ),
+            "seconds": described("limit, 30 if left out", {"type": "number", "minimum": 0.1, "maximum": _MOST_SECONDS}),
             "tokens": described("budget, 2000 if left out", TOKENS),
         },
         "code",
