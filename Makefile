@@ -36,7 +36,7 @@ test: .venv/.installed tests/node/node_modules/.installed ## all tests but the s
 test-all: .venv/.installed tests/node/node_modules/.installed ## every test, and properties on five times as many examples
 	$(COMPILE) && HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 4 --dist loadfile
 
-test-hosts: .venv/.installed tests/node/node_modules/.installed tests/hosts/node_modules/.installed ## rewindow-mcp in Claude Code, Codex and goose; installs them, which takes 1.2 GB
+test-hosts: .venv/.installed tests/node/node_modules/.installed tests/hosts/node_modules/.installed ## rewindow-mcp in Claude Code, Codex, Gemini CLI and goose; installs them, which takes 1.3 GB
 	$(COMPILE) && $(BIN)/python -m pytest tests/hosts/hosts.py
 
 check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types, import contracts, tests

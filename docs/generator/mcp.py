@@ -34,10 +34,10 @@ _CLIENTS_HEAD = """\
 `rewindow-mcp --print-config CLIENT` prints what a client has to be told, for this installation and with the other
 options given, and says on standard error which file that belongs into. [What the tools do](mcp-tools.md).
 
-`make test-hosts` runs Claude Code 2.1.330, Codex 0.169.0 and goose 1.52.0, each told of it by what is printed below, on
-standard input and output and over HTTP: their models are sent the tools and the instructions in the first prompt, and
-every reply character for character. `make test-all` runs the MCP Inspector 2.12.0. The formats of Cursor, VS Code and
-Gemini CLI are those of their documentation; these programs are not run.
+`make test-hosts` runs Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 and goose 1.52.0, each told of it by what
+is printed below, on standard input and output and over HTTP: their models are sent the tools and the instructions in
+the first prompt, and every reply character for character. `make test-all` runs the MCP Inspector 2.12.0. The formats of
+Cursor and VS Code are those of their documentation; these programs are not run.
 
 ## Which files it opens
 

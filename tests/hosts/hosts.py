@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcp_tools.server import INSTRUCTIONS
-from tests.hosts.programs import HOSTS, OVER_HTTP, PATH, Host
+from tests.hosts.programs import HOSTS, PATH, PLAIN, Host
 from tests.hosts.relay import relay
 from tests.support.aimock import aimock
 from tests.support.mcp_clients import SCRIPT, process
@@ -108,7 +108,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("name", "transport"), [*((name, "stdio") for name in HOSTS), *((name, "http") for name in OVER_HTTP)]
+    ("name", "transport"), [*((name, "stdio") for name in HOSTS), *((name, "http") for name in PLAIN)]
 )
 async def test_the_model_is_sent_our_replies_character_for_character(
     tmp_path: Path, root: Path, home: Path, name: str, transport: str
@@ -126,7 +126,7 @@ async def test_the_model_is_sent_our_replies_character_for_character(
     assert host.replies(conversation[-1]) == await expected(made(tmp_path / "same" / "project"))
 
 
-@pytest.mark.parametrize("name", ["claude-code", "codex", "goose"])
+@pytest.mark.parametrize("name", PLAIN)
 def test_a_first_turn_waits_for_a_server_that_is_slow_to_start(root: Path, home: Path, name: str) -> None:
     slow = home / "slow"
     slow.write_text(f'#!/bin/sh\nsleep 3\nexec {SCRIPT} "$@"\n')

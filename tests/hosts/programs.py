@@ -169,12 +169,50 @@ class CodexByOption(Codex):
         return self._run(home, url, "", *options)
 
 
+class Gemini:
+    client = "gemini"
+
+    def start(self, printed: str, home: Path, url: str) -> Start:
+        config = home / ".gemini" / "settings.json"
+        config.parent.mkdir()
+        config.write_text(json.dumps({**json.loads(printed), "security": {"auth": {"selectedType": "gemini-api-key"}}}))
+        model = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": KEY, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+        return Start(
+            [str(MODULES / ".bin" / "gemini"), "--prompt", "Go on.", "--model", "gemini-2.5-pro", "--yolo"], model
+        )
+
+    def tool(self, name: str) -> str:
+        return f"mcp_rewindow_{name}"
+
+    def listed(self, body: Mapping[str, Any]) -> list[str]:
+        start = self.tool("")
+        names = [each["name"] for tools in body.get("tools", ()) for each in tools.get("functionDeclarations", ())]
+        return [name.removeprefix(start) for name in names if name.startswith(start)]
+
+    def replies(self, body: Mapping[str, Any]) -> list[str]:
+        # It marks every reply of a server as text of others.
+        parts = [part for content in body["contents"] for part in content["parts"]]
+        outputs = [part["functionResponse"]["response"]["output"] for part in parts if "functionResponse" in part]
+        return [_between(output, "<untrusted_context>\n", "\n</untrusted_context>") for output in outputs]
+
+    def respell(self, answer: bytes) -> bytes:
+        return answer
+
+
+def _between(text: str, start: str, end: str) -> str:
+    assert text.startswith(start), text
+    assert text.endswith(end), text
+    return text.removeprefix(start).removesuffix(end)
+
+
 HOSTS: Final[Mapping[str, Host]] = {
     "claude-code": ClaudeCode(),
     "codex": Codex(),
     "codex -c": CodexByOption(),
+    "gemini": Gemini(),
     "goose": Goose(),
     "goose --with-extension": GooseByOption(),
 }
-OVER_HTTP: Final = ("claude-code", "codex", "goose")
+PLAIN: Final = ("claude-code", "codex", "gemini", "goose")
+"""Of them, one for each configuration."""
 PATH: Final = f"{NODE.parent}:/usr/bin:/bin"
