@@ -18,7 +18,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
 from ..errors import EngineError
-from ..events.session import ModelCallEnded, ProjectionSent, UsageReported
+from ..events.session import ContextMeasured, ModelCallEnded, ProjectionSent, UsageReported
 from ..redaction import Redactor
 from ..sessions.policy import MODES
 from ..sessions.session import Session
@@ -38,7 +38,7 @@ from .pump import Pump
 from .screen import Screen
 from .transcript import Transcript
 
-Usage = ProjectionSent | ModelCallEnded | UsageReported
+Usage = ProjectionSent | ModelCallEnded | ContextMeasured | UsageReported
 """The events that say how full the context is."""
 _KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
 

@@ -156,6 +156,15 @@ class ModelCallEnded(Event, frozen=True, kw_only=True):
         return True
 
 
+class ContextMeasured(Event, frozen=True, kw_only=True):
+    """A model would now be sent `used` tokens, of at most `size`; a summary has changed that, and no call."""
+
+    kind: ClassVar[str] = "context_measured"
+
+    used: int
+    size: int
+
+
 class ViewEnforced(Event, frozen=True, kw_only=True):
     """A property of the View had to remove events: the log came from elsewhere or held a bad condensation."""
 
@@ -278,6 +287,7 @@ SessionEvent = (
     | UsageReported
     | ProjectionSent
     | ModelCallEnded
+    | ContextMeasured
     | ViewEnforced
     | EnvironmentRestored
     | WorkStopped

@@ -24,7 +24,7 @@ class CommandContext:
     """What commands work on: the timeline, what was projected last, and what may be done to find out more.
 
     `project`, `names`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be
-    started.
+    started. `compact` says what went, and how many tokens a model would now be sent; None where nothing could go.
     `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence what is missing.
     `names` is what the namespace calls its handles now, by their ids; one without a name is called by its id. `foresee`
     says what the next tick would find by now, of each handle that it would change.
@@ -41,7 +41,7 @@ class CommandContext:
     project: Callable[[], Awaitable[Projection]]
     tick: Callable[[], Awaitable[Sequence[Event]]]
     names: Callable[[], Awaitable[Mapping[str, str]]]
-    compact: Callable[[], Awaitable[Cut | None]]
+    compact: Callable[[], Awaitable[tuple[Cut, int] | None]]
     omit: Callable[[StatementId, bool], Awaitable[None]]
 
     @property

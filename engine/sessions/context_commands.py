@@ -141,11 +141,11 @@ async def tick(context: CommandContext, _: str) -> str:
 
 
 async def compact(context: CommandContext, _: str) -> str:
-    cut = await context.compact()
-    if cut is None:
+    compacted = await context.compact()
+    if compacted is None:
         return "Nothing can be left out."
+    cut, used = compacted
     number = len(cut.positions)
-    used = context.breakdown(await context.project()).used
     return (
         f"{number:,} {plural(number, 'message')} ({cut.tokens:,} tokens) were replaced by a summary. "
         f"A model would now be sent {used:,} tokens."

@@ -18,7 +18,7 @@ from ..errors import EnvironmentUnavailableError
 from ..events import Event
 from ..events.conversation import AgentText, Attachment, RunStop, StopCause, UserMessage
 from ..events.execution import StatementOmitted
-from ..events.session import TitleChanged
+from ..events.session import ContextMeasured, TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
 from ..ports import Editor, Environment, FeedItem, Looked, Model, Permissions
@@ -29,6 +29,7 @@ from ..search.ripgrep import find_ripgrep
 from ..timeline.replay import History
 from ..tools import Seen, Workspace
 from ..turn import Stop
+from ..view.cuts import Cut
 from .acts import Desk
 from .agent_loop import AgentLoop
 from .buffers import SessionBuffers
@@ -186,7 +187,7 @@ class Turns:
             project=self.project,
             tick=self.tick,
             names=self._handle_names,
-            compact=self._loop.compact,
+            compact=self._compact,
             omit=self.omit,
         )
         self._notes = parts.notes
@@ -198,6 +199,14 @@ class Turns:
         self._questions.permissions = permissions
         self._buffers.editor = editor
         self._environment.follow(None if editor is None else self._buffers)
+
+    async def _compact(self) -> tuple[Cut, int] | None:
+        cut = await self._loop.compact()
+        if cut is None:
+            return None
+        now = await self.project()
+        self._parts.log.append(ContextMeasured(used=now.used, size=now.size))
+        return cut, now.used
 
     # --- one request --------------------------------------------------------------------------------------------------
 

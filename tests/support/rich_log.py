@@ -59,6 +59,7 @@ from engine.events.nodes import (
 )
 from engine.events.session import (
     ConfigChanged,
+    ContextMeasured,
     EnvironmentRestored,
     ModeChanged,
     ModelCallEnded,
@@ -400,6 +401,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     ServersNamed(modules={"GitHub": "github", "dead": "dead"}),
     ServerConnected(server="GitHub", module="github", tools=12, resources=1),
     ServerLost(server="dead", module="dead", reason="there is no program dead"),
+    ContextMeasured(used=900, size=64_000),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -25,7 +24,7 @@ from engine.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from engine.events.session import ModelCallEnded, ProjectionSent, SessionOpened, ViewEnforced
+from engine.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, SessionOpened, ViewEnforced
 from engine.ids import EventId, MessageId, Seq, SessionId, ToolCallId
 from engine.ports import (
     ContextTooLongError,
@@ -132,7 +131,10 @@ async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_t
             "You ran statements 1 to 2.",
             "You said: It is about words.",
         ]
-        assert re.search(r"were replaced by a summary\. A model would now be sent [\d,]+ tokens\.$", said(session))
+        (measured,) = found(session, ContextMeasured)
+        now = f"A model would now be sent {measured.used:,} tokens."
+        assert said(session).endswith(f" were replaced by a summary. {now}")
+        assert measured.used == (await session.projection()).used
         await run(session, "and now?")
         assert [type(message) for message in model.prompts[-1].messages] == [Summary, UserMessage]
         assert model.prompts[-1].tail.startswith(

@@ -28,7 +28,7 @@ from acp_adapter.wire.v1.updates.steps import step
 from engine import CycleSummary, OptionValues
 from engine.events import AnyEvent
 from engine.events.conversation import RunStop
-from engine.events.session import ModelCallEnded, UsageReported
+from engine.events.session import ContextMeasured, ModelCallEnded, UsageReported
 
 M = TypeVar("M", bound=WireModel)
 
@@ -36,7 +36,7 @@ _REPLACED: Final = (CurrentModeUpdate, ConfigOptionUpdate, SessionInfoUpdate, Us
 """What replaces itself field by field, in the order in which it is sent at the end."""
 _FINAL: Final = frozenset({"completed", "failed"})
 _MOST_WAITING: Final = 1_000
-_USAGE: Final = (ModelCallEnded, UsageReported)
+_USAGE: Final = (ModelCallEnded, ContextMeasured, UsageReported)
 
 
 class Replay:

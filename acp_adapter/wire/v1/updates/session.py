@@ -28,6 +28,7 @@ from engine import COMMANDS, Seq, connected_sentence, lost_sentence, plural
 from engine.events import SessionEvent
 from engine.events.session import (
     ConfigChanged,
+    ContextMeasured,
     EnvironmentRestored,
     ModeChanged,
     ModelCallEnded,
@@ -58,7 +59,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [_options(event.seq, facts)]
         case TitleChanged():
             return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
-        case UsageReported():
+        case UsageReported() | ContextMeasured():
             return shown, [UsageUpdate(used=count(event.used), size=count(event.size))]
         case ModelCallEnded():
             return shown, [_usage(event)]
