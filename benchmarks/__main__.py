@@ -17,6 +17,7 @@ from typing import Final
 from benchmarks import (
     bench_acp,
     bench_context,
+    bench_mcp,
     bench_outlines,
     bench_past,
     bench_provider,
@@ -33,6 +34,7 @@ from benchmarks.report import Row, Suite, keep, table
 SUITES: Final[Mapping[str, Callable[[Setting], Sequence[Row]]]] = {
     "acp": bench_acp.run,
     "context": bench_context.run,
+    "mcp": bench_mcp.run,
     "outlines": bench_outlines.run,
     "past": bench_past.run,
     "provider": bench_provider.run,

@@ -1,13 +1,15 @@
-"""A raw ACP client over pipes, in front of any agent, and what an agent's processes hold.
+"""Raw clients in front of any agent or server, over pipes and over HTTP, and what a program's processes hold.
 
-One line out, lines in until what was waited for: nothing of it is ours, so that all agents are measured alike.
+One message out, messages in until what was waited for: nothing of it is ours, so that all programs are measured alike.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPConnection
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -17,6 +19,15 @@ import psutil
 
 from benchmarks.environments import measured
 
+_META: Final = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+}
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -82,6 +93,34 @@ class Client:
         return perf_counter() - started
 
     def close(self) -> None:
+        self.process.communicate(timeout=30)
+
+
+class WebClient:
+    """A process that serves MCP over HTTP and says on stderr where; asked in the newer era, on one connection."""
+
+    def __init__(self, command: Sequence[str], state_dir: Path) -> None:
+        environ = {**measured(), "REWINDOW_STATE_DIR": str(state_dir)}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ)
+        assert self.process.stderr
+        found = re.search(r"http://([^/]+)(/\w+)", self.process.stderr.readline())
+        assert found
+        self._path = found[2]
+        self._connection = HTTPConnection(found[1])
+        self._ids = 0
+
+    def call(self, method: str, params: dict[str, Any], session: str = "") -> Any:
+        """The result. `session` names one of the server's, where that is part of its paths."""
+        self._ids += 1
+        message = {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": {**params, "_meta": _META}}
+        headers = {**_HEADERS, "Mcp-Method": method, "Mcp-Name": params.get("name") or params.get("uri", "")}
+        path = f"{self._path}/{session}" if session else self._path
+        self._connection.request("POST", path, json.dumps(message), headers)
+        return json.loads(self._connection.getresponse().read())["result"]
+
+    def close(self) -> None:
+        self._connection.close()
+        self.process.terminate()
         self.process.communicate(timeout=30)
 
 

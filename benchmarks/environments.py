@@ -41,6 +41,10 @@ class Checkout(NamedTuple):
         return str(self.root / ".venv" / "bin" / "rewindow-acp")
 
     @property
+    def server(self) -> str:
+        return str(self.root / ".venv" / "bin" / "rewindow-mcp")
+
+    @property
     def commit(self) -> str:
         """The short hash, and whether something was changed since; `unknown` outside git."""
         done = subprocess.run(

@@ -24,6 +24,10 @@ CALL_SECONDS: Final = 30.0
 """How long a call may take that is no statement of the client's own."""
 MOST_WAITING: Final = 32
 """Calls that wait for a change, in one session."""
+_MOST_LOOKS: Final = 32
+"""Answers of the worker that are kept until something happens, each at most some 80 KB."""
+_MOST_COSTS: Final = 1_000
+"""Short texts of which the cost is kept."""
 _REASON_CHARS: Final = 1000
 
 
@@ -46,6 +50,9 @@ class Bench:
         self._numbers: dict[StatementId, int] = {}
         self._position = 0
         self._waiting = 0
+        self._looked_at = 0
+        self._looked: dict[tuple[tuple[str, ...], int | None], Looked] = {}
+        self._costs: dict[str, int] = {}
         self.turn = anyio.Lock()
         """Of the calls that run statements: what one is made of, such as free names, must still be so when it runs."""
 
@@ -100,8 +107,28 @@ class Bench:
         return next(cell.statement.index for cell in reversed(cells) if cell.statement.statement_id == statement_id)
 
     async def look(self, names: Sequence[str] = (), tokens: int | None = None) -> Looked:
-        """The handles as they are, without effect."""
-        return await self.session.look(names, tokens)
+        """The handles as they are, without effect.
+
+        Nothing changes one without an event, so that the worker is asked once between two of them.
+        """
+        position, wanted = self.cursor, (tuple(names), tokens)
+        if position != self._looked_at:
+            self._looked_at, self._looked = position, {}
+        found = self._looked.get(wanted)
+        if found is None:
+            found = await self.session.look(names, tokens)
+            if position == self._looked_at and len(self._looked) < _MOST_LOOKS:
+                self._looked[wanted] = found
+        return found
+
+    async def costs(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each of the texts has, of which the worker counts those that are new."""
+        known = {text: self._costs[text] for text in texts if text in self._costs}
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known |= zip(new, await self.session.count(new), strict=True)
+            self._costs = known if len(self._costs) > _MOST_COSTS else self._costs | known
+        return [known[text] for text in texts]
 
     async def until_changed(self, since: int, seconds: float) -> None:
         """Waits until something changed after that position of the log or is about to, or for so long.

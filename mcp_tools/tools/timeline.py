@@ -37,7 +37,7 @@ async def listing(bench: Bench, tokens: int) -> str:
     if not cells:
         return "No statement has run yet."
     lines = [_line(cell) for cell in cells[-_LISTED:]]
-    costs = await bench.session.count([f"{line}\n" for line in lines])
+    costs = await bench.costs([f"{line}\n" for line in lines])
     first, left = len(lines), tokens - _HEADING_TOKENS
     while first > 0 and costs[first - 1] <= left:
         first -= 1

@@ -9,7 +9,7 @@ import os
 import random
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,12 +55,13 @@ def _answer(line: bytes) -> dict[str, Any]:
     return json.loads(line)["result"]
 
 
-class Killed:
-    """A server of the session `work`, which is to have what was acknowledged before and is killed, or its worker."""
+class Victim:
+    """A server of the session `work` to which something happens. It is to have all that was acknowledged before."""
 
     def __init__(self, root: Path, acknowledged: dict[int, str]) -> None:
         self._acknowledged = acknowledged
-        """By the number of the statement, its source."""
+        """By the number of the statement, how its source begins."""
+        self.refused: list[str] = []
         self._asked: dict[int, str] = {}
         self._server = _started(root, "--session", "work")
         self._id = 0
@@ -92,7 +93,7 @@ class Killed:
             for number in range(calls):
                 name, tokens = f"v{number % 7}", 100 + self._id
                 self._asked[self.send("view", path="a.txt", name=name, tokens=tokens)] = (
-                    f"{name} = view('a.txt', tokens={tokens})"
+                    f"{name} = view('a.txt', tokens={tokens}"
                 )
 
     def take(self, calls: int) -> None:
@@ -103,7 +104,7 @@ class Killed:
                 message = json.loads(line)
                 (block,), failed = message["result"]["content"], message["result"].get("isError", False)
                 if failed:
-                    assert block["text"].endswith("; all handles are kept, call again."), block
+                    self.refused.append(block["text"])
                 else:
                     number = int(block["text"].partition("\n")[0].rpartition("statement ")[2])
                     self._acknowledged[number] = self._asked[message["id"]]
@@ -115,6 +116,10 @@ class Killed:
             with contextlib.suppress(psutil.NoSuchProcess):
                 if not each.children():  # for the one that forks workers is no worker
                     each.kill()
+
+    @property
+    def pid(self) -> int:
+        return self._server.pid
 
     def below(self) -> list[psutil.Process]:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -136,7 +141,7 @@ class Killed:
 def test_no_call_that_was_answered_is_lost_whatever_is_killed(project: Path) -> None:
     chance, acknowledged = random.Random(7), dict[int, str]()
     for what in chance.sample(["server", "worker"] * (KILLS // 2), KILLS):
-        victim = Killed(project, acknowledged)
+        victim = Victim(project, acknowledged)
         victim.check()
         below = victim.below()
         timer = threading.Timer(chance.random() * 0.5, victim.kill, [what])
@@ -148,12 +153,81 @@ def test_no_call_that_was_answered_is_lost_whatever_is_killed(project: Path) -> 
             victim.ask(1)  # which may be the first to find that it is gone
             victim.take(1)
             victim.check()
+        assert all(said.endswith("; all handles are kept, call again.") for said in victim.refused), victim.refused
         victim.end([*below, *victim.below()])
     assert len(acknowledged) > KILLS
+    check_recorded(project, acknowledged)
+
+
+def check_recorded(project: Path, acknowledged: dict[int, str]) -> None:
+    """Everything that was acknowledged is on disk."""
     with contextlib.closing(open_store(project.parent / "state", SystemClock())) as store:
         events = store.load(session_named("work"))
     sources = {event.index: event.source for event in events if isinstance(event, StatementRecorded)}
-    assert {number: sources[number] for number in acknowledged} == acknowledged
+    assert all(sources[number].startswith(source) for number, source in acknowledged.items())
+
+
+@contextlib.contextmanager
+def small_disk(place: Path) -> Generator[None]:
+    """A file system of 4 MB there. Skips the test where none may be mounted."""
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], check=False).returncode:
+        pytest.skip("no file system may be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@contextlib.contextmanager
+def filled(place: Path, _pid: int) -> Generator[None]:
+    """The file system there has no room left."""
+    filler = os.open(place / "filler", os.O_CREAT | os.O_WRONLY)
+    with contextlib.suppress(OSError):
+        while True:
+            os.write(filler, b"x" * 4096)
+    os.close(filler)
+    yield
+    (place / "filler").unlink()
+
+
+@contextlib.contextmanager
+def limited(place: Path, pid: int) -> Generator[None]:
+    """No file of the process may grow any more."""
+    largest = max(each.stat().st_size for each in place.glob("sessions.db*"))
+    psutil.Process(pid).rlimit(psutil.RLIMIT_FSIZE, (largest, psutil.RLIM_INFINITY))
+    yield
+    psutil.Process(pid).rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize("disk", [filled, limited])
+def test_a_disk_that_is_full_costs_nothing_that_was_answered(
+    project: Path, disk: Callable[[Path, int], contextlib.AbstractContextManager[None]]
+) -> None:
+    state, acknowledged = project.parent / "state", dict[int, str]()
+    with small_disk(state) if disk is filled else contextlib.nullcontext():
+        victim = Victim(project, acknowledged)
+        victim.ask(CALLS)
+        victim.take(CALLS)
+        assert len(acknowledged) == CALLS
+        victim.ask(CALLS)
+        with disk(state, victim.pid):
+            victim.take(CALLS)
+            while not victim.refused:  # what was allocated before may hold a few more
+                victim.ask(CALLS)
+                victim.take(CALLS)
+            for said in victim.refused:
+                assert said.startswith("session named_work is read-only: ")
+                assert "\n" not in said
+            assert "v0" in victim.said("view")
+        victim.end(victim.below())
+        again = Victim(project, acknowledged)
+        again.check()
+        again.ask(CALLS)
+        again.take(CALLS)
+        assert not again.refused
+        again.end(again.below())
+        check_recorded(project, acknowledged)
 
 
 @pytest.mark.anyio
@@ -181,6 +255,21 @@ def test_the_end_of_input_in_a_call_ends_everything(project: Path) -> None:
     assert server.wait(SECONDS) == 0
     _, left = psutil.wait_procs(below, SECONDS)
     assert not left
+    server.stdout.close()
+
+
+def test_a_line_of_ten_megabytes_is_a_request_like_any_other(project: Path) -> None:
+    server = _started(project)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    for number, path in enumerate(("a" * 10_000_000, "\u6f22" * 3_000_000, "a.txt")):
+        server.stdin.write(_call(number, "view", path=path))
+        server.stdin.flush()
+        said = _answer(server.stdout.readline())["content"][0]["text"]
+        assert ("two" if path == "a.txt" else "`path` has at most 4,096 characters") in said
+        assert len(said) < 1000
+    server.stdin.close()
+    assert server.wait(SECONDS) == 0
     server.stdout.close()
 
 

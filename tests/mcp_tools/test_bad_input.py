@@ -271,6 +271,18 @@ async def test_one_handle_more_than_there_can_be_is_refused(project: Path) -> No
         await caller.text("view", name="more", path="a.txt")
 
 
+@pytest.mark.slow
+async def test_a_call_that_takes_too_long_is_stopped(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_tools.bench.CALL_SECONDS", 0.2)
+    async with served(project, runs=True) as caller:
+        await caller.text("view", path="a.txt")
+        await caller.text("run", code="import time\ntype(a).Refresh = lambda self: time.sleep(60)")
+        with anyio.fail_after(10):
+            said = await caller.error("view", name="a", refresh=True)
+        assert said.startswith("That took too long and was stopped")
+        assert "two" in await caller.text("view", name="a")
+
+
 async def _killed(caller: Caller) -> None:
     assert "WorkerDied" in await caller.error("run", code="import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
 

@@ -109,6 +109,9 @@ async def test_a_path_that_names_no_session_is_not_found(project: Path) -> None:
             assert (await server.post(path=path)).status_code == 404, path
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
             assert (await client.put(server.url, content=VIEW)).status_code == 405
+            asked = await client.options(server.url, headers={"Origin": "http://localhost"})
+            assert asked.status_code == 405
+            assert not [name for name in asked.headers if name.lower().startswith("access-control-")]
 
 
 @pytest.mark.slow
@@ -124,6 +127,21 @@ async def test_bad_bodies_are_answered_and_end_nothing(project: Path) -> None:
         assert (await server.post(headers=modern_headers("tools/call", "group"))).status_code == 400
         answer = await server.post(headers={"Mcp-Session-Id": "stolen", "MCP-Protocol-Version": None})
         assert answer.status_code == 404
+        assert (await server.post()).status_code == 200
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_version_that_nobody_knows_is_answered_with_one_that_is_known(project: Path) -> None:
+    params = {"protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    opening = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+    async with web(project) as server:
+        answer = await server.post(opening, headers={"MCP-Protocol-Version": None})
+        assert '"protocolVersion":"2025-11-25"' in answer.text
+        later = VIEW.replace(b"2026-07-28", b"2999-01-01")
+        answer = await server.post(later, headers={"MCP-Protocol-Version": "2999-01-01"})
+        assert answer.json()["error"]["code"] == -32022
+        assert answer.json()["error"]["data"]["supported"] == ["2026-07-28"]
         assert (await server.post()).status_code == 200
 
 

@@ -1,42 +1,141 @@
-"""Whatever arguments a client makes up, it is answered with a text, and the server goes on."""
+"""Whatever arguments a client makes up, it is answered with a text, and the server goes on.
+
+What is recorded of its calls are names and literals, and runs again to the same replies.
+"""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mcp_types import TextResourceContents
 
+from engine import session_named
+from engine.config.system import SystemClock
+from engine.events.execution import StatementRecorded
+from engine.store.memory import MemoryStore
+from mcp_tools.handles import checked_name
 from mcp_tools.tools import TOOLS
-from tests.support.mcp_clients import served, text_of
+from tests.support.mcp_clients import Caller, served, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 NAMES = sorted({name for row in TOOLS for name in row.schema["properties"]} - {"wait"})
 LIKELY = st.sampled_from(
     ["a", "g", "a.txt", "*", "class", "", "../x", "a.txt:1", "1:1", 0, 1, 2, 3, 20_000, -1, True, []]
 )
+HOSTILE = st.sampled_from(
+    ["a'); import os; ('", "__import__('os')", "a.__class__", "\\", "'''", "{a}", "a\n1/0", "x;y"]
+)
 VALUES = st.recursive(
-    LIKELY | st.none() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | st.text(max_size=20),
+    LIKELY | HOSTILE | st.none() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=4,
 )
-CALLS = st.tuples(
+MADE_UP = st.tuples(
     st.sampled_from([row.name for row in TOOLS]),
     st.dictionaries(st.sampled_from([*NAMES, "nobody"]), VALUES, max_size=4),
 )
+SOME_NAME = st.sampled_from(["a", "b", "g", "h"])
+TAKEN = st.one_of(
+    st.tuples(
+        st.just("view"),
+        st.fixed_dictionaries(
+            {"name": SOME_NAME, "path": st.sampled_from(["a.txt", "b.py", ".", "a'b.txt"])},
+            optional={"tokens": st.integers(1, 300), "lod": st.integers(0, 3), "follow": st.booleans()},
+        ),
+    ),
+    st.tuples(
+        st.just("view"),
+        st.fixed_dictionaries(
+            {"name": SOME_NAME},
+            optional={"scroll": st.integers(-9, 9), "pos": st.integers(0, 30), "refresh": st.booleans()},
+        ),
+    ),
+    st.tuples(
+        st.just("group"),
+        st.fixed_dictionaries(
+            {"name": SOME_NAME},
+            optional={
+                "add": st.lists(SOME_NAME | HOSTILE | st.sampled_from(["*.py", "**/*"]), max_size=3),
+                "remove": st.lists(SOME_NAME, max_size=2),
+                "tokens": st.integers(1, 300),
+            },
+        ),
+    ),
+    st.tuples(st.just("tick"), st.just({})),
+)
+"""Calls of which most can be carried out."""
+NODES = (
+    ast.Module,
+    ast.Expr,
+    ast.Assign,
+    ast.Delete,
+    ast.Call,
+    ast.Attribute,
+    ast.Name,
+    ast.Constant,
+    ast.keyword,
+    ast.UnaryOp,
+    ast.USub,
+    ast.expr_context,
+)
+"""What statements of names and literals consist of."""
+REBUILT = "rebuilt in a new worker"
+NOTHING = "Nothing changed."
+METHODS = {"Refresh", "SetPos", "Scroll", "SetTokens", "SetLod", "Run", "Pause", "Add", "Remove"}
+
+
+async def called(caller: Caller, tool: str, arguments: dict[str, object]) -> str:
+    return text_of(await caller.result(tool, **arguments))
+
+
+async def replies(caller: Caller) -> dict[str, str]:
+    """Everything that can be read, by URI; the timeline without how long each statement took."""
+    found: dict[str, str] = {}
+    for resource in (await caller.client.list_resources()).resources:
+        (contents,) = (await caller.client.read_resource(resource.uri)).contents
+        assert isinstance(contents, TextResourceContents)
+        found[str(resource.uri)] = contents.text
+    (contents,) = (await caller.client.read_resource("changes://0")).contents
+    assert isinstance(contents, TextResourceContents)
+    changes = contents.text.rpartition("\ncursor ")[0].split("\n")
+    return found | {"changes": "\n".join(line for line in changes if not line.startswith(REBUILT)) or NOTHING}
+
+
+def check_sources(store: MemoryStore) -> None:
+    """Of what clients gave there are names of handles and literals in the statements, nothing that would be run."""
+    for event in store.load(session_named("work")):
+        if isinstance(event, StatementRecorded):
+            for node in ast.walk(ast.parse(event.source)):
+                assert isinstance(node, NODES), event.source
+                if isinstance(node, ast.Name):
+                    assert node.id in {"view", "group", "show"} or checked_name(node.id), event.source
+                if isinstance(node, ast.Attribute):
+                    assert node.attr in METHODS, event.source
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(calls=st.lists(CALLS, max_size=40))
+@given(calls=st.lists(MADE_UP | TAKEN, max_size=40))
 async def test_random_arguments(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, dict[str, object]]]
 ) -> None:
     root: Path = tmp_path_factory.mktemp("project")
-    (root / "a.txt").write_text("one\n")
-    async with served(root) as caller:
-        for tool, arguments in calls:
-            said = text_of(await caller.result(tool, **{"name": "a", **arguments} if tool == "group" else arguments))
+    (root / "a.txt").write_text("one\n" * 30)
+    (root / "b.py").write_text("class B:\n    def one(self) -> int:\n        return 1\n")
+    (root / "a'b.txt").write_text("quoted\n")
+    store = MemoryStore(SystemClock())
+    async with served(root, store=store, session="work") as caller:
+        for number, (tool, arguments) in enumerate(calls):
+            said = await called(caller, tool, {"name": "a", **arguments} if tool == "group" else arguments)
             assert said
             assert "Traceback" not in said
+            if number % 5 == 4:
+                (root / "a.txt").write_text(f"{number}\n" * 30)
         assert await caller.text("view", name="last", path="a.txt")
+        before = await replies(caller)
+    check_sources(store)
+    async with served(root, store=store, session="work") as caller:
+        assert await replies(caller) == before
