@@ -45,6 +45,7 @@ class Document:
 
 _FORMATS: Final = "docs/conformance-formats.md#vectors"
 
+OFFICIAL: Final = "mcp.official"
 DOCUMENTS: Final = {
     document.name: document
     for document in (
@@ -89,6 +90,13 @@ DOCUMENTS: Final = {
             "1, conformance/specification/vectors/format.md",
             "vectors/format.md",
             _FORMATS,
+        ),
+        Document(
+            OFFICIAL,
+            "Official conformance suite of the Model Context Protocol",
+            "npm @modelcontextprotocol/conformance 0.2.0-alpha.12",
+            "mcp/SOURCE.md",
+            "https://github.com/modelcontextprotocol/conformance",
         ),
         *(
             document

@@ -115,6 +115,11 @@ def _count(text: str) -> int:
 
 def judge_program(name: str, arguments: argparse.Namespace) -> int:
     """Runs a suite against the program of the command line and reports; returns the exit status."""
+    return report(judged(name, arguments), arguments)
+
+
+def judged(name: str, arguments: argparse.Namespace) -> Run:
+    """Runs a suite against the program of the command line."""
     if not arguments.program:
         raise UsageError(f"name the program after `--`: rewindow-conformance {name} -- PROGRAM ARGS")
     suite = SUITES[name]()
@@ -136,7 +141,7 @@ def judge_program(name: str, arguments: argparse.Namespace) -> int:
         of = len(suite.every_scenario())
         outcome = run(plan, lambda done: status.show(f"{next(names)}/{of} scenarios, {done.scenario} has ended"))
         status.clear()
-    return report(outcome, arguments)
+    return outcome
 
 
 def choose(suite: Suite, words: Iterable[str]) -> Mapping[str, Requirement] | None:

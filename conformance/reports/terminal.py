@@ -59,7 +59,8 @@ def _lines(run: Run, context: Context, *, verbose: bool, color: bool) -> Iterato
 def _obstacle(run: Run) -> Iterator[str]:
     yield ""
     yield f"Not judged: {visible(run.obstacle)}."
-    log = b"".join(entry.data for entry in run.transcripts[0].entries if entry.kind.endswith("-log"))
+    entries = run.transcripts[0].entries if run.transcripts else []
+    log = b"".join(entry.data for entry in entries if entry.kind.endswith("-log"))
     for line in log.decode(errors="replace").splitlines()[-10:]:
         yield f"  it printed: {visible(line)[:_SHOWN]}"
 
