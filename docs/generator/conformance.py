@@ -31,7 +31,8 @@ what violates it. The level follows from the sentence:
 
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
 speaks another version), 130 interrupted. A failure leaves the transcript of its scenario, and prints the command that
-repeats it. The formats are in [conformance-formats.md](conformance-formats.md).
+repeats it. The formats are in [conformance-formats.md](conformance-formats.md). What was found in programs of others is
+in [conformance-results.md](conformance-results.md).
 
 In a project that has pytest, each requirement is a test of its own, beside the project's tests:
 
@@ -48,7 +49,8 @@ judged with `--acp-client` and `--acp-client-options`, MCP servers with `--mcp-s
 Of MCP servers both versions are judged, 2025-11-25 and 2026-07-28; what a server does not speak or advertise is
 skipped. The tools that say `readOnlyHint` are called, with arguments made from their schemas; `--tool NAME --arguments
 JSON` names another, `--slow-tool` one that takes seconds, for cancels and progress, and `--allow-destructive` allows
-all.
+all. A server on HTTP is judged by the official suite: `rewindow-conformance mcp --url http://127.0.0.1:8000/mcp` runs
+both of its required sets, and reports what needs fixtures without deciding.
 
 What no requirement thinks of, random messages may find: `fuzz` sends what the schema allows and what nearly does, and
 keeps the shortest messages after which the program died, stayed silent, answered twice or wrote anything else.
