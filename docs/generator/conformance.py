@@ -86,6 +86,11 @@ when its turn has ended, or run on. `{cwd}` becomes an empty directory, for clie
 turn is to be cancelled, the client is interrupted (SIGINT), as by Ctrl-C in a terminal. A client that reads its prompt
 from standard input is given it by a shell: `-- sh -c 'echo Hello. | my-client "$0"' {agent}`.
 
+An editor, which nobody can start so often, is judged from within. `rewindow-conformance acp-client --editor` prints a
+path; enter it in the editor as the command of an agent, open a chat, and type `all`, the id of a requirement, or the
+name of a scenario. What comes of it is shown in the chat, and once more where the command was started, when Ctrl-C ends
+it.
+
 What is not judged of agents, because the wire does not show it: that capabilities which a client omits are taken for
 unsupported in ways other than calls and updates; that `cwd` is what relative paths are resolved against, and a boundary
 of tools; that a plan is complete; that a permission which was refused has no effect outside; HTTP transports of MCP

@@ -111,7 +111,7 @@ REQUIREMENTS: Final = (
         "ACP1-C-FS-003",
         "capability",
         "The client takes null for the first line and for the number of lines.",
-        schema("/$defs/ReadTextFileRequest/properties/line", '"null"'),
+        schema("/$defs/ReadTextFileRequest/properties/line", '"type": ["integer", "null"]'),
         _content(_exactly(LINES), "nulls"),
         scenario="read-file",
         applies=_READ,

@@ -53,7 +53,7 @@ REQUIREMENTS: Final = (
         "ACP1-C-UPDATE-003",
         "mandatory",
         "The client takes null wherever the schema of updates allows it.",
-        schema("/$defs/ToolCallUpdate/properties/title", '"null"'),
+        schema("/$defs/ToolCallUpdate/properties/title", '"type": ["string", "null"]'),
         goes_on,
         scenario="updates-nulls",
         violation='a client that ends at "title":null',

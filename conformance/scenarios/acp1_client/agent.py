@@ -41,6 +41,8 @@ class Agent:
     session: Object = field(default_factory=dict[str, Any])
     """Fields of the answer to session/new, besides the id."""
     made: int = 0
+    directories: dict[str, str] = field(default_factory=dict[str, str])
+    """Of each session that was made, the working directory."""
 
     def serve(self, driver: Driver) -> None:
         """Answers from now on what clients ask of agents."""
@@ -59,9 +61,11 @@ class Agent:
         if as_object(at(self.initialize.result, "agentCapabilities")):
             driver.answerers.update(_OFFERED)
 
-    def _new(self, _params: Object) -> Answer:
+    def _new(self, params: Object) -> Answer:
         self.made += 1
-        return Answer(result={"sessionId": f"session-{self.made}", **self.session})
+        name = f"session-{self.made}"
+        self.directories[name] = as_text(params.get("cwd"))
+        return Answer(result={"sessionId": name, **self.session})
 
 
 _OFFERED: Final[dict[str, Callable[[Object], Answer]]] = {
@@ -148,6 +152,8 @@ class InTurn:
     """A scenario's `run` that is nothing but what the agent does within one turn."""
 
     act: Callable[[Turn], None]
+    ends_turn: bool = False
+    """Whether nothing can follow in the same turn."""
 
     def __call__(self, driver: Driver) -> None:
         turn = open_turn(driver)

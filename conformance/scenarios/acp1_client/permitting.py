@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.driver import Driver, StoppedError
-from conformance.scenarios.acp1_client.agent import QUIET, InTurn, Turn, open_turn
+from conformance.driver import StoppedError
+from conformance.scenarios.acp1_client.agent import QUIET, InTurn, Turn
 from conformance.suite import Scenario
 from conformance.values import Object
 
@@ -52,32 +52,29 @@ def _elicitation(turn: Turn) -> None:
 
 
 def _wait_for_cancel(turn: Turn) -> None:
+    turn.update("agent_message_chunk", content={"type": "text", "text": "If you are a person: stop this turn now.\n"})
     turn.driver.interrupt()
     if turn.driver.wait(lambda message: message.get("method") == "session/cancel") is None:
         raise StoppedError("the client did not cancel its turn when it was interrupted")
 
 
-def _cancel(driver: Driver) -> None:
-    turn = open_turn(driver)
+def _cancel(turn: Turn) -> None:
     turn.update("tool_call", toolCallId="call-1", title="Work", status="in_progress")
-    driver.pause(QUIET)
+    turn.driver.pause(QUIET)
     _wait_for_cancel(turn)
     turn.update("tool_call_update", toolCallId="call-1", status="completed")
     turn.update("agent_message_chunk", content={"type": "text", "text": "Stopping. "})
     turn.probe("alive")
     turn.end("cancelled")
-    driver.pause(QUIET)
 
 
-def _cancel_permission(driver: Driver) -> None:
-    turn = open_turn(driver)
+def _cancel_permission(turn: Turn) -> None:
     request = _ask(turn, "call-1", _USUAL)
-    if driver.response(request, QUIET) is not None:
+    if turn.driver.response(request, QUIET) is not None:
         raise StoppedError("the permission was answered before the turn could be cancelled")
     _wait_for_cancel(turn)
-    driver.response(request)
+    turn.driver.response(request)
     turn.end("cancelled")
-    driver.pause(QUIET)
 
 
 SCENARIOS: Final = (
@@ -90,11 +87,16 @@ SCENARIOS: Final = (
     ),
     Scenario("permissions-at-once", "Asks for two permissions at once.", InTurn(_two)),
     Scenario("elicitation", "Asks the user for a name, in a form.", InTurn(_elicitation)),
-    Scenario("cancel", "Interrupts the client in a turn, and sends more updates.", _cancel, alone=True),
+    Scenario(
+        "cancel",
+        "Interrupts the client in a turn, and sends more updates.",
+        InTurn(_cancel, ends_turn=True),
+        alone=True,
+    ),
     Scenario(
         "cancel-permission",
         "Interrupts the client while a permission waits.",
-        _cancel_permission,
+        InTurn(_cancel_permission, ends_turn=True),
         alone=True,
         passive=True,
     ),

@@ -203,7 +203,7 @@ class Client:
             self.request("session/set_config_option", {"sessionId": self.session, **option})
 
     def blocks(self) -> list[Message]:
-        return [{"type": "text", "text": "Hello."}]
+        return [{"type": "text", "text": os.environ.get("REFERENCE_PROMPT", "Hello.")}]
 
     def prompt(self) -> None:
         self.prompting = True
@@ -249,7 +249,7 @@ class Client:
     def updated(self, update: Any) -> None:
         if isinstance(update, dict) and isinstance(update.get("content"), dict):
             text = update["content"].get("text")
-            self.world.log(f"{text}\n".encode() if isinstance(text, str) and len(text) < 1000 else b"...\n")
+            self.world.log(f"{text}\n".encode() if isinstance(text, str) and len(text) < 100_000 else b"...\n")
 
     # --- permissions --------------------------------------------------------------------------------------------------
 
