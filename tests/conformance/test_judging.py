@@ -60,10 +60,10 @@ def test_what_is_no_transcript_is_refused_with_the_line(lines: str, tmp_path: Pa
         load(path)
 
 
-def mutated(transcript: Transcript, replacements: list[tuple[int, str, Any]]) -> Transcript:
-    """The same with other values at some places of some of the agent's messages."""
+def mutated(transcript: Transcript, replacements: list[tuple[int, str, Any]], side: str = "server") -> Transcript:
+    """The same with other values at some places of some messages of one side."""
     changed = Transcript(transcript.scenario, transcript.facts)
-    places = [i for i, entry in enumerate(transcript.entries) if entry.kind == "server" and entry.data.startswith(b"{")]
+    places = [i for i, entry in enumerate(transcript.entries) if entry.kind == side and entry.data.startswith(b"{")]
     wanted = {places[position % len(places)]: (path, value) for position, path, value in replacements}
     for index, entry in enumerate(transcript.entries):
         data = entry.data
@@ -95,6 +95,9 @@ PATHS = st.sampled_from(
         *("params.update.locations", "params.update.configOptions", "params.options", "params.toolCall", "params.path"),
         *("params.terminalId", "result.sessions", "result.configOptions", "result.modes", "result.stopReason"),
         *("result.agentCapabilities", "result.authMethods", "result.sessionId", "result.terminalId"),
+        *("params.cwd", "params.mcpServers", "params.clientCapabilities", "params.clientInfo", "params.prompt"),
+        *("params.additionalDirectories", "params.modeId", "params.configId", "params.value", "result.outcome"),
+        *("result.outcome.optionId", "result.content", "result.output", "result.exitStatus", "result.truncated"),
     ]
 )
 
@@ -113,12 +116,28 @@ def test_every_judge_concludes_whatever_an_agent_sends(scenario: str, replacemen
 
 
 @examples(3)
-@given(st.lists(st.tuples(st.sampled_from(["client", "server"]), st.binary(max_size=30)), max_size=8))
-def test_every_judge_concludes_whatever_bytes_there_are(chunks: list[tuple[Any, bytes]]) -> None:
+@given(
+    scenario=st.sampled_from(
+        ["opening", "everything-offered", "permission", "cancel", "read-file", "write-file", "terminal", "ids"]
+    ),
+    replacements=st.lists(st.tuples(st.integers(0, 60), PATHS, JSON), min_size=1, max_size=6),
+)
+def test_every_judge_concludes_whatever_a_client_sends(scenario: str, replacements: list[tuple[int, str, Any]]) -> None:
+    transcript = mutated(transcript_of(scenario, of="acp-client"), replacements, "client")
+    for result in suite("acp-client").judge([transcript]):
+        assert result.verdict.outcome == "pass" or result.verdict.reason
+
+
+@examples(3)
+@given(
+    st.lists(st.tuples(st.sampled_from(["client", "server"]), st.binary(max_size=30)), max_size=8),
+    st.sampled_from(["acp", "acp-client"]),
+)
+def test_every_judge_concludes_whatever_bytes_there_are(chunks: list[tuple[Any, bytes]], name: str) -> None:
     transcript = Transcript("opening")
     for ms, (sender, data) in enumerate(chunks):
         transcript.add(ms, sender, data)
-    assert len(suite().judge([transcript])) == len(suite().requirements)
+    assert len(suite(name).judge([transcript])) == len(suite(name).requirements)
 
 
 def test_a_transcript_says_when_it_is_full() -> None:
