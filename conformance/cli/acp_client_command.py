@@ -20,7 +20,8 @@ The client is started once for each scenario, in a process group of its own, and
 command names the agent that it is to start: {agent} becomes an executable without arguments, which plays the agent of
 the scenario. The client has to connect, open a session and send one prompt by itself. It may open the session in any
 directory; {cwd} becomes an empty one. Files that it is asked for are in a directory within that of its session, which
-is removed afterwards. It is interrupted (SIGINT), as by Ctrl-C in a terminal, where a turn is to be cancelled.
+is removed afterwards. Tell it to permit what the agent asks, where it can be told: what it refuses counts as not done.
+It is interrupted (SIGINT), as by Ctrl-C in a terminal, where a turn is to be cancelled.
 
 With --editor nothing is started. One path is printed: enter it in the editor as the command of an agent, open a chat,
 and type `all`, or the id of a requirement. Ctrl-C here ends it, with a report of everything that was run.

@@ -84,7 +84,8 @@ rewindow-conformance acp-client -- my-client --agent {agent} "Hello."
 A client has to start its agent, open a session and send one prompt by itself, each time that it is started; it may end
 when its turn has ended, or run on. `{cwd}` becomes an empty directory, for clients that are told where to work. Where a
 turn is to be cancelled, the client is interrupted (SIGINT), as by Ctrl-C in a terminal. A client that reads its prompt
-from standard input is given it by a shell: `-- sh -c 'echo Hello. | my-client "$0"' {agent}`.
+from standard input is given it by a shell: `-- sh -c 'echo Hello. | my-client "$0"' {agent}`. Tell the client to permit
+what the agent asks, where it can be told: what it refuses, though it advertises it, counts as not done.
 
 An editor, which nobody can start so often, is judged from within. `rewindow-conformance acp-client --editor` prints a
 path; enter it in the editor as the command of an agent, open a chat, and type `all`, the id of a requirement, or the
