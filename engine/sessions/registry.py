@@ -1,6 +1,7 @@
 """The sessions of one process: makes them, loads them, finds them, closes them all.
 
-One writer per session in the whole machine, held by the store. Made by `Host`.
+One writer per session in the whole machine, held by the store. Made by `Host`. A little over 300 lines, because what a
+session may be opened with is said for each way to open one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Owns the life of each connection. It begins with `connect`, and nobody waits for it but who needs the server: a call,
 and the first turn for a little while. A connection that ends is tried again after each of BACKOFF, and what goes wrong
 is said once. Nothing that a server does raises anything here. All of them end with `close`. Must not know what is asked
-of the user, nor what is recorded of a call, which is the acts' business.
+of the user, nor what is recorded of a call, which is the acts' business. A little over 300 lines, because the life of a
+server stands in one place.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from .. import __version__
-from ..cutting import cut_line, cut_line_from
+from ..cutting import cut_line
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
 from ..events.session import ServerConnected, ServerLost
@@ -30,6 +31,7 @@ from ..ports import EnvironmentSpec, ServerProcess, ServerRequest, StartServer
 from ..text import printable
 from ..timeline.server_modules import ServerModules
 from ..tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
+from .server_failures import reason_of
 
 if TYPE_CHECKING:  # of the first server
     from ..tools.mcp_source import Connection
@@ -46,9 +48,6 @@ CALL_SECONDS: Final = 60.0
 """A call may take so long without a word of progress."""
 FIRST_TURN_SECONDS: Final = 5.0
 """A turn waits so long for servers that are being connected for the first time."""
-_REASON_CHARS: Final = 500
-_LAST_CHARS: Final = 300
-"""Of what a server wrote to its standard error at last, in the reason."""
 
 T = TypeVar("T")
 
@@ -174,8 +173,8 @@ class SessionServers:
                 server = process = await self._started(server)
             await self._stay(link, server)
         except Exception as error:
-            return _reason(_first(error), process)
-        return _reason(ConnectionError("the connection ended"), process)
+            return reason_of(error, process, CONNECT_SECONDS)
+        return reason_of(ConnectionError("the connection ended"), process, CONNECT_SECONDS)
 
     async def _started(self, server: StdioServer) -> ServerProcess:
         if self._start is None:
@@ -196,6 +195,7 @@ class SessionServers:
                 self._gain(link, connection)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._follow, link, connection)
+                    tasks.start_soon(connection.follow)
                     await connection.ended.wait()
                     tasks.cancel_scope.cancel()
 
@@ -326,25 +326,3 @@ def _load() -> Any:
 
 def _builtins(value: Struct) -> object:
     return msgspec.to_builtins(value)
-
-
-def _first(error: BaseException) -> BaseException:
-    if isinstance(error, BaseExceptionGroup):
-        return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return error
-
-
-def _reason(error: BaseException, process: ServerProcess | None) -> tuple[bool, str]:
-    """Whether another attempt may help, and in a sentence why there was none or why it ended."""
-    match error:
-        case TimeoutError():
-            said = f"it does not answer within {CONNECT_SECONDS:g} s"
-        case OSError(strerror=str() as words):
-            said = words if not error.filename else f"{words}: {error.filename}"
-        case _:
-            said = str(error) or type(error).__name__
-    last = "" if process is None else " ".join(process.told().split())
-    is_final = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError | ValueError)
-    ended = f"; {cut_line_from(last, len(last) - _LAST_CHARS, _LAST_CHARS)}" if last else ""
-    sentence = " ".join(said.split()) + ended
-    return not is_final, cut_line(printable(sentence), _REASON_CHARS)

@@ -8,14 +8,16 @@ that is named. Must not know sessions, permissions or how a program is started. 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final
 
 import anyio
+import httpx2
 from mcp import MCPError
 from mcp.client import Client, IncomingMessage
 from mcp_types import (
     CONNECTION_CLOSED,
+    INVALID_REQUEST,
     REQUEST_TIMEOUT,
     CallToolResult,
     Implementation,
@@ -35,6 +37,9 @@ ANSWER_BYTES: Final = 16 << 20
 _MOST_PAGES: Final = 100
 _REQUEST_SECONDS: Final = 30.0
 """For what is asked beside calls: the handshake's parts, lists."""
+
+_FORGOTTEN: Final = (INVALID_REQUEST, "Session terminated")
+"""How the SDK says that a server over HTTP does not know the session any more."""
 
 Heard = Callable[[str], None]
 """Is given each word of progress, a line."""
@@ -82,21 +87,41 @@ class Connection:
                 scope.deadline = anyio.current_time() + seconds
                 heard(_progress(progress, total, message))
 
-            result = await _answered(self._client.call_tool(tool, dict(arguments), progress_callback=hear))
-            return _answer(result)
+            return _answer(await self._asked(self._client.call_tool(tool, dict(arguments), progress_callback=hear)))
         raise TimeoutError(f"the server did not answer within {seconds:g} s, and was told to stop")
 
     async def read(self, uri: str, seconds: float) -> list[Mapping[str, Any]]:
         """The contents of a resource, each with `text` or `blob`. Raises as `call`."""
         with anyio.move_on_after(seconds):
-            return _plain((await _answered(self._client.read_resource(uri))).contents)
+            return _plain((await self._asked(self._client.read_resource(uri))).contents)
         raise TimeoutError(f"the server did not answer within {seconds:g} s")
+
+    async def _asked(self, asked: Awaitable[Any]) -> Any:
+        try:
+            return await _answered(asked)
+        except ConnectionError:
+            self.ended.set()  # which a transport of single requests does not learn by itself
+            raise
 
     async def take(self, message: IncomingMessage) -> None:
         """What the server says by itself."""
         if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
-            changed, self.changed = self.changed, anyio.Event()
-            changed.set()
+            self._note_changed()
+
+    async def follow(self) -> None:
+        """Listens to what the server says on a stream of its own, as those of 2026-07-28 do; until that ends."""
+        offers = self._client.server_capabilities
+        tools = bool(offers.tools and offers.tools.list_changed)
+        resources = bool(offers.resources and offers.resources.list_changed)
+        if tools or resources:
+            with suppress(MCPError, RuntimeError, TimeoutError, httpx2.HTTPError):
+                async with self._client.listen(tools_list_changed=tools, resources_list_changed=resources) as changes:
+                    async for _ in changes:
+                        self._note_changed()
+
+    def _note_changed(self) -> None:
+        changed, self.changed = self.changed, anyio.Event()
+        changed.set()
 
 
 @asynccontextmanager
@@ -133,11 +158,13 @@ async def _answered(asked: Awaitable[Any]) -> Any:
     try:
         return await asked
     except MCPError as error:
-        if error.code == CONNECTION_CLOSED:
+        if error.code == CONNECTION_CLOSED or (error.code, error.message) == _FORGOTTEN:
             raise ConnectionError("the connection to the server ended; what was asked may have been done") from None
         if error.code == REQUEST_TIMEOUT:
             raise TimeoutError("the server did not answer in time") from None
         raise RuntimeError(error.message or f"the server answered with the error {error.code}") from None
+    except httpx2.HTTPError:
+        raise ConnectionError("the server cannot be reached") from None
     except ValidationError:
         raise RuntimeError("the server's answer is not as MCP has it") from None
 
