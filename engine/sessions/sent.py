@@ -8,10 +8,9 @@ call.
 
 from __future__ import annotations
 
-from itertools import islice, takewhile
+from itertools import islice
 
 from ..errors import StoreError
-from ..events import Event
 from ..events.session import ModelCallEnded, ProjectionSent
 from ..ids import BlobDigest, ObjId
 from ..ports import Store, TokensUsed
@@ -139,14 +138,24 @@ class SentCalls:
             return None
         if before.calls_tools != prompt.calls_tools or not self._is_content(prompt.instructions, before.instructions):
             return 0
-        same = list(takewhile(lambda message: self._is_same(message, projection, before), prompt.messages[:kept]))
-        shared = projection.instruction_tokens + sum(map(projection.cost, same))
-        is_whole = len(same) == len(prompt.messages) == len(self._sent.latest_messages)
+        same, messages = self._same(projection, before, kept), prompt.messages
+        # By what is not shared, which is little, because most calls go on from the one before.
+        shared = projection.instruction_tokens + projection.message_tokens - sum(map(projection.cost, messages[same:]))
+        is_whole = same == len(messages) == len(self._sent.latest_messages)
         return shared + (projection.tail_tokens if is_whole and self._is_content(prompt.tail, before.tail) else 0)
 
-    def _is_same(self, message: Event, projection: Projection, before: ProjectionSent) -> bool:
-        text = projection.shortened.get(message.event_id, "")
-        return self._is_content(text, before.shortened.get(message.event_id))
+    def _same(self, projection: Projection, before: ProjectionSent, kept: int) -> int:
+        """How many of the `kept` messages read as they did in the call before: one may be shortened otherwise."""
+        shortened = projection.shortened.keys() | before.shortened.keys()
+        if not shortened:
+            return kept
+        for place, message in enumerate(projection.prompt.messages[:kept]):
+            event_id = message.event_id
+            if event_id in shortened and not self._is_content(
+                projection.shortened.get(event_id, ""), before.shortened.get(event_id)
+            ):
+                return place
+        return kept
 
 
 def breakdown_of(call: ProjectionSent, account: Account, *, is_first: bool) -> Breakdown:

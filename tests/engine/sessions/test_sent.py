@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import anyio
@@ -13,12 +14,18 @@ from engine.config.system import SystemClock
 from engine.events import Event
 from engine.events.conversation import AgentText, Condensation, RunStop, UserMessage
 from engine.events.session import ModelCallEnded, ProjectionSent
-from engine.ids import MessageId, Seq, SessionId
+from engine.ids import EventId, MessageId, Seq, SessionId
 from engine.ports import ContextTooLongError, ModelError, ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
+from engine.projection.account import Account
+from engine.projection.prompt import MESSAGE_OVERHEAD, message_text
 from engine.projection.sent import SentProjections, prompt_of
+from engine.redaction import Redactor
+from engine.sessions.projector import Projection
+from engine.sessions.sent import SentCalls
 from engine.sessions.session import Session
 from engine.store import open_store
 from engine.store.memory import MemoryStore
+from engine.tokens import count
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
 
@@ -41,6 +48,16 @@ def prompts_of(session: Session, store: MemoryStore) -> list[Prompt]:
 def as_sent(prompts: Sequence[Prompt]) -> list[Prompt]:
     """Without what is for no provider."""
     return [replace(prompt, typed=None) for prompt in prompts]
+
+
+def shared_by(before: Prompt, after: Prompt) -> list[Event]:
+    """The messages from the first on that two prompts have alike."""
+    pairs = zip(before.messages, after.messages, strict=False)
+    return [new for old, new in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+
+
+def tokens_of(message: Event) -> int:
+    return count(message_text(message)) + MESSAGE_OVERHEAD
 
 
 async def test_every_prompt_is_made_again_from_the_log_also_after_condensations(tmp_path: Path) -> None:
@@ -72,6 +89,9 @@ async def test_every_prompt_is_made_again_from_the_log_also_after_condensations(
         for call in sent.calls:
             assert call.used <= call.size
             assert set(call.shortened) <= set(sent.messages_of(call))
+        prompts = prompts_of(session, store)
+        for before, after, call in zip(prompts, prompts[1:], sent.calls[1:], strict=False):
+            assert call.shared == call.sections["instructions"] + sum(map(tokens_of, shared_by(before, after)))
 
 
 async def test_what_two_calls_share_is_counted_from_the_first_token_on(tmp_path: Path) -> None:
@@ -93,6 +113,48 @@ async def test_what_two_calls_share_is_counted_from_the_first_token_on(tmp_path:
     assert set(second.nodes) == {"view-1.1"}
     assert second.nodes["view-1.1"] > second.sections["handles"] // 2
     assert first.instructions == third.instructions
+
+
+def projection(*messages: str, **shortened: str) -> Projection:
+    """Of messages by their ids, each of 10 tokens, or of 3 where it is shortened."""
+    events = tuple(UserMessage(message_id=MessageId(each), event_id=EventId(each), text="") for each in messages)
+    short = {EventId(each): text for each, text in shortened.items()}
+    message_tokens = 10 * len(messages) - 7 * len(short)
+    return Projection(
+        prompt=Prompt(instructions="do", messages=events, tail="tail"),
+        used=101 + message_tokens + 20,
+        size=1_000,
+        instruction_tokens=101,
+        message_tokens=message_tokens,
+        tail_tokens=20,
+        handles=(),
+        position=0,
+        tail_sections={"handles": 20},
+        tail_nodes={},
+        counts=dict.fromkeys(map(EventId, messages), 10),
+        shortened=short,
+        shortened_counts=dict.fromkeys(short, 3),
+    )
+
+
+def test_what_is_shortened_otherwise_ends_what_two_calls_share() -> None:
+    sent = SentProjections()
+    calls = SentCalls(MemoryStore(SystemClock()), Redactor([]), sent, Account())
+    shared: list[int] = []
+    for each in (
+        projection("a", "b", "c"),
+        projection("a", "b", "c", "d", "e"),
+        projection("a", "b", "c", "d", "e", d="cut"),
+        projection("a", "b", "c", "d", "e", d="cut"),
+        projection("a", "b", "c", "d", "e", d="cut more", e="cut"),
+        projection("a", "b", "c", "d", "e", "f", d="cut more", e="cut"),
+        projection("a", "b", "c", "d", "e", "f"),
+        projection("b", "c"),
+    ):
+        event = calls.begun(each, 0)
+        shared.append(event.shared)
+        sent.apply(event)
+    assert shared == [0, 101 + 30, 101 + 30, 101 + 43 + 20, 101 + 30, 101 + 36, 101 + 30, 101]
 
 
 async def test_a_call_that_was_not_answered_is_on_the_log_as_such(tmp_path: Path) -> None:
