@@ -266,7 +266,7 @@ class SessionBuffers:
         """Has the editor put that content into the file in the place of its unsaved text.
 
         Raises:
-            OSError: it did not, or its text is another by now, and is as it was (ESTALE).
+            OSError: it did not; or its text is another by now, or another file's, and is as it was (ESTALE).
             ValueError: the content is no text.
         """
         shown = self._workspace.shown(held.place)
@@ -279,7 +279,8 @@ class SessionBuffers:
             text = None
         except TimeoutError:
             raise OSError(errno.ETIMEDOUT, f"the editor does not answer about {shown}; nothing was written") from None
-        if self.editor is None or text != held.text:
+        is_there = (await anyio.to_thread.run_sync(real_places, (held.path,)))[held.path] == held.place
+        if self.editor is None or text != held.text or not is_there:
             message = f"{shown} has changed in the editor since the change was asked for; nothing was written"
             raise OSError(errno.ESTALE, message)
         await self.editor.write(held.path, with_line_ends(found.text, line_ends(held.text) or "LF"))

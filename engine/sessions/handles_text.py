@@ -12,7 +12,7 @@ from .tables import table
 ALL: Final = "all"
 """The argument of `/views` that lists all handles."""
 SHOWN_HANDLES: Final = 40
-_DEEPEST: Final = 12
+_DEEPEST: Final = 6
 """A handle in more groups is not indented further, so that its name has room."""
 _LEVELS: Final = {0: "0 text", 1: "1 outline", 2: "2 summary", 3: "3 changes"}
 _FOLLOWS: Final = {"": "no", "Sync": "each call", "Async": "when prepared"}

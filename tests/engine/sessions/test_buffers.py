@@ -175,6 +175,25 @@ async def test_what_is_opened_while_places_are_looked_up_has_all_asked_for(tmp_p
     assert moved == [None]
 
 
+async def test_a_link_that_is_turned_before_the_editor_writes_takes_the_change_to_no_other_file(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text("saved\n")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "a")
+    editor = Texts(tmp_path, link="unsaved\n")
+    editor.opened = [str(link)]
+    buffers = attached(tmp_path, editor)
+    held = await buffers.unsaved("a", changes=True)
+    assert held is not None
+    link.unlink()
+    link.symlink_to(tmp_path / "b")
+    with pytest.raises(
+        OSError, match="a has changed in the editor since the change was asked for; nothing was written"
+    ):
+        await buffers.write(held, b"written\n")
+    assert editor.written == []
+
+
 @pytest.mark.parametrize("opened", ["x" * 300_000, "a/" * 100_000, "loop/a", "\ud800", "b\0", "..", "/"])
 async def test_a_path_that_cannot_be_followed_is_nobodys(tmp_path: Path, opened: str) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
