@@ -263,8 +263,9 @@ _NO_SUCH_METHOD: Final = Answer.failing(METHOD_NOT_FOUND, "Method not found")
 
 
 def line(message: object) -> bytes:
-    """A message as it is sent."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    """A message as it is sent; half a surrogate pair, which programs may have sent first, as an escape."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="backslashreplace") + b"\n"
 
 
 def request_message(request_id: Any, method: str, params: object) -> Object:

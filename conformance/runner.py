@@ -19,6 +19,7 @@ from conformance.requirement import Requirement
 from conformance.suite import Result, Scenario, Suite
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
+from conformance.values import encodable
 
 Start = Callable[[], Peer]
 
@@ -90,7 +91,7 @@ def run(plan: Plan, on_scenario: Callable[[Transcript], None] = lambda _: None) 
     opening = run_scenario(suite.opening, plan.start, plan.options, plan.facts)
     on_scenario(opening)
     traffic = Traffic(opening)
-    obstacle = suite.obstacle(traffic)
+    obstacle = encodable(suite.obstacle(traffic))
     if obstacle:
         return Run(suite, [], [opening], obstacle, time.monotonic() - began)
     facts = {**plan.facts, "calibration": suite.calibration(traffic)}

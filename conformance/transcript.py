@@ -93,7 +93,8 @@ class Transcript:
 
     def save(self, path: Path) -> None:
         """Writes the file. Raises OSError."""
-        with path.open("w", encoding="utf-8", newline="\n") as file:
+        # In a mark, half of a surrogate pair that a program sent is an escape, as JSON would have it.
+        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.writelines(line + "\n" for line in self.lines())
 
 

@@ -36,6 +36,11 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def encodable(text: str) -> str:
+    """The same with each half of a surrogate pair as an escape, since no file takes it otherwise."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def at(value: object, path: str) -> Any:
     """What stands at a dotted path of object keys; None where anything on the way is missing."""
     for key in path.split("."):

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from conformance.values import encodable
+
 Outcome = Literal["pass", "fail", "skipped", "not-tested"]
 
 _PRECEDENCE: Final[tuple[Outcome, ...]] = ("fail", "pass", "not-tested", "skipped")
@@ -54,5 +56,5 @@ def combined(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def of(verdict: Verdict, scenario: str) -> Verdict:
-    """The same, naming the scenario whose transcript it is about."""
-    return replace(verdict, scenario=scenario)
+    """The same, naming the scenario whose transcript it is about; its reason, which quotes programs, made writable."""
+    return replace(verdict, scenario=scenario, reason=encodable(verdict.reason))

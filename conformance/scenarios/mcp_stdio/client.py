@@ -184,9 +184,10 @@ def candidates(driver: Driver, tools: list[Object]) -> list[Object]:
             raise StoppedError(f"the server has no tool {named}")
     calls: list[Object] = []
     for tool in tools:
-        if is_safe(driver, tool) and (named is not None or tool.get("name") != driver.options.slow_tool):
+        name = tool.get("name")
+        if isinstance(name, str) and is_safe(driver, tool) and (named or name != driver.options.slow_tool):
             try:
-                calls.append({"name": tool["name"], "arguments": arguments_of(driver, tool)})
+                calls.append({"name": name, "arguments": arguments_of(driver, tool)})
             except CannotMakeError:
                 continue
     return calls[:_MOST_CALLS]
@@ -212,7 +213,7 @@ def slow_call(client: Client) -> Object:
             return {"name": name, "arguments": arguments_of(driver, tool)}
         except CannotMakeError as error:
             raise StoppedError(f"arguments of {name} cannot be made: {error}") from None
-    for call in as_list(at(driver.facts.get("calibration"), "calls")):
-        if as_object(call).get("ms", 0) >= _SLOW:
-            return {"name": call["name"], "arguments": call["arguments"]}
+    for call in map(as_object, as_list(at(driver.facts.get("calibration"), "calls"))):
+        if isinstance(call.get("ms"), int | float) and call["ms"] >= _SLOW:
+            return {"name": call.get("name"), "arguments": call.get("arguments")}
     raise StoppedError("no tool is known whose call takes seconds: name one with --slow-tool")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from conformance.documents import resolve
 from conformance.values import Object, as_list, as_object, is_list
@@ -126,15 +126,19 @@ def _low(node: Object) -> float | int:
     """The smallest number that is allowed, of those that are not below zero if there is a choice."""
     for key, step in (("minimum", 0), ("exclusiveMinimum", 1)):
         bound = node.get(key)
-        if isinstance(bound, int | float) and not isinstance(bound, bool):
+        if _is_number(bound):
             return max(bound + step, 0) if _fits(node, max(bound + step, 0)) else bound + step
     return 0 if _fits(node, 0) else _number(node.get("maximum", node.get("exclusiveMaximum"))) - 1
 
 
 def _fits(node: Object, value: float) -> bool:
     top, below = node.get("maximum"), node.get("exclusiveMaximum")
-    return (not isinstance(top, int | float) or value <= top) and (not isinstance(below, int | float) or value < below)
+    return (not _is_number(top) or value <= top) and (not _is_number(below) or value < below)
 
 
 def _number(value: object) -> float | int:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    return value if _is_number(value) else 0
+
+
+def _is_number(value: object) -> TypeGuard[float | int]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
