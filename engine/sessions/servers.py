@@ -116,6 +116,7 @@ class SessionServers:
         self._unsaid: list[Event] = []
         self._scope: anyio.CancelScope | None = None
         self._over = anyio.Event()
+        self._is_closed = False
         self._first_turn: float | None = None
 
     @property
@@ -130,13 +131,14 @@ class SessionServers:
     # --- their life ---------------------------------------------------------------------------------------------------
 
     def connect(self, tasks: TaskGroup) -> None:
-        """Begins to connect all of them; not to be waited for. Does nothing the second time."""
-        if self._links and self._scope is None:
+        """Begins to connect all of them; not to be waited for. Does nothing the second time, nor after `close`."""
+        if self._links and self._scope is None and not self._is_closed:
             self._scope, self._first_turn = anyio.CancelScope(), anyio.current_time() + FIRST_TURN_SECONDS
             tasks.start_soon(self._serve, self._scope)
 
     async def close(self) -> None:
         """Ends all connections, and the programs with them."""
+        self._is_closed = True
         if self._scope is not None:
             self._scope.cancel()
             await self._over.wait()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import anyio
 import httpx2
+import msgspec
 from mcp import MCPError
 from mcp.client import Client, IncomingMessage
 from mcp_types import (
@@ -34,6 +35,7 @@ from .mcp_listing import Listing, listing
 from .mcp_transports import Streams, over_http, over_pipes
 
 ANSWER_BYTES: Final = 16 << 20
+"""The largest answer of a tool, as JSON."""
 _MOST_PAGES: Final = 100
 _REQUEST_SECONDS: Final = 30.0
 """For what is asked beside calls: the handshake's parts, lists."""
@@ -171,6 +173,8 @@ async def _answered(asked: Awaitable[Any]) -> Any:
 
 def _answer(result: CallToolResult) -> object:
     answer = {"content": _plain(result.content), "data": clean(result.structured_content)}
+    if (size := len(msgspec.json.encode(answer))) > ANSWER_BYTES:
+        raise RuntimeError(f"the answer has {size:,} bytes, and at most {ANSWER_BYTES:,} are taken")
     if not result.is_error:
         return answer
     texts = [text for block in answer["content"] if isinstance(text := block.get("text"), str)]

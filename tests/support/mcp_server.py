@@ -1,8 +1,9 @@
-"""An MCP server for tests, as a program and as a process in memory: plain standard library, so that it starts at once.
+"""An MCP server for tests, as a program: plain standard library, so that it starts at once.
 
-Run as a program it serves stdio. What it does beside its tools is told to it by words on its command line: `dead` ends
-at once, `stubborn` ignores the end of its input and SIGTERM, `many` lists 500 tools, `flood` writes notifications
-without end. With a path in MCP_TEST_RECORD it writes a line there for each request that it gets.
+It serves stdio. What it does beside its tools is told to it by words on its command line: `dead` ends at once,
+`stubborn` ignores the end of its input and SIGTERM, `many` lists 500 tools, `flood` writes notifications without end,
+`noisy` begins with what is no message, `endless` writes one line. With a path in MCP_TEST_RECORD it writes a line there
+for each message that it gets.
 """
 
 from __future__ import annotations
@@ -95,12 +96,22 @@ def _called(params: Message, message: Message, send: Callable[[Message], None]) 
             return {"error": {"code": -32602, "message": f"no tool {message}"}}
 
 
-def main(words: tuple[str, ...]) -> None:
-    """Serves stdio until the end of the input."""
+def begin(words: tuple[str, ...]) -> None:
+    """What it does before it serves."""
     if "dead" in words:
         sys.exit("this server has no time")
+    if "noisy" in words:
+        sys.stdout.buffer.write(b"Welcome!\n\n[]\n{}\n7\n\xff\xfe\n" + b"x" * 200_000 + b"\n")
+        sys.stdout.flush()
+    while "endless" in words:
+        sys.stdout.write("x" * 65_536)
     if "stubborn" in words:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def main(words: tuple[str, ...]) -> None:
+    """Serves stdio until the end of the input."""
+    begin(words)
     path = os.environ.get("MCP_TEST_RECORD")
     with open(path, "a", encoding="utf-8") if path else contextlib.nullcontext() as record:
         if record is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +289,32 @@ async def test_progress_is_shown_and_a_cancel_reaches_the_server(
         monkeypatch.setattr(module, "CALL_SECONDS", 0.05)
         assert "did not answer within 0.05 s, and was told to stop" in await failed(session, "test.slow()")
         assert len(requests(record, "notifications/cancelled")) == 2
+
+
+async def test_a_session_that_is_closed_starts_no_server_any_more(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+        await sessions.close(session.session_id)
+        session.connect()
+        await anyio.wait_all_tasks_blocked()
+    assert not record.exists()
+
+
+async def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path), (), [server()])
+        await ran(session, "test.add_one(n=1)")
+        monkeypatch.setattr("engine.tools.mcp_source.ANSWER_BYTES", 10)
+        assert "and at most 10 are taken" in await failed(session, "test.add_one(n=1)")
+
+
+async def test_what_is_no_message_is_dropped_and_a_line_without_end_ends_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await anyio.to_thread.run_sync(import_module, "engine.tools.mcp_transports")
+    monkeypatch.setattr("engine.tools.mcp_transports.LONGEST_LINE", 1 << 20)
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path), (), [server("noisy"), server("endless", name="endless")])
+        assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
+        assert "is not connected: it sent a line of more than 1 MiB" in await failed(session, "endless.x()")
