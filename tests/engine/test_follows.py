@@ -24,12 +24,13 @@ from engine.timeline.index import Timeline
 from engine.timeline.payloads import Payloads
 from engine.timeline.replay import History
 from engine.timeline.rounds import Rounds
+from engine.timeline.server_modules import ServerModules
 from engine.tools.seen import Seen
 from tests.support.fixed import FixedClock
 from tests.support.rich_log import events_of, rich_items
 
 FOLDS: tuple[Callable[[], Any], ...] = (
-    Timeline, Rounds, Policy, Seen, History, SentProjections, Account, CycleFold, Payloads,
+    Timeline, Rounds, Policy, Seen, History, SentProjections, Account, CycleFold, Payloads, ServerModules,
     lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
 )  # fmt: skip
 IGNORED = ("_store", "_redactor", "_contents", "_transitions")
