@@ -27,25 +27,25 @@ def _exits(number: int, text: str, scenario: str, violation: str) -> Requirement
 REQUIREMENTS: Final = (
     _exits(
         1,
-        "The server exits within three seconds when its input ends.",
+        "The server exits soon when its input ends: within three seconds, and what it takes to start.",
         "end-of-input",
         "a server that runs on after its client has gone",
     ),
     _exits(
         2,
-        "The server exits within three seconds when its input ends before anything was said.",
+        "The server exits just as soon when its input ends before anything was said.",
         "end-of-input-unopened",
         "a server that waits for a handshake for ever",
     ),
     _exits(
         3,
-        "The server exits within three seconds when its input ends in the middle of a call.",
+        "The server exits just as soon when its input ends in the middle of a call.",
         "end-of-input-in-a-call",
         "a server that finishes a long call for nobody",
     ),
     _exits(
         4,
-        "The server exits within three seconds when its input ends while a subscription is open.",
+        "The server exits just as soon when its input ends while a subscription is open.",
         "end-of-input-subscribed",
         "a server whose watcher keeps it alive",
     ),
