@@ -85,3 +85,38 @@ def test_a_defect_fails_its_requirement_as_a_process(name: str) -> None:
     wanted = {row.id: row for row in ROWS.values() if row.scenario in (None, scenario)}
     plan = Plan(suite("mcp"), lambda: ProcessPeer([*SERVER, name], Path.cwd(), {}), OPTIONS, chosen=wanted)
     assert failing(run(plan)) == {name}
+
+
+def test_a_server_that_says_nothing_is_asked_once_and_not_judged() -> None:
+    class Silent(conforming("mcp")):
+        def receive(self, data: bytes) -> None:
+            pass
+
+    outcome = run(Plan(suite("mcp"), in_memory(Silent, "mcp"), OPTIONS))
+    assert (outcome.code, outcome.obstacle) == (3, "the server did not answer initialize")
+    assert outcome.transcripts[0].entries[-1].ms <= (OPTIONS.timeout + 3) * 1000
+
+
+def test_a_server_of_the_later_version_alone_is_judged_by_what_applies() -> None:
+    class Modern(conforming("mcp")):
+        def handlers(self, version: str) -> dict[str, object]:
+            return super().handlers(version) if version == "2026-07-28" else {}
+
+    outcome = run(Plan(suite("mcp"), in_memory(Modern, "mcp"), OPTIONS, jobs=1))
+    assert outcome.code == 0, outcome.violations
+    verdicts = {r.requirement.id: r.verdict.outcome for r in outcome.results}
+    assert (verdicts["MCP-S-INIT-001"], verdicts["MCP-S-META-002"]) == ("skipped", "pass")
+    assert verdicts["MCP-S-FRAME-005"] == verdicts["MCP-S-TOOL-009"] == "pass"
+
+
+def test_a_server_of_another_version_is_not_judged() -> None:
+    class Older(conforming("mcp")):
+        def initialize(self, request: dict[str, object], params: dict[str, object]) -> dict[str, object]:
+            return {**super().initialize(request, params), "protocolVersion": "2024-11-05"}
+
+        def discover(self, request: dict[str, object], params: dict[str, object]) -> dict[str, object]:
+            return {**super().discover(request, params), "supportedVersions": ["2027-01-01"]}
+
+    outcome = run(Plan(suite("mcp"), in_memory(Older, "mcp"), OPTIONS))
+    assert outcome.code == 3
+    assert outcome.obstacle.startswith("the server speaks version 2024-11-05")

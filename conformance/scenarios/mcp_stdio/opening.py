@@ -21,10 +21,15 @@ def _opening(driver: Driver) -> None:
 
 
 def _open_first(driver: Driver) -> Client:
-    """The handshake is tried first, because servers that know nothing else may not survive anything else."""
+    """The handshake is tried first, because servers that know nothing else may not survive anything else.
+
+    A server of the later version alone answers it with an error; one that is silent is dead, and not waited for again.
+    """
     try:
         return open_as(driver, HANDSHAKE)
     except StoppedError as refused:
+        if not driver.received:
+            raise
         try:
             return open_as(driver, MODERN)
         except StoppedError:
