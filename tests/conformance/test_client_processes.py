@@ -126,3 +126,17 @@ def test_the_conforming_client_passes_as_a_process() -> None:
 def test_defects_that_only_processes_have_are_found(name: str) -> None:
     outcome = run(Plan(SUITE, lambda: ClientPeer([*CLIENT, name], Path.cwd(), {}), OPTIONS))
     assert failing(outcome) == {name}
+
+
+@pytest.mark.slow
+def test_a_failure_is_kept_and_repeated_by_the_documented_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = [*CLIENT, "ACP1-C-RPC-010"]
+    assert main(["acp-client", "-k", "RPC-010", "--timeout", "2", "--keep", str(tmp_path), "--", *client]) == 1
+    assert "FAIL ACP1-C-RPC-010" in capsys.readouterr().out
+    saved = str(tmp_path / "unknown-methods.jsonl")
+    assert main(["judge", saved]) == 1
+    assert main(["replay", saved, "--", *client]) == 1
+    assert main(["replay", saved, "--", *CLIENT]) == 0
+    assert "Conformant." in capsys.readouterr().out

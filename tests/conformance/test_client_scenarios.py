@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from conformance.requirements.acp1 import definition
 from conformance.traffic import Message, Traffic
+from conformance.transcript import Transcript
 from tests.conformance.suite_runs import suite, transcript_of
 
 NAME = "acp-client"
@@ -70,3 +73,31 @@ def test_every_method_and_every_kind_of_update_of_the_schema_occurs() -> None:
     assert set(PARAMS) <= {message.method for message in sent}
     kinds = {m.params["update"]["sessionUpdate"] for m in sent if m.method == "session/update"}
     assert len([kind for kind in kinds if "later" not in kind and not kind.startswith("_")]) == 14
+
+
+def client_traffic(*messages: tuple[str, dict[str, object]]) -> Transcript:
+    """Foreign traffic, as `trace` records it."""
+    transcript = Transcript("", {"suite": NAME})
+    for ms, (sender, message) in enumerate(messages):
+        data = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        transcript.add(ms, "client" if sender == "client" else "server", data)
+    return transcript
+
+
+def test_an_option_that_came_with_an_update_may_be_set() -> None:
+    option = {"id": "model", "name": "Model", "type": "select", "currentValue": "b"}
+    later = {**option, "options": [{"value": "b", "name": "B"}]}
+    told = {"sessionUpdate": "config_option_update", "configOptions": [later]}
+    start: list[tuple[str, dict[str, object]]] = [
+        ("client", {"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}),
+        ("server", {"id": 1, "result": {"sessionId": "s"}}),
+    ]
+    update = ("server", {"method": "session/update", "params": {"sessionId": "s", "update": told}})
+    params = {"sessionId": "s", "configId": "model", "value": "b"}
+    asked = ("client", {"id": 2, "method": "session/set_config_option", "params": params})
+    row = {one.id: one for one in suite(NAME).requirements if one.id == "ACP1-C-CONFIG-001"}
+    verdicts = [
+        suite(NAME).judge([client_traffic(*found)], row)[0].verdict.outcome
+        for found in ([*start, update, asked], [*start, asked])
+    ]
+    assert verdicts == ["pass", "fail"]

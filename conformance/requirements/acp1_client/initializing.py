@@ -49,11 +49,11 @@ def _names_itself(traffic: Traffic) -> Verdict:
 
 def _known_authentication(traffic: Traffic) -> Verdict:
     methods = [as_object(method) for method in as_list(offered(traffic, "authMethods"))]
-    known = [method.get("id") for method in methods]
+    known = [method.get("id") for method in methods if method.get("type") != "terminal"]
     requests = traffic.requests(SIDE, "authenticate")
     for request in requests:
         if request.params.get("methodId") not in known:
-            return failed(f"the method {request.params.get('methodId')!r} was not advertised", request.index)
+            return failed(f"{request.params.get('methodId')!r} is no method for this that was offered", request.index)
     return PASS if requests else skipped("the client did not authenticate")
 
 

@@ -136,7 +136,7 @@ def only_if_offered(method: str, path: str) -> Judge:
 
 def sessions(traffic: Traffic) -> list[Message]:
     """The client's requests that opened a session, each with its answer."""
-    found = traffic.requests(SIDE, "session/new", "session/load", "session/resume")
+    found = traffic.requests(SIDE, "session/new", "session/load", "session/resume", "session/fork")
     return [request for request in found if request.succeeded]
 
 

@@ -128,18 +128,24 @@ def _after_session(traffic: Traffic) -> Verdict:
 
 
 def _given(method: str, allowed: Callable[[Object, Object], bool]) -> Judge:
-    """What the client sets is among what the agent gave it when the session was opened."""
+    """What the client sets is among what the agent has told it of this session."""
 
     def judge(traffic: Traffic) -> Verdict:
         requests = traffic.requests(SIDE, method)
         for request in requests:
-            opening = session_ids(traffic).get(session_of(request))
-            given = opening.answer.result if opening is not None and opening.answer is not None else {}
-            if not allowed(given, request.params):
+            if not any(allowed(given, request.params) for given in _givens(traffic, session_of(request))):
                 return failed(f"{method} with {request.params!r}, which the agent does not offer", request.index)
         return PASS if requests else skipped(f"the client never sent {method}")
 
     return judge
+
+
+def _givens(traffic: Traffic, session: str) -> list[Object]:
+    """What the agent told of a session: when it was opened, in updates, and when something was set before."""
+    opening = session_ids(traffic).get(session)
+    answers = [opening, *traffic.requests(SIDE, "session/set_config_option")]
+    told = [as_object(m.params.get("update")) for m in traffic.notifications("server", "session/update")]
+    return [*(one.answer.result for one in answers if one is not None and one.answer is not None), *told]
 
 
 def _is_mode(given: Object, params: Object) -> bool:

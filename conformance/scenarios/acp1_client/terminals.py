@@ -23,6 +23,8 @@ VARIABLE: Final = "REWINDOW_CONFORMANCE_VALUE"
 VALUE: Final = "a value; with $signs"
 _HELD: Final = 30
 """Seconds for which a command runs that is to be ended before."""
+_BRIEF: Final = 1
+"""For which one runs that ends by itself, where the client takes no notice of a cancel."""
 _SOON: Final = 3.0
 
 
@@ -142,10 +144,10 @@ def _unknown(turn: Turn) -> None:
 def _cancelled_wait(turn: Turn) -> None:
     turn.need("terminal")
     with tempfile.TemporaryDirectory(prefix="rewindow-conformance-") as folder:
-        terminal = _create(turn, "create", "hold", f"{folder}/held", "2")
+        terminal = _create(turn, "create", "hold", f"{folder}/held", str(_BRIEF))
         request = turn.ask("terminal/wait_for_exit", "cancelled-wait", terminalId=terminal)
         turn.driver.notify("$/cancel_request", {"requestId": request})
-        turn.driver.response(request)
+        turn.driver.response(request, _BRIEF + turn.driver.options.timeout)
         _on(turn, "release", "release", terminal)
 
 
