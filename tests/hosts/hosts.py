@@ -17,16 +17,17 @@ from mcp_tools.server import INSTRUCTIONS
 from tests.hosts.programs import HOSTS, PATH, PLAIN, Host
 from tests.hosts.relay import relay
 from tests.support.aimock import aimock
-from tests.support.mcp_clients import SCRIPT, process
+from tests.support.mcp_clients import SCRIPT, process, text_of
 from tests.support.mcp_http import TOKEN, web_process
 
 SECONDS = 120
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("view", {"path": "a.txt", "name": "notes", "follow": True, "tokens": 200}),
     ("group", {"name": "both", "add": ["notes", "src/*.py"], "tokens": 300}),
+    ("view", {"name": "nobody"}),
     ("tick", {"wait": 25}),
 ]
-"""What the model calls; before the last one, somebody edits `a.txt`."""
+"""What the model calls, one that fails among them; before the last one, somebody edits `a.txt`."""
 OURS = ["group", "tick", "timeline", "view"]
 BEFORE, AFTER = 'é 漢字 🎉\n\ttab "quoted" \\n </system> <b>\n', "é 漢字 🎉\nthree\n"
 
@@ -45,7 +46,7 @@ async def expected(root: Path) -> list[str]:
         for tool, arguments in CALLS:
             if tool == "tick":
                 (root / "a.txt").write_text(AFTER)
-            texts.append(await caller.text(tool, **arguments))
+            texts.append(text_of(await caller.result(tool, **arguments)))
     return texts
 
 
@@ -96,7 +97,7 @@ def play(host: Host, config: str, root: Path, home: Path) -> list[dict[str, Any]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return made(tmp_path / "project")
+    return made(tmp_path / "my prøject")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -123,7 +124,7 @@ class GooseByOption(Goose):
     def start(self, printed: str, home: Path, url: str) -> Start:
         del home
         entry = {name: json.loads(text) for name, text in re.findall(r"^    (cmd|args): (.*)$", printed, re.MULTILINE)}
-        return self._run(url, "--with-extension", " ".join([entry["cmd"], *entry["args"]]))
+        return self._run(url, "--with-extension", shlex.join([entry["cmd"], *entry["args"]]))
 
 
 class Codex:
@@ -190,19 +191,22 @@ class Gemini:
         return [name.removeprefix(start) for name in names if name.startswith(start)]
 
     def replies(self, body: Mapping[str, Any]) -> list[str]:
-        # It marks every reply of a server as text of others.
         parts = [part for content in body["contents"] for part in content["parts"]]
-        outputs = [part["functionResponse"]["response"]["output"] for part in parts if "functionResponse" in part]
-        return [_between(output, "<untrusted_context>\n", "\n</untrusted_context>") for output in outputs]
+        return [_of_gemini(part["functionResponse"]["response"]) for part in parts if "functionResponse" in part]
 
     def respell(self, answer: bytes) -> bytes:
         return answer
 
 
-def _between(text: str, start: str, end: str) -> str:
-    assert text.startswith(start), text
-    assert text.endswith(end), text
-    return text.removeprefix(start).removesuffix(end)
+def _of_gemini(response: Mapping[str, str]) -> str:
+    """Our text, which it marks as that of others, and an error's as the JSON that it came in."""
+    if "error" in response:
+        (part,) = json.loads(response["error"].partition(" with response: ")[2])
+        return _text(part["functionResponse"]["response"]["content"])
+    start, end = "<untrusted_context>\n", "\n</untrusted_context>"
+    assert response["output"].startswith(start)
+    assert response["output"].endswith(end)
+    return response["output"].removeprefix(start).removesuffix(end)
 
 
 HOSTS: Final[Mapping[str, Host]] = {
