@@ -13,6 +13,8 @@ from typing import Final
 
 _LOOKED_AT: Final = 80
 """Lines of one comment."""
+_LINE_CHARS: Final = 1_000
+"""Of one line; what it documents is told in fewer."""
 _LEADERS: Final = {"//": "//", "#": "#", "--": "--"}
 _OPENING: Final = {"//": "/*", "/*": "/*", "--": "--[["}
 _CLOSING: Final = {"//": "*/", "/*": "*/", "--": "]]"}
@@ -51,7 +53,8 @@ def above(lines: Sequence[str], row: int, style: str) -> str:
 
 def first_sentence(text: str) -> str:
     """The first sentence of a text that documents something, on one line; a list that it leads to is not in it."""
-    return _first(list(takewhile(bool, map(str.strip, text.strip().split("\n")))))
+    lines = (line.strip()[:_LINE_CHARS] for line in text.strip().split("\n", _LOOKED_AT))
+    return _first(list(takewhile(bool, lines)))
 
 
 def _first(lines: Sequence[str]) -> str:
@@ -117,7 +120,7 @@ def _paragraph(lines: Sequence[str]) -> list[str]:
     """The texts of the lines up to the first empty one behind others, without what marks them as a comment."""
     found: list[str] = []
     for line in lines:
-        text = _MARKS.sub("", _MARKS.sub("", line.strip())).strip()
+        text = _MARKS.sub("", _MARKS.sub("", line.strip()[:_LINE_CHARS])).strip()
         if text and not set(text) <= set("*-=/#~_ "):
             found.append(text)
         elif found:

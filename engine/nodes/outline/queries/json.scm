@@ -1,4 +1,4 @@
 (pair key: (string) @name) @key
 (document
-  (object (pair key: (string (string_content) @_key) value: (string (string_content) @about)))
+  (object (pair key: (string (string_content) @_key) value: (string) @about))
   (#eq? @_key "description"))

@@ -139,10 +139,10 @@ def test_what_a_page_is_about_stands_in_its_first_paragraph_that_is_more_than_li
 
 
 def test_what_a_manifest_is_about_is_its_description() -> None:
-    assert (
-        outlined(b'{"name": "a", "x": {"description": "no"}, "description": "It parses."}', "a.json").doc
-        == "It parses."
-    )
+    text = b'{"name": "a", "x": {"description": "no"}, "description": "It parses."}'
+    assert outlined(text, "a.json").doc == "It parses."
+    assert outlined(rb'{"description": "Its \"name\" too"}', "a.json").doc == r"Its \"name\" too"
+    assert outlined(b'{"description": 3}', "a.json").doc == ""
     text = b"[project]\nname = 'a'\ndescription = 'It parses.'\n[b]\ndescription = 'no'\n"
     assert outlined(text, "a.toml").doc == "It parses."
 

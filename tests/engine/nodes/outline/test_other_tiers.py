@@ -108,6 +108,13 @@ def test_the_comment_above_a_declaration_is_about_it(style: str, lines: list[str
     assert comments.above(lines, len(lines) - 1, style) == said
 
 
+def test_a_comment_of_very_long_lines_is_looked_at_in_part() -> None:
+    lines = ["# " + "A word. " * 10_000] * 40
+    assert comments.above([*lines, "def f():"], 40, "#") == "A word."
+    assert len(comments.at_top(lines, "#")) < 41_000
+    assert comments.first_sentence("x" * 5_000) == "x" * 1_000
+
+
 @pytest.mark.parametrize(
     ("style", "text", "said"),
     [
