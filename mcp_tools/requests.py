@@ -21,6 +21,7 @@ from mcp_tools.logs import Logs
 from mcp_tools.places import Places
 from mcp_tools.prompts import PROMPTS, orient, review
 from mcp_tools.replies import Reply, output_schema
+from mcp_tools.tasks import require_declared
 from mcp_tools.tools import RUNNING, TOOLS
 from mcp_tools.tools.row import ToolRow
 
@@ -66,6 +67,11 @@ class Requests:
         """The schema of a tool's arguments; None where there is no such tool."""
         row = self._rows.get(tool)
         return None if row is None else row.schema
+
+    def takes_long(self, params: types.CallToolRequestParams) -> bool:
+        """Whether a call may outlast what its client waits for a request."""
+        row = self._rows.get(params.name)
+        return row is not None and row.takes_long(params.arguments or {})
 
     async def note_answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: the answer comes first, then whatever it is that takes time."""
@@ -153,7 +159,9 @@ class Requests:
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """For clients of the newer era."""
+        """For clients of the newer era; of tasks they are told nothing unasked, which the acknowledgement says."""
+        if (params.notifications.model_extra or {}).get("taskIds"):
+            require_declared(ctx)
         return await self._feed.listen(self._places.key(ctx), ctx, params)
 
     # --- prompts, completions -----------------------------------------------------------------------------------------

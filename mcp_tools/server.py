@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from mcp.server.extension import compose_tool_call_handler
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp_types import SetLevelRequestParams
+from mcp_types import CallToolRequestParams, SetLevelRequestParams
 
 from engine import __version__
 from mcp_tools.guard import guard
 from mcp_tools.logs import Logs
 from mcp_tools.pages import one_page
 from mcp_tools.requests import Requests
+from mcp_tools.tasks import Tasks
 
 INSTRUCTIONS: Final = """\
 Views are windows on files that stay open under a name, each within a token budget. Open what you work on with `view`,
@@ -38,7 +40,7 @@ class _Server(Server[Any]):
         )
 
 
-def make_server(requests: Requests, logs: Logs, *, runs: bool = False) -> Server[Any]:
+def make_server(requests: Requests, logs: Logs, tasks: Tasks, *, runs: bool = False) -> Server[Any]:
     """The server, which any transport can run."""
     server = _Server(
         "rewindow",
@@ -47,7 +49,6 @@ def make_server(requests: Requests, logs: Logs, *, runs: bool = False) -> Server
         instructions=INSTRUCTIONS + (_RUNNING if runs else ""),
         get_tool_input_schema=requests.schema_of,
         on_list_tools=requests.list_tools,
-        on_call_tool=requests.call_tool,
         on_list_resources=requests.list_resources,
         on_list_resource_templates=requests.list_templates,
         on_read_resource=requests.read_resource,
@@ -60,5 +61,11 @@ def make_server(requests: Requests, logs: Logs, *, runs: bool = False) -> Server
     )
     # Not by an argument of the constructor, which warns that it is deprecated in the newer era.
     server.add_request_handler("logging/setLevel", SetLevelRequestParams, logs.set_level)
+    server.add_request_handler(
+        "tools/call", CallToolRequestParams, compose_tool_call_handler([tasks], requests.call_tool)
+    )
+    for method in tasks.methods():
+        server.add_request_handler(method.method, method.params_type, method.handler)
+    server.extensions[tasks.identifier] = tasks.settings()
     server.middleware += [guard, requests.note_answer, one_page]
     return server

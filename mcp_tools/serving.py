@@ -24,6 +24,7 @@ from mcp_tools.requests import Requests
 from mcp_tools.roots import Roots
 from mcp_tools.server import make_server
 from mcp_tools.sessions import BenchPool
+from mcp_tools.tasks import Tasks
 
 if TYPE_CHECKING:
     from engine import Host
@@ -81,9 +82,9 @@ async def composed(
     engine = EngineTask(make_host)
     pool = BenchPool(engine.sessions, confined=not service.runs)
     feed = Feed(pool)
-    logs = Logs()
+    logs, places = Logs(), Places(pool, service.roots, service.session)
     requests = Requests(
-        Places(pool, service.roots, service.session),
+        places,
         runs=service.runs,
         structured=service.structured,
         on_answered=engine.want,
@@ -94,7 +95,8 @@ async def composed(
         tasks.start_soon(engine.serve)
         tasks.start_soon(pool.look_after)
         tasks.start_soon(feed.serve)
-        yield make_server(requests, logs, runs=service.runs), engine, feed
+        long = Tasks(places.key, requests.takes_long, tasks.start_soon)
+        yield make_server(requests, logs, long, runs=service.runs), engine, feed
         with anyio.CancelScope(shield=True):
             await engine.close()
         tasks.cancel_scope.cancel()

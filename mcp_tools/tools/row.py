@@ -23,7 +23,8 @@ Call = Callable[["Bench", Mapping[str, Any]], Awaitable[Reply]]
 class ToolRow(Struct, frozen=True, kw_only=True):
     """One tool. `call` is given arguments that `schema` allows; `title` is for people, `description` for models.
 
-    `facts` are the keys that its replies may have in `_meta`.
+    `facts` are the keys that its replies may have in `_meta`; `takes_long` says of a call's arguments, which may be
+    anything yet, whether it may last longer than a client likes to wait.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ToolRow(Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any]
     call: Call
     facts: tuple[str, ...] = ()
+    takes_long: Callable[[Mapping[str, Any]], bool] = lambda _: False
     destructive: bool = False
     read_only: bool = False
 

@@ -48,6 +48,7 @@ ROW: Final = ToolRow(
         "code",
     ),
     call=call,
+    takes_long=lambda _: True,
     facts=(
         STATEMENT,
         STATUS,

@@ -81,5 +81,6 @@ ROW: Final = ToolRow(
         }
     ),
     call=call,
+    takes_long=lambda arguments: bool(arguments.get("wait")),
     facts=(CURSOR,),
 )

@@ -303,7 +303,9 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/mcp_tools/test_http.py::test_a_subscriber_hears_of_its_own_session_alone",
     ),
     "`rewindow-mcp` speaks MCP as it is written": (
-        "tests/e2e/test_mcp_conformance.py::test_every_required_scenario_passes",
+        "tests/e2e/test_mcp_conformance.py::test_every_scenario_of_a_version_passes",
+        "tests/e2e/test_mcp_conformance.py::test_every_scenario_there_is_passes",
+        "tests/mcp_tools/test_tasks.py::test_what_runs_as_a_task_ends_with_the_server",
         "tests/e2e/test_mcp_conformance.py::test_without_fixtures_fails_what_needs_them_alone",
         "tests/e2e/test_mcp_clients.py::test_every_client_is_answered_the_same",
         "tests/e2e/test_mcp_clients.py::test_the_inspector_is_answered_the_same",

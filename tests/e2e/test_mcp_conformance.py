@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from mcp.server.lowlevel.server import Server
 
 from mcp_tools import serving
 from mcp_tools.server import make_server
+from mcp_tools.tasks import Tasks
 from tests.support.mcp_fixtures import add_fixtures
-from tests.support.mcp_http import web
+from tests.support.mcp_http import Web, web
 from tests.support.node import command
 
 pytestmark = [
@@ -29,33 +32,58 @@ SCORED = {"2025-11-25": 30, "2026-07-28": 37}
 """How many scenarios each version requires."""
 
 
-async def run(url: str, version: str, *options: str) -> tuple[int, str]:
+TASK_SCENARIOS = 9
+"""Of the extension for tasks, beside the one on notifications, which the suite itself skips."""
+
+
+async def run(url: str, *options: str) -> tuple[int, str]:
     """The exit code of the suite, and what it says."""
     suite = command("@modelcontextprotocol/conformance", "dist/index.js")
-    arguments = [*suite, "server", "--url", url, "--requirements", version, *options]
+    arguments = [*suite, "server", "--url", url, *options]
     started = functools.partial(subprocess.run, arguments, capture_output=True, text=True, timeout=SECONDS, check=False)
     done = await to_thread.run_sync(started)
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("version", SCORED)
-async def test_every_required_scenario_passes(tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def with_fixtures(*arguments: Any, **options: Any) -> Server[Any]:
+@asynccontextmanager
+async def with_fixtures(root: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Web]:
+    """The product's server, on which the suite's own tools, resources and prompts are registered."""
+
+    def make(*arguments: Any, **options: Any) -> Server[Any]:
         server = make_server(*arguments, **options)
-        add_fixtures(server)
+        add_fixtures(server, next(each for each in arguments if isinstance(each, Tasks)))
         return server
 
-    monkeypatch.setattr(serving, "make_server", with_fixtures)
-    async with web(tmp_path, token=None) as server:
-        code, said = await run(server.url, version)
-    failed = [line for line in said.splitlines() if line.startswith("✗")]
-    assert code == 0, said
-    assert [line for line in failed if "tasks-" not in line] == [], said
+    monkeypatch.setattr(serving, "make_server", make)
+    async with web(root, token=None) as server:
+        yield server
+
+
+def failed(said: str) -> list[str]:
+    return [line for line in said.splitlines() if line.startswith("✗")]
+
+
+@pytest.mark.parametrize("version", SCORED)
+async def test_every_scenario_of_a_version_passes(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with with_fixtures(tmp_path, monkeypatch) as server:
+        code, said = await run(server.url, "--requirements", version)
+    assert (code, failed(said)) == (0, []), said
     assert len(re.findall(r"^✓", said, re.MULTILINE)) >= SCORED[version], said
+
+
+async def test_every_scenario_there_is_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with with_fixtures(tmp_path, monkeypatch) as server:
+        code, said = await run(server.url, "--suite", "all")
+    assert (code, failed(said)) == (0, []), said
+    assert len(re.findall(r"^✓ tasks-", said, re.MULTILINE)) >= TASK_SCENARIOS, said
 
 
 @pytest.mark.parametrize("version", SCORED)
 async def test_without_fixtures_fails_what_needs_them_alone(tmp_path: Path, version: str) -> None:
     async with web(tmp_path, token=None) as server:
-        code, said = await run(server.url, version, "--expected-failures", str(BASELINES / f"{version}.yml"))
+        code, said = await run(
+            server.url, "--requirements", version, "--expected-failures", str(BASELINES / f"{version}.yml")
+        )
     assert code == 0, said

@@ -13,10 +13,14 @@ from typing import Any
 import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
+from mcp.server.extension import compose_tool_call_handler
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
+
+from mcp_tools.tasks import Tasks
+from tests.support.mcp_task_fixtures import TASK_TOOLS, AskingTasks
 
 Context = ServerRequestContext[Any, Any]
 Json = dict[str, Any]
@@ -273,8 +277,9 @@ def _prompt(params: types.GetPromptRequestParams) -> Json:
     return {"messages": [{"role": "user", "content": content} for content in contents]}
 
 
-def add_fixtures(server: Server[Any]) -> None:  # noqa: C901 -- one short handler for each method
-    """Has the server answer for the fixtures too."""
+def add_fixtures(server: Server[Any], tasks: Tasks) -> None:  # noqa: C901 -- one short handler for each method
+    """Has the server answer for the fixtures too, in whose tasks' place those are that may ask their client."""
+    asking = AskingTasks(tasks)
 
     def before(method: str) -> Callable[[Context, Any], Awaitable[Any]]:
         entry = server.get_request_handler(method)
@@ -288,10 +293,15 @@ def add_fixtures(server: Server[Any]) -> None:  # noqa: C901 -- one short handle
 
     async def list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
         found: types.ListToolsResult = await tools(ctx, params)
-        more = [types.Tool(name=name, description=name, input_schema=_SCHEMAS.get(name, _ANY)) for name in _TOOLS]
+        more = [
+            types.Tool(name=name, description=name, input_schema=_SCHEMAS.get(name, _ANY))
+            for name in (*_TOOLS, *TASK_TOOLS)
+        ]
         return found.model_copy(update={"tools": [*found.tools, *more]})
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> Any:
+        if params.name in TASK_TOOLS:
+            return _COMPLETE | await TASK_TOOLS[params.name](asking, ctx, params)
         if params.name not in _TOOLS:
             return await call(ctx, params)
         return _COMPLETE | await _TOOLS[params.name](ctx, params)
@@ -333,7 +343,10 @@ def add_fixtures(server: Server[Any]) -> None:  # noqa: C901 -- one short handle
     server.get_tool_input_schema = schema
     server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=server.name))
     server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
-    server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
+    composed = compose_tool_call_handler([asking], call_tool)
+    server.add_request_handler("tools/call", types.CallToolRequestParams, composed)
+    for method in asking.methods():
+        server.add_request_handler(method.method, method.params_type, method.handler)
     server.add_request_handler("resources/list", types.PaginatedRequestParams, list_resources)
     server.add_request_handler("resources/templates/list", types.PaginatedRequestParams, list_templates)
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, read_resource)

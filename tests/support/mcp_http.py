@@ -100,12 +100,13 @@ async def web(
     hosts: tuple[str, ...] = (),
     limit: Roots | None = None,
     store: Store | None = None,
+    runs: bool = False,
 ) -> AsyncGenerator[Web]:
     """A server in this process, limited to `root` unless told otherwise; its workers are real."""
     lent: Any = LentStore(store or MemoryStore(SystemClock()))
     access = Access(address=address_of(address), token=None if token is None else Token(token, "a test"), hosts=hosts)
     listening = access.address.listen()
-    service = Service(roots=limit or Roots((str(root),)))
+    service = Service(roots=limit or Roots((str(root),)), runs=runs)
     stop, there = anyio.Event(), anyio.Event()
     urls: list[str] = []
 
