@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from engine import changes_of, cut_middle, original, result_text
+from engine.events.execution import StatementRecorded
 from mcp_tools import statements
 from mcp_tools.errors import CallError
 from mcp_tools.handles import Handles
@@ -47,7 +48,6 @@ class Bench:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._handles = Handles()
-        self._numbers: dict[StatementId, int] = {}
         self._position = 0
         self._waiting = 0
         self._looked_at = 0
@@ -59,16 +59,16 @@ class Bench:
     @property
     def handles(self) -> Handles:
         """The handles as of now."""
-        events = self.session.events
-        for event in events[self._position :]:
+        events = self.session.since(self._position)
+        for event in events:
             self._handles.apply(event)
-        self._position = len(events)
+        self._position += len(events)
         return self._handles
 
     @property
     def cursor(self) -> int:
         """How many events the log has: where the changes to come begin."""
-        return len(self.session.events)
+        return self.session.position
 
     def called(self, name: str) -> str:
         """How a statement is to write an injected name, so that it means what it did at first."""
@@ -76,8 +76,9 @@ class Bench:
 
     async def run(self, source: str, seconds: float) -> Ran:
         """Runs one statement, whatever comes of it; returns when it is durable."""
+        before = self.cursor
         finished = await self.session.cell(source, seconds)
-        return Ran(self._number(finished.statement_id), finished)
+        return Ran(self._number(finished.statement_id, before), finished)
 
     async def act(self, source: str) -> Ran:
         """Runs one statement that is to succeed. Raises CallError with its reason where it does not."""
@@ -101,10 +102,9 @@ class Bench:
         ran = await self.act(statements.closing(name, groups))
         return f"{name} is closed  statement {ran.number}"
 
-    def _number(self, statement_id: StatementId) -> int:
-        # The newest is asked for nearly always.
-        cells = self.session.cells
-        return next(cell.statement.index for cell in reversed(cells) if cell.statement.statement_id == statement_id)
+    def _number(self, statement_id: StatementId, since: int) -> int:
+        recorded = (event for event in self.session.since(since) if isinstance(event, StatementRecorded))
+        return next(event.index for event in recorded if event.statement_id == statement_id)
 
     async def look(self, names: Sequence[str] = (), tokens: int | None = None) -> Looked:
         """The handles as they are, without effect.
@@ -158,7 +158,7 @@ class Bench:
 
     def changes(self, since: int) -> list[FeedItem]:
         """What happened by itself from that position of the log on, in order."""
-        return [item for event in self.session.events[since:] for item in changes_of(event)]
+        return [item for event in self.session.since(since) for item in changes_of(event)]
 
     def given_by(self, finished: ExecutionFinished) -> str:
         """What a statement gave, as text: output, value, traceback."""

@@ -14,7 +14,6 @@ from engine import changes_of, complete_path
 from mcp_tools.tools.row import PATH_CHARS
 
 if TYPE_CHECKING:
-    from engine.events import Event
     from mcp_tools.bench import Bench
 
 Kind = Literal["view", "group", "cursor", "directory"]
@@ -38,12 +37,14 @@ async def completions(kind: Kind, start: str, bench: Bench | None, roots: Sequen
         return await anyio.to_thread.run_sync(lambda: complete_path(start, tuple(roots), directories=True))
     if bench is None:
         return []
-    values = _cursors(bench.session.events) if kind == "cursor" else bench.handles.names(kind)
+    values = _cursors(bench) if kind == "cursor" else bench.handles.names(kind)
     return [value for value in values if value.startswith(start)]
 
 
-def _cursors(events: Sequence[Event]) -> Iterator[str]:
+def _cursors(bench: Bench) -> Iterator[str]:
     """Where the log stood ahead of each change, the last of them first."""
-    for position in range(len(events) - 1, max(len(events) - _MOST_READ, 0) - 1, -1):
-        if any(changes_of(events[position])):
-            yield str(position)
+    first = max(bench.cursor - _MOST_READ, 0)
+    events = bench.session.since(first)
+    for offset in range(len(events) - 1, -1, -1):
+        if any(changes_of(events[offset])):
+            yield str(first + offset)

@@ -75,6 +75,15 @@ class Session:
         return cast("Sequence[AnyEvent]", self._parts.log.events)
 
     @property
+    def position(self) -> int:
+        """How many events the log has."""
+        return len(self._parts.log)
+
+    def since(self, position: int) -> Sequence[AnyEvent]:
+        """The events from that position on, 0 being the first; costs what these are, however long the log is."""
+        return cast("Sequence[AnyEvent]", self._parts.log.since(position))
+
+    @property
     def view(self) -> Window:
         """The attention window over the conversation, to read."""
         return self._parts.view.view

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.anyio
 
 
 class Asked:
-    """A session that counts what it is asked; `meanwhile` is what happens during its next look."""
+    """A session that notes what it is asked; `meanwhile` is what happens during its next look."""
 
     def __init__(self) -> None:
-        self.events: list[object] = []
+        self.position = 0
         self.asked: list[object] = []
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
@@ -42,7 +42,7 @@ async def test_a_look_is_kept_until_something_happens() -> None:
     shown = await bench.look(["a"], 5)
     assert await bench.look(["a"], 5) is shown is not first
     assert session.asked == [((), None), (("a",), 5)]
-    session.events.append(object())
+    session.position += 1
     assert await bench.look() is not first
 
 
@@ -51,7 +51,7 @@ async def test_a_look_that_something_overtakes_is_not_kept() -> None:
     bench = Bench(cast("Any", session))
 
     async def meanwhile() -> None:
-        session.events.append(object())
+        session.position += 1
         await bench.look(["b"])
 
     session.meanwhile = meanwhile
