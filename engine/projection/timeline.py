@@ -89,10 +89,10 @@ def _block(statement: PastStatement, policies: Mapping[str, Policy]) -> str:
 
 def _head(block: str, left_out: int) -> str:
     """The heading of a block and the first line below it, and how many are missing; the block lacks some itself."""
-    heading, first, *others = block.rstrip("\n").split("\n")
+    heading, *lines = block.rstrip("\n").split("\n")  # no lines: a statement without a source
     # Its last line says what it lacks, where it lacks anything.
-    missing = len(others) - bool(left_out) + left_out
-    return "\n".join([heading, first, *([_rest(missing)] if missing else ())]) + "\n"
+    missing = len(lines[1:]) - bool(left_out) + left_out
+    return "\n".join([heading, *lines[:1], *([_rest(missing)] if missing else ())]) + "\n"
 
 
 def _rest(lines: int) -> str:

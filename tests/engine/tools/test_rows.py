@@ -14,6 +14,8 @@ from engine.tools import OPERATIONS
 
 SHARED = {"change", "changes", "landing", "nearest", "program", "reading", "seen", "stale", "workspace"}
 """Modules of several tools."""
+SERVERS = {"mcp_listing", "mcp_source", "mcp_transports"}
+"""What makes tools of the MCP servers that an editor names."""
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -65,7 +67,7 @@ def test_a_title_can_be_made_of_what_has_to_be_given(name: str) -> None:
 
 def test_there_is_no_module_without_a_row() -> None:
     modules = {module.name for module in pkgutil.iter_modules(engine.tools.__path__)}
-    assert modules - SHARED == set(TOOLS)
+    assert modules - SHARED - SERVERS == set(TOOLS)
 
 
 def test_no_tool_takes_the_name_of_another_injected_name() -> None:
