@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -211,6 +212,14 @@ async def test_what_runs_as_a_task_ends_with_the_server(project: Path) -> None:
 # --- without a server -------------------------------------------------------------------------------------------------
 
 
+@asynccontextmanager
+async def bounded() -> AsyncGenerator[anyio.abc.TaskGroup]:
+    """A task group that is not waited for without end."""
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            yield group
+
+
 @dataclass
 class FakeSession:
     """What is known of a client."""
@@ -262,7 +271,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("at_once")
 async def test_a_task_is_kept_as_long_as_it_says_and_while_it_works() -> None:
-    async with anyio.create_task_group() as group:
+    async with bounded() as group:
         bench = Bench(group)
         task = (await bench.begin())["taskId"]
         bench.now += LIVED * 2
@@ -281,7 +290,7 @@ async def test_a_task_is_kept_as_long_as_it_says_and_while_it_works() -> None:
 
 @pytest.mark.usefixtures("at_once")
 async def test_a_session_with_as_many_tasks_as_there_can_be_is_answered_without() -> None:
-    async with anyio.create_task_group() as group:
+    async with bounded() as group:
         bench = Bench(group)
         for _ in range(MOST_TASKS):
             assert (await bench.begin())["resultType"] == "task"
@@ -304,7 +313,7 @@ async def test_a_session_with_as_many_tasks_as_there_can_be_is_answered_without(
 
 
 async def test_a_request_that_is_cancelled_before_it_is_answered_takes_its_call_with_it() -> None:
-    async with anyio.create_task_group() as group:
+    async with bounded() as group:
         bench = Bench(group)
         with anyio.move_on_after(0.01):
             await bench.begin()
@@ -315,7 +324,7 @@ async def test_a_request_that_is_cancelled_before_it_is_answered_takes_its_call_
 
 @pytest.mark.usefixtures("at_once")
 async def test_an_error_of_the_protocol_fails_a_task_and_the_handshake_era_has_none() -> None:
-    async with anyio.create_task_group() as group:
+    async with bounded() as group:
         bench = Bench(group)
         params = CallToolRequestParams(name="run")
         for failure, error in (
