@@ -101,6 +101,7 @@ def test_what_follows_a_call_waits_behind_it_and_calls_inside_it_come_in_order()
     ]
 
 
+@pytest.mark.slow
 def test_a_call_that_never_ends_holds_back_a_thousand_updates_and_no_more() -> None:
     open_call = turn(0)[2:4]
     log = stamped([*open_call, *(event for number in range(1, 600) for event in turn(number)), turn(0)[4]])

@@ -89,6 +89,7 @@ def stale(updates: list[Any]) -> list[Any]:
     return [name for name in told if told.count(name) > 1]
 
 
+@pytest.mark.slow
 async def test_a_load_changes_nothing_about_what_is_shown_afterwards() -> None:
     items = rich_items()
     live: list[Any] = []

@@ -124,6 +124,7 @@ def test_the_conforming_server_stands_it_in_both_versions() -> None:
         assert b'"result"' in b"".join(entry.data for entry in played.transcript.entries if entry.kind == "server")
 
 
+@pytest.mark.slow
 def test_a_server_that_a_call_ends_is_found_and_made_short() -> None:
     outcome = Campaign(TARGETS["mcp"](), in_memory(CrashesAtACall, "mcp"), OPTIONS, 1, 20).run()
     assert outcome.found is not None

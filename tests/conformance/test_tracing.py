@@ -91,6 +91,7 @@ def test_signals_are_passed_on_and_end_it_as_they_end_the_program() -> None:
         assert process.wait(30) == 5
 
 
+@pytest.mark.slow
 def test_a_program_that_a_signal_ended_gives_the_status_that_a_shell_would() -> None:
     done = subprocess.run([*TRACE, "--", "sh", "-c", "kill -9 $$"], input=b"", capture_output=True, timeout=60)
     assert done.returncode == 128 + 9
@@ -109,12 +110,14 @@ def test_what_traffic_does_not_show_is_no_failure_where_nobody_tried_to_show_it(
     assert any("nobody tried to show it" in result.verdict.reason for result in results)
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_the_traffic_is_said_and_stops_nothing() -> None:
     done = session(agent(), "--transcript", "/dev/full")
     assert done.stdout.count(b"\n") >= 2
     assert "/dev/full is not whole: No space left on device" in done.stderr.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -170,6 +170,7 @@ def test_killing_every_worker_there_is_again_and_again_keeps_the_names(tmp_path:
             assert last_value(agent) == str(number + 1)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_while_the_user_is_asked_is_replaced_before_the_statement_runs(tmp_path: Path) -> None:
     model = scripted(tmp_path, {"statement": "x = 20"}, {}, {"statement": "x += 1; x"}, {})
     with Agent(tmp_path / "state", "--model", model) as agent:

@@ -41,6 +41,7 @@ def mock(tmp_path: Path) -> Iterator[Aimock]:
         yield served
 
 
+@pytest.mark.slow
 def test_a_prompt_leads_to_a_statement_whose_result_goes_back(tmp_path: Path, mock: Aimock) -> None:
     with Agent(tmp_path / "state", "--model", "provider:openai:gpt-5", env=mock.openai) as agent:
         session = agent.open(tmp_path)

@@ -242,6 +242,7 @@ async def test_one_call_more_than_may_wait_is_refused(project: Path) -> None:
         assert refused == ["32 calls wait for changes already, the most there can be; leave out `wait`."]
 
 
+@pytest.mark.slow
 async def test_whoever_waits_is_told_what_the_tick_of_another_adopted(project: Path) -> None:
     async with served(project) as caller:
         await caller.text("view", path="a.txt", follow=True)

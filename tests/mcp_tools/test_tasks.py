@@ -110,6 +110,7 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 async def test_a_wait_for_changes_is_a_task_until_there_are_some(project: Path) -> None:
     async with web(project) as server:
         peer = Peer(server)

@@ -43,6 +43,7 @@ def echoed(text: str) -> dict[str, Any]:
 ECHO = line("echo", {"sessionId": "s"})
 
 
+@pytest.mark.slow
 def test_one_request_piped_in_is_answered_before_the_process_ends() -> None:
     done = subprocess.run(AGENT, input=ECHO, capture_output=True, timeout=SECONDS, cwd=ROOT, check=True)
     assert json.loads(done.stdout) == echoed("s")
@@ -73,6 +74,7 @@ def test_nothing_that_prints_or_reads_touches_the_protocol() -> None:
         assert text in errors
 
 
+@pytest.mark.slow
 def test_regular_files_work_on_either_side(tmp_path: Path) -> None:
     source, sink = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_bytes(line("flood") + line("echo", {"sessionId": "x" * 300_000}))
@@ -84,6 +86,7 @@ def test_regular_files_work_on_either_side(tmp_path: Path) -> None:
     assert echoed("x" * 300_000) in messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirection", ["</dev/null", "<&- >&- 2>&-", "</dev/null >&-"])
 def test_streams_that_are_closed_or_null_end_the_process_in_peace(redirection: str) -> None:
     command = f'exec "$0" -m tests.support.rpc_agent {redirection}'
@@ -109,6 +112,7 @@ assert os.read(r, 20) == b"child ok"
     assert subprocess.run([*shell, script], timeout=SECONDS, cwd=ROOT, check=True).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_ends_the_process_quietly() -> None:
     process = subprocess.Popen(AGENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     with process:
@@ -124,6 +128,7 @@ def test_a_reader_that_leaves_early_ends_the_process_quietly() -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_a_socket_pair_works_as_both_streams() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, subprocess.Popen(AGENT, stdin=theirs, stdout=theirs, cwd=ROOT) as process:
@@ -137,6 +142,7 @@ def test_a_socket_pair_works_as_both_streams() -> None:
         assert process.wait(SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_a_terminal_works_as_both_streams() -> None:
     ours, theirs = pty.openpty()
     tty.setraw(theirs)

@@ -300,6 +300,7 @@ def test_what_is_in_use_is_neither_deleted_nor_collected(home: Home) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_gc_deletes_what_is_old_and_first_says_what(home: Home) -> None:
     dry = home.run("gc", "--older-than", "1000w", "--dry-run")
     assert dry.stdout.splitlines() == ["would delete ses_a", "would delete other", dry.stdout.splitlines()[-1]]

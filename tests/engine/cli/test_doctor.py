@@ -97,6 +97,7 @@ def test_what_a_killed_agent_left_is_listed(monkeypatch: pytest.MonkeyPatch) -> 
     assert f"still run, and are ended now: {os.getpid()} (" in finding.text
 
 
+@pytest.mark.slow
 def test_what_is_amiss_is_named_with_what_to_do(home: Home) -> None:
     config = home.path / ".config" / "rewindow" / "config.toml"
     config.parent.mkdir(parents=True)
@@ -167,6 +168,7 @@ def test_what_searches_is_named_and_where_it_is_slow_what_to_install(home: Home)
     assert (grade, text.startswith("searches use this program's own walk")) == ("note", True)
 
 
+@pytest.mark.slow
 def test_a_configuration_that_cannot_be_used_is_a_failure(empty: Home) -> None:
     code, found = report(empty, REWINDOW_MAX_ROUNDS="many")
     assert code == 1

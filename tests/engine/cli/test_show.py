@@ -74,6 +74,7 @@ def lines_run(*arguments: str) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_a_session_twice_as_long_costs_twice_as_much_to_show(empty: Home) -> None:
     names = {f"ses_{count}": statements(count) for count in (50, 100, 200)}
     for name, events in names.items():

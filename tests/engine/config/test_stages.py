@@ -48,6 +48,7 @@ def test_every_module_of_the_plan_exists(module: str) -> None:
     assert find_spec(f"engine.{module}") is not None
 
 
+@pytest.mark.slow
 def test_what_a_stage_loads_is_all_that_it_needs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIFE, str(tmp_path)], capture_output=True, text=True, check=True, timeout=SECONDS

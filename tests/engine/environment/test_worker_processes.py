@@ -153,6 +153,7 @@ async def test_closing_gives_every_descriptor_and_process_back(tmp_path: Path) -
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
 
 
+@pytest.mark.slow
 async def test_a_start_that_is_cancelled_while_the_zygote_is_busy_leaves_nothing_and_ends_no_other_worker(
     tmp_path: Path,
 ) -> None:

@@ -85,6 +85,7 @@ def test_whatever_it_is_called_the_statement_is_one_assignment(pairs: list[tuple
     assert len(set(names)) == len(pairs)
 
 
+@pytest.mark.slow
 def test_a_prompt_opens_no_more_than_so_many_and_says_how_many_it_left() -> None:
     many = [link(f"file:///w/{number}/x.py", "x.py") for number in range(20_000)]
     web = link("https://example.org/x", "x")

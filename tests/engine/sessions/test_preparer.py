@@ -119,6 +119,7 @@ async def test_a_session_that_is_loaded_shows_what_was_applied_and_when(tmp_path
         assert not [line for event in session.events for line in getattr(event, "divergences", ())]
 
 
+@pytest.mark.slow
 async def test_a_large_text_is_outlined_between_ticks_also_for_a_session_that_is_loaded(
     tmp_path: Path, store: Store
 ) -> None:

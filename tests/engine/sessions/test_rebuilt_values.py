@@ -205,6 +205,7 @@ async def test_what_came_out_differently_is_said_of_each_statement(tmp_path: Pat
         assert any(re.fullmatch(words + ending, line) for line in mine) if words else not mine, (source, mine)
 
 
+@pytest.mark.slow
 async def test_nothing_is_said_of_ordinary_statements(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("some\ncontent\n")
     async with sessions_of(tmp_path) as sessions:

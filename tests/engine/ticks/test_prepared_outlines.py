@@ -116,6 +116,7 @@ def test_an_outline_of_something_else_is_dropped_with_the_reason(desk: Desk) -> 
     assert _dropped(desk.tick(paused)) == ["stale"]
 
 
+@pytest.mark.slow
 def test_a_paused_view_is_outlined_at_once(desk: Desk, outliner: _Outliner) -> None:
     desk.run("v = view('big.py', lod=1)")
     assert ROUGHLY not in _view(desk).rendered.text
@@ -134,6 +135,7 @@ def test_a_small_text_is_outlined_at_once_wherever_it_changes(desk: Desk) -> Non
     assert _wants(desk) == []
 
 
+@pytest.mark.slow
 def test_a_symbol_is_not_said_to_be_gone_before_a_parser_has_read_the_text(desk: Desk) -> None:
     desk.write("big.py", "class Foo:\n    pass\n" + LINES)
     desk.run("v = view('big.py', 'Foo', lod=1, freq='Sync')")
@@ -163,6 +165,7 @@ def test_run_again_the_same_payloads_give_the_same_events_and_texts(desk: Desk) 
     assert _view(again).rendered.text == _view(desk).rendered.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1_000, 5_000, PAYLOAD_BYTES, 10**7])
 def test_an_outline_that_is_too_large_keeps_what_is_outer_and_public(most: int) -> None:
     text = "".join(f"class C{number}:\n    def method(self):\n        pass\n" for number in range(2_000))

@@ -149,6 +149,7 @@ def test_any_bytes_give_a_well_formed_log_or_a_named_error(data: bytes, wanted: 
     reads(data, wanted)
 
 
+@pytest.mark.slow
 @examples(2.5)
 @given(conversations, st.none() | NAMES)
 def test_nearly_right_conversations_give_a_well_formed_log_or_a_named_error(
