@@ -65,6 +65,8 @@ class Suite:
     """What other scenarios need to know of this program, from the opening's traffic; becomes facts."""
     capability: Callable[[Traffic, str], bool | None]
     """Whether the subject advertises what `applies` names; None where nothing in the traffic tells."""
+    foreign: Callable[[Traffic], str] = lambda _: ""
+    """Why traffic is of another version, of which only the requirements of its scenario hold; empty where it is not."""
 
     def calibration_of(self, opening: Transcript) -> dict[str, Any]:
         """What the opening's transcript tells about the program's undisturbed turns."""
@@ -92,6 +94,8 @@ class Suite:
     def _verdict(self, row: Requirement, traffic: Traffic) -> Verdict:
         if row.applies is not None and self.capability(traffic, row.applies) is not True:
             return skipped(f"{row.applies} is not advertised")
+        if row.scenario is None and (reason := self.foreign(traffic)):
+            return skipped(reason)
         verdict = row.judge(traffic)
         if verdict.outcome == "not-tested" and not traffic.transcript.scenario:
             return skipped(f"{verdict.reason}; nobody tried to show it")

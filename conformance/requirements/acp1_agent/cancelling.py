@@ -13,6 +13,8 @@ from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _CERTAIN: Final = 0.5
 """A turn that is cancelled before this part of an undisturbed one is over has not ended by itself."""
+_SOON: Final = 100
+"""Milliseconds in which an undisturbed turn may be over before the agent has read a cancel that is there already."""
 _REQUEST_CANCELLED: Final = -32800
 
 
@@ -46,7 +48,9 @@ def _could_have_ended(traffic: Traffic, prompt: Message) -> bool:
         if request.order < cancel.order and (request.answer is None or request.answer.order > cancel.order):
             return False  # it waited for a permission that nobody had given
     undisturbed = as_object(traffic.transcript.facts.get("calibration")).get("slow_turn_ms")
-    return not isinstance(undisturbed, int | float) or cancel.ms - prompt.ms >= _CERTAIN * undisturbed
+    if not isinstance(undisturbed, int | float) or undisturbed < _SOON:
+        return True
+    return cancel.ms - prompt.ms >= _CERTAIN * undisturbed
 
 
 def _goes_on(label: str) -> Judge:

@@ -220,7 +220,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-MODE-006",
-        "mandatory",
+        "advisory",
         "The agent sets a mode while a turn runs.",
         prose("session-modes", _AT_ANY),
         _unless("no-modes", _NO_MODES, answered("set-mode-meanwhile", expect="result")),
@@ -267,7 +267,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-CONFIG-004",
-        "mandatory",
+        "advisory",
         "The categories of options are the protocol's, or begin with an underscore.",
         schema(
             "/$defs/SessionConfigOptionCategory",
@@ -278,7 +278,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-CONFIG-005",
-        "mandatory",
+        "advisory",
         "The agent sets each option to each value that it offers.",
         prose(
             "session-config-options",
@@ -302,7 +302,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-CONFIG-007",
-        "mandatory",
+        "advisory",
         "The answer to session/set_config_option holds the value that was set.",
         prose(
             "session-config-options",

@@ -117,7 +117,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-INIT-005",
-        "mandatory",
+        "advisory",
         "The agent tells its capabilities, even where it has none besides the baseline.",
         prose(
             "initialization",

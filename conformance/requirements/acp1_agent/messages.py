@@ -47,7 +47,7 @@ _SHAPES: Final = {
 
 
 def _invalid_params(traffic: Traffic) -> Verdict:
-    asked = marked(traffic, "no-params")
+    asked = marked(traffic, "no-params", "no-request")
     requests = [request for request in asked if request.answer is not None and not request.succeeded]
     for request in requests:
         if request.answer is not None and request.answer.error.get("code") not in (-32602, -32600):
@@ -216,7 +216,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-RPC-016",
         "mandatory",
-        "The agent answers requests whose params are missing or no object with errors.",
+        "The agent answers requests whose params are missing or an array with errors.",
         schema("/$defs/NewSessionRequest/required", '["cwd", "mcpServers"]'),
         refused("no-params"),
         scenario="wrong-params",

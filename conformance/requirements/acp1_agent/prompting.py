@@ -10,7 +10,7 @@ from conformance.requirement import Requirement
 from conformance.requirements.acp1 import prose, result_is, schema, session_of
 from conformance.requirements.acp1_agent.reading import updates
 from conformance.traffic import Message, Traffic
-from conformance.values import as_text
+from conformance.values import as_text, at
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _SHOWN: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "plan", "notice")
@@ -42,17 +42,25 @@ def _ended_by_client(traffic: Traffic, prompt: Message) -> bool:
     cancels = [m for m in traffic.notifications("client", "session/cancel") if m.order < end]
     asked = [m for m in traffic.notifications("client", "$/cancel_request") if m.order < end]
     gone = [e for e in traffic.marks("input-closed") if e.ms <= prompt.answer.ms]
-    return bool(closes or cancels or asked or gone)
+    permissions = traffic.requests("server", "session/request_permission")
+    unchosen = [
+        m
+        for m in permissions
+        if m.answer and m.answer.order < end and at(m.answer.result, "outcome.outcome") != "selected"
+    ]
+    return bool(closes or cancels or asked or gone or unchosen)
 
 
 def _own_updates(traffic: Traffic) -> Verdict:
     opened = {as_text(message.result.get("sessionId")) for message in traffic.sent("server")}
-    known = opened | {session_of(m) for m in traffic.requests("client", "session/load", "session/resume")}
+    # Whether a prompt for a session that does not exist should have been refused is a requirement of its own.
+    named = traffic.requests("client", "session/load", "session/resume", "session/prompt")
+    known = opened | {session_of(message) for message in named}
     found = updates(traffic)
     for message, _ in found:
         if session_of(message) not in known and isinstance(message.params.get("sessionId"), str):
             return failed(
-                f"an update is for the session {session_of(message)!r}, which was never opened", message.index
+                f"an update is for the session {session_of(message)!r}, which nobody opened or prompted", message.index
             )
     return PASS if found else skipped("the agent sent no session/update")
 
@@ -107,7 +115,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-PROMPT-004",
-        "mandatory",
+        "advisory",
         "Turns of two sessions run at the same time, and both end.",
         prose(
             "initialization",
@@ -214,7 +222,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-PROMPT-014",
         "mandatory",
-        "Updates are for sessions that the client opened.",
+        "Updates are for sessions that the client opened or prompted.",
         schema("/$defs/SessionNotification/properties/sessionId", "The ID of the session this update pertains to."),
         _own_updates,
         violation='"sessionId":"internal-7"',

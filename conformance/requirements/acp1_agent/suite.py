@@ -9,10 +9,25 @@ from conformance.requirements.acp1_agent import REQUIREMENTS
 from conformance.requirements.acp1_agent.reading import capability
 from conformance.scenarios.acp1_agent import OPENING, SCENARIOS
 from conformance.suite import Suite
-from conformance.traffic import Traffic
+from conformance.traffic import Message, Traffic
 
 _AUTH_REQUIRED: Final = -32000
 _VERSION: Final = 1
+
+
+def _foreign(traffic: Traffic) -> str:
+    """Asked for version 1 and answered with another one, an agent is still held to version 1."""
+    for request in traffic.requests("client", "initialize"):
+        if request.params.get("protocolVersion") != _VERSION and (other := _other_version(request)):
+            return other
+    return ""
+
+
+def _other_version(request: Message) -> str:
+    version = request.answer.result.get("protocolVersion") if request.answer is not None else None
+    if isinstance(version, int) and version != _VERSION:
+        return f"the agent speaks version {version} of the protocol, and this suite is for version {_VERSION}"
+    return ""
 
 
 def _obstacle(traffic: Traffic) -> str:
@@ -23,9 +38,8 @@ def _obstacle(traffic: Traffic) -> str:
         return "the agent did not answer initialize"
     if not asked[0].succeeded:
         return f"the agent answered initialize with an error: {asked[0].answer.error.get('message')}"
-    version = asked[0].answer.result.get("protocolVersion")
-    if isinstance(version, int) and version != _VERSION:
-        return f"the agent speaks version {version} of the protocol, and this suite is for version {_VERSION}"
+    if other := _other_version(asked[0]):
+        return other
     for request in traffic.requests("client", "session/new", "session/prompt"):
         if request.answer is not None and request.answer.error.get("code") == _AUTH_REQUIRED:
             return "the agent needs authentication: choose one of its methods with --auth"
@@ -50,6 +64,7 @@ SUITE: Final = Suite(
     opening=OPENING,
     scenarios=SCENARIOS,
     obstacle=_obstacle,
+    foreign=_foreign,
     calibration=_calibration,
     capability=capability,
 )

@@ -170,7 +170,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-TOOL-004",
-        "mandatory",
+        "advisory",
         "The terminals that tool calls embed were created by the client.",
         schema("/$defs/ToolCallContent/oneOf/2", "Embed a terminal created with `terminal/create` by its id."),
         _each(_terminals_exist),
@@ -194,7 +194,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-TOOL-007",
-        "mandatory",
+        "advisory",
         "Each tool call of a session has an id of its own.",
         schema("/$defs/ToolCall/properties/toolCallId", "Unique identifier for this tool call within the session."),
         _unique,

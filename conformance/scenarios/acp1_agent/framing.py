@@ -144,9 +144,10 @@ def _without_params(driver: Driver) -> None:
     for label, method in (("no-params", "session/new"), ("no-params", "session/prompt")):
         request = driver.request(method, label=label)
         driver.response(request)
-    wrong: tuple[Any, ...] = ([], "text", 5)
-    for params in wrong:
-        request = driver.request("session/new", params, label="no-params")
+    # JSON-RPC lets params be an array or an object: the others are no requests, and may be passed over.
+    wrong: tuple[tuple[str, Any], ...] = (("no-params", []), ("no-request", "text"), ("no-request", 5))
+    for label, params in wrong:
+        request = driver.request("session/new", params, label=label)
         driver.response(request)
     _alive(driver)
 

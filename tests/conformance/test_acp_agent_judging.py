@@ -1,0 +1,95 @@
+"""What agents of others showed: verdicts of what conforms although it looks as if it did not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.driver import line, request_message
+from conformance.transcript import Transcript
+from tests.conformance.suite_runs import suite
+
+PROMPT = request_message(2, "session/prompt", {"sessionId": "s1", "prompt": []})
+CANCEL = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}
+
+
+def outcome(requirement: str, transcript: Transcript) -> str:
+    return next(r.verdict.outcome for r in suite().judge([transcript]) if r.requirement.id == requirement)
+
+
+def response(request_id: int, **result: Any) -> bytes:
+    return line({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+@pytest.mark.parametrize(("slow_turn_ms", "expected"), [(3.5, "skipped"), (99, "skipped"), (3000, "fail")])
+def test_a_turn_that_is_over_at_once_is_not_blamed_for_a_cancel_sent_with_its_prompt(
+    slow_turn_ms: float, expected: str
+) -> None:
+    transcript = Transcript("cancel-at-once", {"calibration": {"slow_turn_ms": slow_turn_ms}})
+    transcript.mark(0, "cancelled", 2)
+    transcript.add(0, "client", line(PROMPT) + line(CANCEL))
+    transcript.add(3, "server", response(2, stopReason="end_turn"))
+    assert outcome("ACP1-A-CANCEL-005", transcript) == expected
+
+
+@pytest.mark.parametrize(("session", "expected"), [("s1", "pass"), ("internal-7", "fail")])
+def test_an_update_may_be_for_a_session_that_the_client_prompted_in_without_opening_it(
+    session: str, expected: str
+) -> None:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Hello."}}
+    transcript = Transcript("unknown-session")
+    transcript.add(0, "client", line(PROMPT))
+    params = {"sessionId": session, "update": update}
+    transcript.add(1, "server", line({"jsonrpc": "2.0", "method": "session/update", "params": params}))
+    transcript.add(2, "server", response(2, stopReason="end_turn"))
+    assert outcome("ACP1-A-PROMPT-014", transcript) == expected
+
+
+def test_capabilities_that_are_left_out_are_those_that_the_schema_says_by_default() -> None:
+    transcript = Transcript("opening")
+    transcript.add(0, "client", line(request_message(1, "initialize", {"protocolVersion": 1})))
+    transcript.add(1, "server", response(1, protocolVersion=1))
+    found = next(r for r in suite().judge([transcript]) if r.requirement.id == "ACP1-A-INIT-005")
+    assert found.verdict.outcome == "fail"
+    assert not found.is_violation
+
+
+def test_an_answer_in_another_version_is_not_held_to_the_schema_of_this_one() -> None:
+    transcript = Transcript("version-newer")
+    transcript.mark(0, "initialize", 1)
+    transcript.add(0, "client", line(request_message(1, "initialize", {"protocolVersion": 65535})))
+    transcript.add(1, "server", response(1, protocolVersion=2, info={"name": "x", "version": "1"}, capabilities={}))
+    assert {r.requirement.id for r in suite().judge([transcript]) if r.verdict.outcome == "fail"} == set()
+    assert outcome("ACP1-A-INIT-003", transcript) == "pass"
+
+
+@pytest.mark.parametrize(("label", "params", "expected"), [("no-request", "text", "pass"), ("no-params", [], "fail")])
+def test_a_line_whose_params_json_rpc_forbids_may_be_passed_over(label: str, params: Any, expected: str) -> None:
+    transcript = Transcript("wrong-params")
+    for number, (mark, given) in enumerate((("no-params", None), (label, params)), start=1):
+        transcript.mark(number, mark, number)
+        transcript.add(number, "client", line(request_message(number, "session/new", given)))
+    error = {"code": -32602, "message": "Invalid params"}
+    transcript.add(3, "server", line({"jsonrpc": "2.0", "id": 1, "error": error}))
+    assert outcome("ACP1-A-RPC-016", transcript) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"error": {"code": -32601, "message": "Method not found"}}, "pass"),
+        ({"result": {"outcome": {"outcome": "cancelled"}}}, "pass"),
+        ({"result": {"outcome": {"outcome": "selected", "optionId": "allow"}}}, "fail"),
+    ],
+)
+def test_a_turn_may_end_as_cancelled_where_no_option_of_a_permission_was_chosen(
+    answer: dict[str, Any], expected: str
+) -> None:
+    transcript = Transcript("permission-error")
+    transcript.add(0, "client", line(PROMPT))
+    ask: dict[str, Any] = {"sessionId": "s1", "toolCall": {"toolCallId": "c1"}, "options": []}
+    transcript.add(1, "server", line(request_message(0, "session/request_permission", ask)))
+    transcript.add(2, "client", line({"jsonrpc": "2.0", "id": 0, **answer}))
+    transcript.add(3, "server", response(2, stopReason="cancelled"))
+    assert outcome("ACP1-A-PROMPT-013", transcript) == expected
