@@ -8,7 +8,8 @@ import pytest
 
 from conformance.driver import line, request_message
 from conformance.transcript import Transcript
-from tests.conformance.suite_runs import suite
+from tests.conformance.peers.acp_agent import Agent
+from tests.conformance.suite_runs import suite, transcript_of
 
 PROMPT = request_message(2, "session/prompt", {"sessionId": "s1", "prompt": []})
 CANCEL = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}
@@ -64,15 +65,23 @@ def test_an_answer_in_another_version_is_not_held_to_the_schema_of_this_one() ->
     assert outcome("ACP1-A-INIT-003", transcript) == "pass"
 
 
-@pytest.mark.parametrize(("label", "params", "expected"), [("no-request", "text", "pass"), ("no-params", [], "fail")])
-def test_a_line_whose_params_json_rpc_forbids_may_be_passed_over(label: str, params: Any, expected: str) -> None:
-    transcript = Transcript("wrong-params")
-    for number, (mark, given) in enumerate((("no-params", None), (label, params)), start=1):
-        transcript.mark(number, mark, number)
-        transcript.add(number, "client", line(request_message(number, "session/new", given)))
-    error = {"code": -32602, "message": "Invalid params"}
-    transcript.add(3, "server", line({"jsonrpc": "2.0", "id": 1, "error": error}))
-    assert outcome("ACP1-A-RPC-016", transcript) == expected
+class PassesOver(Agent):
+    """Answers no line whose params are of a type."""
+
+    kind: type = str
+
+    def take(self, message: dict[str, Any]) -> None:
+        if not isinstance(message.get("params"), self.kind):
+            super().take(message)
+
+
+class PassesOverArrays(PassesOver):
+    kind = list
+
+
+@pytest.mark.parametrize(("agent", "expected"), [(PassesOver, "pass"), (PassesOverArrays, "fail")])
+def test_a_line_whose_params_json_rpc_forbids_may_be_passed_over(agent: type[Agent], expected: str) -> None:
+    assert outcome("ACP1-A-RPC-016", transcript_of("wrong-params", agent)) == expected
 
 
 @pytest.mark.parametrize(
