@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # it is loaded when the client has its first answer
 _LIST_TOKENS: Final = 2000
 _TOKENS: Final = 2000
 _PATH_CHARS: Final = 60
+_SAID_CHARS: Final = 250
 _NOTHING_THERE: Final = frozenset(("missing", "unreadable", "too large"))
 
 
@@ -57,8 +58,10 @@ async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
 def _why(display: Display, path: str) -> str:
     """What the view says in place of content, as a sentence without the advice for statements."""
     said = display.text.strip().strip("()").partition(";")[0]
-    # A budget that holds no sentence leaves a word of it at most.
-    return f"{said}." if " " in said else f"{cut_line(legible_line(path), _PATH_CHARS)} is {display.state}."
+    # A budget that holds no sentence leaves a word of it at most, and a long path makes a sentence that nobody reads.
+    if " " in said and len(said) <= _SAID_CHARS:
+        return f"{said}."
+    return f"{cut_line(legible_line(path), _PATH_CHARS)} is {display.state}."
 
 
 def _chosen(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
