@@ -48,7 +48,7 @@ def rewindow_conformance() -> None:
     """Lists its requirements, in pytest too, and judges our engine."""
     assert "ACP1-A-INIT-001" in run("rewindow-conformance", "list")
     assert "::ACP1-A-INIT-001" in run("pytest", "--acp-agent", "my-agent", "--collect-only", "-q")
-    assert "Conformant." in run("rewindow-conformance", "vectors", "--", "rewindow", "vectors-adapter")
+    assert "Conformant." in run("rewindow-conformance", "vectors", "--", str(BIN / "rewindow"), "vectors-adapter")
 
 
 CHECKS = {
