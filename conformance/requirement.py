@@ -2,7 +2,7 @@
 
 The level follows from the quoted sentence, so that no program fails for what nobody wrote down:
 
-- *mandatory*: the specification says MUST (NOT) or states it as a fact, or its schema forbids otherwise;
+- *mandatory*: the specification says MUST (NOT) or states a fact, or its schema forbids otherwise;
 - *capability*: the same, once the subject advertises the capability that `applies` names;
 - *advisory*: SHOULD, a courtesy of JSON-RPC, or what users reported. Never decides;
 - *informational*: the text is silent or contradicts itself. Recorded, and never decides.

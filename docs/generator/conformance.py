@@ -24,7 +24,7 @@ what violates it. The level follows from the sentence:
 
 | level | the specification | decides |
 |---|---|---|
-| mandatory | says MUST (NOT), states as a fact what programs do, or its schema forbids otherwise | yes; so does a requirement that could not be tested |
+| mandatory | says MUST (NOT) or states a fact, or its schema forbids it | yes; so does one that could not be tested |
 | capability | says so of programs that advertise a capability | yes |
 | advisory | says SHOULD, or it is a courtesy of JSON-RPC, or what users reported | no |
 | informational | is silent, or contradicts itself | no |
