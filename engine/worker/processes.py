@@ -1,4 +1,5 @@
-"""What a process asks of the system about itself: signals at its parent's end, orphans, its brand, C buffers.
+"""What a process asks of the system about itself: signals at its parent's end, orphans, its brand, C buffers
+and C's free memory.
 
 Must not know who asks. Used by the zygote and by all of a worker.
 """
@@ -39,6 +40,12 @@ def take_brand(brand: Brand) -> None:
 def flush_c_streams() -> None:
     """Writes out what C code printed: libc buffers fully where stdout is a pipe."""
     _LIBC.fflush(None)
+
+
+def give_back_memory() -> None:
+    """Returns to the system what C's allocator holds free; without effect where the C library is not GNU's."""
+    if trim := getattr(_LIBC, "malloc_trim", None):
+        trim(0)
 
 
 def send(pid: int, number: signal.Signals) -> None:

@@ -29,7 +29,7 @@ from .memory import Watch as MemoryWatch
 from .parsers import Parsers
 from .privileges import become_unreadable
 from .proc import children_of
-from .processes import become_subreaper, die_with_parent, send, take_brand
+from .processes import become_subreaper, die_with_parent, give_back_memory, send, take_brand
 from .protocol import Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
 
 LIVES: Final = b"L"
@@ -254,6 +254,7 @@ def _load() -> None:
     tokens.load()
     counter()("the first count builds what counting needs")
     gc.collect()
+    give_back_memory()  # 4 MB that reading the ranks took for a moment
     gc.freeze()
 
 

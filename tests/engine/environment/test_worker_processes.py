@@ -291,6 +291,21 @@ async def test_a_worker_holds_nothing_of_the_host(tmp_path: Path) -> None:
         assert ast.literal_eval(loaded or "") == LOADED
 
 
+HELD = """
+with open("/proc/self/smaps_rollup") as file:
+    held = next(int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
+held
+"""
+"""KB of memory of its own and of its parent's that a worker has before it has done anything."""
+
+
+async def test_a_worker_starts_with_little_more_than_the_ranks(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        assert int(await b.value(HELD) or "") < MOST_HELD
+
+
+MOST_HELD = 63_000
+"""60 MB are usual, 43 of them tiktoken's encoder; what reading the ranks takes for a moment would be 11 more."""
 LOADED = [
     "confinement",
     "cutting",

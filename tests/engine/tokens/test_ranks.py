@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import inspect
+import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -35,6 +37,19 @@ def test_packed_are_the_lengths_and_then_the_tokens() -> None:
 @pytest.mark.slow
 def test_packing_the_published_ranks_gives_the_packaged_ones(raw: bytes) -> None:
     assert ranks.unpack(ranks.pack(tokens_of(raw))) == ranks.unpack(ranks.packaged())
+
+
+@pytest.mark.slow
+def test_reading_the_ranks_keeps_nothing_but_the_table() -> None:
+    packed = ranks.packaged()
+    tracemalloc.start()
+    try:
+        table = ranks.unpack(packed)
+        size = sys.getsizeof(table) + sum(map(sys.getsizeof, table)) + sum(map(sys.getsizeof, table.values()))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1.05 * size
 
 
 def test_another_file_is_refused_when_packing(raw: bytes) -> None:
