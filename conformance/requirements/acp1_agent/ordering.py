@@ -6,39 +6,26 @@ from typing import Final
 
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import prose, schema, session_of
-from conformance.requirements.acp1_agent.reading import is_cancelled, updates
-from conformance.traffic import Message, Traffic
+from conformance.requirements.acp1_agent.reading import is_cancelled, next_of, updates_between
+from conformance.traffic import Traffic
 from conformance.values import as_text
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _OF_A_TURN: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update")
+_ASKED: Final = ("session/prompt", "session/load", "session/resume", "session/close")
 
 
 def _late(traffic: Traffic, *, cancelled: bool) -> Verdict:
-    prompts = traffic.requests("client", "session/prompt")
     judged = False
-    for prompt in prompts:
+    for prompt in traffic.requests("client", "session/prompt"):
         if prompt.answer is None or is_cancelled(traffic, prompt) != cancelled:
             continue
         judged = True
-        late = _after(traffic, prompt, prompts)
-        if late is not None:
+        # Until anything else is asked of the session, whose updates may be of either then.
+        until = next_of(traffic, prompt, *_ASKED)
+        for late, _ in updates_between(traffic, session_of(prompt), prompt.answer.order, until, *_OF_A_TURN):
             return failed("an update of a turn came after the answer to its prompt", prompt.answer.index, late.index)
     return PASS if judged else skipped("no turn was cancelled" if cancelled else "no turn ended by itself")
-
-
-def _after(traffic: Traffic, prompt: Message, prompts: list[Message]) -> Message | None:
-    """The first content or tool call of a session after a turn's end and before anything else is asked of it."""
-    assert prompt.answer
-    asked = [*prompts, *traffic.requests("client", "session/load", "session/resume", "session/close")]
-    next_order = min(
-        (m.order for m in asked if m.order > prompt.order and session_of(m) == session_of(prompt)),
-        default=len(traffic.messages),
-    )
-    for message, _ in updates(traffic, *_OF_A_TURN):
-        if session_of(message) == session_of(prompt) and prompt.answer.order < message.order < next_order:
-            return message
-    return None
 
 
 def _before_new(traffic: Traffic) -> Verdict:
@@ -50,11 +37,8 @@ def _before_new(traffic: Traffic) -> Verdict:
         if session in seen:
             continue  # one id for two sessions: another requirement's
         seen.add(session)
-        for message, _ in updates(traffic):
-            if session_of(message) == session and message.order < request.answer.order:
-                return failed(
-                    "an update came before the answer that names its session", message.index, request.answer.index
-                )
+        for early, _ in updates_between(traffic, session, -1, request.answer.order):
+            return failed("an update came before the answer that names its session", early.index, request.answer.index)
     return PASS if opened else not_tested("no session was opened")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from conformance.requirements.acp1 import session_of
@@ -12,12 +14,53 @@ from conformance.values import Object, as_list, as_object, as_text, at, is_objec
 
 def updates(traffic: Traffic, *kinds: str) -> list[tuple[Message, Object]]:
     """Every session/update with what it says, of these kinds if any are named."""
-    found = traffic.derived("acp1.updates", _updates)
-    return [pair for pair in found if pair[1].get("sessionUpdate") in kinds] if kinds else found
+    return traffic.derived(("acp1.updates", kinds), lambda _: _updates(traffic, kinds))
 
 
-def _updates(traffic: Traffic) -> list[tuple[Message, Object]]:
+def _updates(traffic: Traffic, kinds: tuple[str, ...]) -> list[tuple[Message, Object]]:
+    if kinds:
+        return [pair for pair in updates(traffic) if pair[1].get("sessionUpdate") in kinds]
     return [(m, as_object(m.params.get("update"))) for m in traffic.notifications("server", "session/update")]
+
+
+def updates_between(
+    traffic: Traffic, session: str, after: int, before: int, *kinds: str
+) -> list[tuple[Message, Object]]:
+    """One session's updates of these kinds that came after one place (`Message.order`) and before another."""
+    found = traffic.derived(("acp1.updates of sessions", kinds), lambda _: _by_session(updates(traffic, *kinds)))
+    of_session = found.get(session, [])
+    first = bisect_right(of_session, after, key=_place)
+    return of_session[first : bisect_left(of_session, before, lo=first, key=_place)]
+
+
+def _by_session(found: Iterable[tuple[Message, Object]]) -> dict[str, list[tuple[Message, Object]]]:
+    grouped: dict[str, list[tuple[Message, Object]]] = defaultdict(list)
+    for message, update in found:
+        grouped[session_of(message)].append((message, update))
+    return grouped
+
+
+def _place(pair: tuple[Message, Object]) -> int:
+    return pair[0].order
+
+
+def next_of(traffic: Traffic, message: Message, *methods: str) -> int:
+    """The place of the client's next message with one of these methods that is about the same session.
+
+    One beyond all messages where there is none.
+    """
+    places = traffic.derived(("acp1.places of sessions", methods), lambda _: _places(traffic, methods))
+    of_session = places.get(session_of(message), [])
+    later = bisect_right(of_session, message.order)
+    return of_session[later] if later < len(of_session) else len(traffic.messages)
+
+
+def _places(traffic: Traffic, methods: tuple[str, ...]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for message in traffic.sent("client"):
+        if message.method in methods:
+            grouped[session_of(message)].append(message.order)
+    return grouped
 
 
 def capability(traffic: Traffic, path: str) -> bool | None:
@@ -40,8 +83,7 @@ def offers(traffic: Traffic, path: str) -> bool:
 def is_cancelled(traffic: Traffic, prompt: Message) -> bool:
     """Whether the client cancelled this prompt's turn while it ran."""
     end = prompt.answer.order if prompt.answer else len(traffic.messages)
-    cancels = traffic.notifications("client", "session/cancel")
-    return any(prompt.order < c.order < end and session_of(c) == session_of(prompt) for c in cancels)
+    return next_of(traffic, prompt, "session/cancel") < end
 
 
 def paths(value: object) -> Iterator[tuple[str, str]]:

@@ -7,77 +7,80 @@ from typing import Final
 
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import is_absolute, prose, schema, session_of
-from conformance.requirements.acp1_agent.reading import is_cancelled, paths, tool_calls, updates
+from conformance.requirements.acp1_agent.reading import is_cancelled, paths, tool_calls, updates, updates_between
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text
 from conformance.verdict import PASS, Verdict, failed, skipped
 
 _FINAL: Final = ("completed", "failed")
+_NO_CALL: Final = "the agent reported no tool call"
 
 
-def _each(problem: Callable[[Traffic, Message, Object], str]) -> Callable[[Traffic], Verdict]:
+def _each(problem: Callable[[Object], str]) -> Callable[[Traffic], Verdict]:
     def judge(traffic: Traffic) -> Verdict:
         found = tool_calls(traffic)
         for message, call in found:
-            reason = problem(traffic, message, call)
+            reason = problem(call)
             if reason:
                 return failed(reason, message.index)
-        return PASS if found else skipped("the agent reported no tool call")
+        return PASS if found else skipped(_NO_CALL)
 
     return judge
 
 
-def _absolute_locations(_: Traffic, __: Message, call: Object) -> str:
+def _absolute_locations(call: Object) -> str:
     for place, path in paths(call):
         if place.startswith("locations") and not is_absolute(path):
             return f"{place} of a tool call is {path!r}, which is not absolute"
     return ""
 
 
-def _absolute_diffs(_: Traffic, __: Message, call: Object) -> str:
+def _absolute_diffs(call: Object) -> str:
     for place, path in paths(call):
         if place.startswith("content") and not is_absolute(path):
             return f"the diff at {place} of a tool call is of {path!r}, which is not absolute"
     return ""
 
 
-def _lines_from_one(_: Traffic, __: Message, call: Object) -> str:
+def _lines_from_one(call: Object) -> str:
     for location in as_list(call.get("locations")):
         if as_object(location).get("line") == 0:
             return "a location's line is 0, and lines begin at 1"
     return ""
 
 
-def _terminals_exist(traffic: Traffic, message: Message, call: Object) -> str:
-    created = {
-        as_text(request.answer.result.get("terminalId"))
-        for request in traffic.requests("server", "terminal/create")
-        if request.answer is not None and request.answer.order < message.order
-    }
-    for content in as_list(call.get("content")):
-        terminal = as_text(as_object(content).get("terminalId"))
-        if as_object(content).get("type") == "terminal" and terminal not in created:
-            return f"a tool call embeds the terminal {terminal!r}, which the client did not create"
-    return ""
+def _terminals_exist(traffic: Traffic) -> Verdict:
+    created: dict[str, int] = {}
+    for request in traffic.requests("server", "terminal/create"):
+        if request.answer is not None:
+            created.setdefault(as_text(request.answer.result.get("terminalId")), request.answer.order)
+    found = tool_calls(traffic)
+    for message, call in found:
+        for terminal in _embedded(call):
+            if created.get(terminal, message.order) >= message.order:
+                reason = f"a tool call embeds the terminal {terminal!r}, which the client did not create"
+                return failed(reason, message.index)
+    return PASS if found else skipped(_NO_CALL)
 
 
-def _released_before(traffic: Traffic, message: Message, call: Object) -> str:
-    released = {
-        as_text(request.params.get("terminalId"))
-        for request in traffic.requests("server", "terminal/release")
-        if request.order < message.order
-    }
-    known = {
-        as_text(as_object(content).get("terminalId"))
-        for earlier, update in tool_calls(traffic)
-        if earlier.order < message.order
-        for content in as_list(update.get("content"))
-    }
-    for content in as_list(call.get("content")):
-        terminal = as_text(as_object(content).get("terminalId"))
-        if as_object(content).get("type") == "terminal" and terminal in released and terminal not in known:
-            return f"the terminal {terminal!r} was embedded after it had been released"
-    return ""
+def _released_before(traffic: Traffic) -> Verdict:
+    released: dict[str, int] = {}
+    for request in traffic.requests("server", "terminal/release"):
+        released.setdefault(as_text(request.params.get("terminalId")), request.order)
+    known: set[str] = set()
+    found = tool_calls(traffic)
+    for message, call in found:
+        for terminal in _embedded(call):
+            if released.get(terminal, message.order) < message.order and terminal not in known:
+                return failed(f"the terminal {terminal!r} was embedded after it had been released", message.index)
+        known.update(_embedded(call))
+    return PASS if found else skipped(_NO_CALL)
+
+
+def _embedded(call: Object) -> list[str]:
+    """The terminals that a tool call shows."""
+    contents = [as_object(content) for content in as_list(call.get("content"))]
+    return [as_text(content.get("terminalId")) for content in contents if content.get("type") == "terminal"]
 
 
 def _announced(traffic: Traffic) -> Verdict:
@@ -92,7 +95,7 @@ def _announced(traffic: Traffic) -> Verdict:
         if update.get("sessionUpdate") == "tool_call_update" and name not in known | asked:
             return failed(f"tool_call_update for {name[1]!r}, of which there was no tool_call", message.index)
         known.add(name)
-    return PASS if found else skipped("the agent reported no tool call")
+    return PASS if found else skipped(_NO_CALL)
 
 
 def _unique(traffic: Traffic) -> Verdict:
@@ -106,7 +109,7 @@ def _unique(traffic: Traffic) -> Verdict:
         if before is not None and not replayed:
             return failed(f"two tool calls have the id {name[1]!r}", before.index, message.index)
         seen[name] = message
-    return PASS if found else skipped("the agent reported no tool call")
+    return PASS if found else skipped(_NO_CALL)
 
 
 def _final_stays(traffic: Traffic) -> Verdict:
@@ -123,7 +126,7 @@ def _final_stays(traffic: Traffic) -> Verdict:
             )
         if status in _FINAL:
             ended[name] = message
-    return PASS if found else skipped("the agent reported no tool call")
+    return PASS if found else skipped(_NO_CALL)
 
 
 def _all_end(traffic: Traffic) -> Verdict:
@@ -132,10 +135,10 @@ def _all_end(traffic: Traffic) -> Verdict:
         if prompt.answer is None or not prompt.succeeded or is_cancelled(traffic, prompt):
             continue
         status: dict[str, object] = {}
-        for message, update in updates(traffic, "tool_call", "tool_call_update"):
-            if prompt.order < message.order < prompt.answer.order and session_of(message) == session_of(prompt):
-                name = as_text(update.get("toolCallId"))
-                status[name] = update.get("status", status.get(name, "pending"))
+        turn = session_of(prompt), prompt.order, prompt.answer.order
+        for _, update in updates_between(traffic, *turn, "tool_call", "tool_call_update"):
+            name = as_text(update.get("toolCallId"))
+            status[name] = update.get("status", status.get(name, "pending"))
         judged = judged or bool(status)
         for name, last in status.items():
             if last not in _FINAL:
@@ -173,7 +176,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The terminals that tool calls embed were created by the client.",
         schema("/$defs/ToolCallContent/oneOf/2", "Embed a terminal created with `terminal/create` by its id."),
-        _each(_terminals_exist),
+        _terminals_exist,
         violation='{"type":"terminal","terminalId":"local-1"}',
     ),
     Requirement(
@@ -181,7 +184,7 @@ REQUIREMENTS: Final = (
         "mandatory",
         "A terminal is embedded before it is released.",
         schema("/$defs/ToolCallContent/oneOf/2", "The terminal must be added before calling `terminal/release`."),
-        _each(_released_before),
+        _released_before,
         violation='terminal/release, and then {"type":"terminal",...}',
     ),
     Requirement(
