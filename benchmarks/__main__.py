@@ -16,6 +16,7 @@ from typing import Final
 
 from benchmarks import (
     bench_acp,
+    bench_conformance,
     bench_context,
     bench_mcp,
     bench_outlines,
@@ -33,6 +34,7 @@ from benchmarks.report import Row, Suite, keep, table
 
 SUITES: Final[Mapping[str, Callable[[Setting], Sequence[Row]]]] = {
     "acp": bench_acp.run,
+    "conformance": bench_conformance.run,
     "context": bench_context.run,
     "mcp": bench_mcp.run,
     "outlines": bench_outlines.run,

@@ -45,6 +45,10 @@ class Checkout(NamedTuple):
         return str(self.root / ".venv" / "bin" / "rewindow-mcp")
 
     @property
+    def judge(self) -> str:
+        return str(self.root / ".venv" / "bin" / "rewindow-conformance")
+
+    @property
     def commit(self) -> str:
         """The short hash, and whether something was changed since; `unknown` outside git."""
         done = subprocess.run(

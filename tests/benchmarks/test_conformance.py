@@ -1,0 +1,38 @@
+"""The suite on the conformance suite runs, and what it has judged is without a fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bench_conformance
+from benchmarks.measuring import Setting
+from conformance.suites import SUITES
+from conformance.transcript import load
+
+
+def test_the_transcript_that_is_judged_has_as_many_messages_as_it_says_and_shows_no_violation(tmp_path: Path) -> None:
+    path = tmp_path / "traffic.jsonl"
+    path.write_text("".join(line + "\n" for line in bench_conformance.transcript(500)))
+    found = load(path)
+    assert len([entry for entry in found.entries if entry.kind != "mark"]) == 500
+    suite = SUITES["acp"]()
+    passive = {row.id: row for row in suite.requirements if row.scenario is None}
+    results = suite.judge([found], passive)
+    assert [result.requirement.id for result in results if result.verdict.outcome == "fail"] == []
+    assert sum(result.verdict.outcome == "pass" for result in results) > 20
+
+
+@pytest.mark.slow
+def test_a_quick_look_has_every_row() -> None:
+    rows = bench_conformance.run(Setting(quick=True))
+    assert [row.name for row in rows] == [
+        "our agent judged",
+        "our server on stdio judged",
+        "a dead program told from a slow one",
+        "--help",
+        "trace adds to a message",
+        "judge of 500 messages",
+    ]
+    assert all(row.ours and row.bar and row.met is not None for row in rows)
