@@ -146,8 +146,14 @@ class Driver:
     # --- waiting ------------------------------------------------------------------------------------------------------
 
     def response(self, request_id: Any, seconds: float | None = None) -> Object | None:
-        """The response to a request; None where there is none in time (by default `--timeout`)."""
-        return self.wait(lambda message: answers(message, request_id), seconds, everything=True)
+        """The response to a request; None where there is none in time.
+
+        Without a time of its own it is given `--timeout`, as any request is, and its absence is marked for the judges.
+        """
+        found = self.wait(lambda message: answers(message, request_id), seconds, everything=True)
+        if found is None and seconds is None and not self._gone and not self._peer.has_closed():
+            self.mark("unanswered", request_id)
+        return found
 
     def call(self, method: str, params: object = None) -> Object:
         """Sends a request and returns its result. Raises StoppedError where there is none, or an error."""

@@ -86,6 +86,30 @@ def ids_repeated(traffic: Traffic, side: Sender = "server") -> Verdict:
     return PASS
 
 
+def all_answered(*labels: str, user: frozenset[str] = frozenset(), side: Sender = "server") -> Judge:
+    """The program answers every request that a scenario waited for as long as for any.
+
+    Of requests under marks only those with these labels count, because for the others requirements of their own say
+    what is to come; nor do methods that wait for a `user`. Where a line was sent that not every reader takes, nothing
+    is said, since a program may stop there.
+    """
+    other: Sender = "client" if side == "server" else "server"
+
+    def judge(traffic: Traffic) -> Verdict:
+        if traffic.marks("long-line") or any(message.problem or not message.object for message in traffic.sent(other)):
+            return skipped("lines that are no messages were sent too")
+        counting = {"unanswered", *labels}
+        marks = [entry for entry in traffic.transcript.entries if entry.kind == "mark"]
+        named = {id_key(entry.value) for entry in marks if entry.label not in counting}
+        for request in marked(traffic, "unanswered", by=other):
+            if request.answer is None and id_key(request.id) not in named and request.method not in user:
+                return failed(f"{request.method} with id {request.id!r} was not answered", request.index)
+        asked = [message for message in traffic.sent(other) if message.answer is not None]
+        return PASS if asked else skipped("nothing was answered")
+
+    return judge
+
+
 def own_ids(problem: Callable[[object], object], side: Sender = "server") -> Judge:
     """The program's own requests have ids without a problem, and no two that wait have the same."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -65,6 +64,20 @@ def params_are(method: str, name: str, side: Sender = "server", *, notification:
     return every(found, problem, lambda: skipped(f"the program never sent {method}"))
 
 
+def are(side: Sender, *names: str) -> Judge:
+    """Every message of one side that a definition of these is for has its shape."""
+
+    def found(traffic: Traffic) -> list[Message]:
+        return [message for message in objects(traffic, side) if _shaped(message)[0] in names]
+
+    def problem(message: Message) -> str:
+        name, value = _shaped(message)
+        wrong = definition(str(name))(value)
+        return f"the {name}: {wrong}" if wrong else ""
+
+    return every(found, problem, lambda: skipped("the program sent none of these messages"))
+
+
 def session_of(message: Message) -> str:
     return as_text(message.params.get("sessionId"))
 
@@ -106,12 +119,12 @@ def _field_names(document: str) -> FieldNames:
     return FieldNames(Schema(json_document(document)))
 
 
-def no_own_fields(shapes: Mapping[str, str], side: Sender) -> Judge:
-    """One side's messages hold no field that the schema does not know. `shapes` are definitions by method."""
+def no_own_fields(side: Sender) -> Judge:
+    """One side's messages hold no field that the schema does not know."""
 
     def judge(traffic: Traffic) -> Verdict:
         for message in objects(traffic, side):
-            name, value = _shaped(shapes, message)
+            name, value = _shaped(message)
             if name is None:
                 continue
             unknown = _field_names(DOCUMENT).unknown(name, value)
@@ -123,9 +136,23 @@ def no_own_fields(shapes: Mapping[str, str], side: Sender) -> Judge:
     return judge
 
 
-def _shaped(shapes: Mapping[str, str], message: Message) -> tuple[str | None, object]:
+@cache
+def shapes() -> dict[tuple[str, bool], str]:
+    """The definitions of params (False) and of results (True) by method."""
+    definitions = as_object(json_document(DOCUMENT)["$defs"])
+    return {
+        (schema["x-method"], name.endswith("Response")): name
+        for name, schema in definitions.items()
+        if is_object(schema) and "x-method" in schema
+    }
+
+
+def _shaped(message: Message) -> tuple[str | None, object]:
+    """The definition that a message has to follow, and the part of it that has to."""
     if message.method:
-        return shapes.get(message.method), message.params
+        return shapes().get((message.method, False)), message.object.get("params")
+    if "error" in message.object:
+        return "Error", message.object["error"]
     if message.answers is not None and "result" in message.object:
-        return shapes.get(message.answers.method), message.result
+        return shapes().get((message.answers.method, True)), message.object["result"]
     return None, None

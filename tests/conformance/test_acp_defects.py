@@ -16,6 +16,8 @@ SHOWN_BY = {
     "ACP1-A-RPC-003": "modes",
     "ACP1-A-RPC-004": "list",
     "ACP1-A-RPC-005": "unknown-methods",
+    "ACP1-A-RPC-019": "three-sessions",
+    "ACP1-A-RPC-020": "close",
     "ACP1-A-INIT-002": "initialize-bare",
     "ACP1-A-INIT-005": "initialize-bare",
     "ACP1-A-NEW-001": "three-sessions",

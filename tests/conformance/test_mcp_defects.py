@@ -24,7 +24,7 @@ from tests.conformance.suite_runs import (
 # Where a passive requirement is violated first; where nothing is named, the opening shows it.
 _SHOWN = {
     "calls-2025-11-25": "FRAME-018 TOOL-009 CALL-001",
-    "lists-2025-11-25": "RPC-001 RPC-002 RPC-004 LIST-002 LIST-003 LIST-004 LIST-005",
+    "lists-2025-11-25": "RPC-001 RPC-002 RPC-004 RPC-012 LIST-002 LIST-003 LIST-004 LIST-005",
     "prompts-2025-11-25": "RPC-003 PROMPT-001 PROMPT-002 PROMPT-003 PROMPT-004",
     "long-line": "RPC-005",
     "discover": "META-001 META-010",

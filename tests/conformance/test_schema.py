@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from conformance.documents import DOCUMENTS, json_document
 from conformance.schema import FieldNames, Schema, UnknownKeywordError
 from conformance.traffic import Traffic
+from tests.conformance.mutations import ODD, change, places
 from tests.conformance.suite_runs import transcript_of
 from tests.support.examples import examples
 
@@ -77,27 +78,13 @@ def samples() -> list[tuple[str, Any]]:
     return list(found.values())
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
-
-
-ODD = st.sampled_from([None, True, 0, -1, 1.5, 2**70, "", "x", "_x", [], {}, [None], {"a": 1}])
-
-
 @examples(20)
 @given(st.data())
 def test_a_changed_message_is_what_a_general_validator_says_it_is(data: st.DataObject) -> None:
     name, value = data.draw(st.sampled_from(samples()))
     value = json.loads(json.dumps(value))
-    place = data.draw(st.sampled_from(places(value)[1:]))
-    node = value
-    for key in place[:-1]:
-        node = node[key]
-    if data.draw(st.booleans()) and isinstance(node, dict):
-        del node[place[-1]]
-    else:
-        node[place[-1]] = data.draw(ODD)
+    place = data.draw(st.sampled_from(list(places(value))))
+    change(value, place, data.draw(st.sampled_from([*ODD, "_x"])), cut=data.draw(st.booleans()))
     expected = general(name).is_valid(value)
     problem = compiled().definition(name)(value)
     assert (problem is None) == expected or "not within" in str(problem), (str(problem), value)

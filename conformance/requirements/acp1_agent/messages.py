@@ -9,6 +9,7 @@ from typing import Final
 
 from conformance.judging import answered, every, evidence, marked, survived
 from conformance.judging_rpc import (
+    all_answered,
     asked_for,
     coded,
     form_problem,
@@ -22,28 +23,11 @@ from conformance.judging_rpc import (
     version_problem,
 )
 from conformance.requirement import Requirement
-from conformance.requirements.acp1 import definition, error_problem, method_problem, no_own_fields, prose, schema
+from conformance.requirements.acp1 import are, definition, error_problem, method_problem, no_own_fields, prose, schema
 from conformance.traffic import Traffic
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _NOT_FOUND: Final = -32601
-
-
-_SHAPES: Final = {
-    "initialize": "InitializeResponse",
-    "session/new": "NewSessionResponse",
-    "session/load": "LoadSessionResponse",
-    "session/resume": "ResumeSessionResponse",
-    "session/list": "ListSessionsResponse",
-    "session/prompt": "PromptResponse",
-    "session/set_mode": "SetSessionModeResponse",
-    "session/set_config_option": "SetSessionConfigOptionResponse",
-    "session/update": "SessionNotification",
-    "session/request_permission": "RequestPermissionRequest",
-    "fs/read_text_file": "ReadTextFileRequest",
-    "fs/write_text_file": "WriteTextFileRequest",
-    "terminal/create": "CreateTerminalRequest",
-}
 
 
 def _invalid_params(traffic: Traffic) -> Verdict:
@@ -58,6 +42,19 @@ def _invalid_params(traffic: Traffic) -> Verdict:
 _BOTH = "Either the result member or error member MUST be included, but both members MUST NOT be included."
 _REPLY = "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications."
 _SAME = "The Server MUST reply with the same value in the Response object if included."
+
+_REFUSED: Final = ("authenticate", "unknown-mode", "unknown-option", "unknown-value", "bad-cursor", "again")
+"""Marks of requests that an agent may refuse, where the requirement about them is advice or does not ask for more."""
+
+_OTHERS: Final = (
+    "AuthenticateResponse",
+    "LogoutResponse",
+    "DeleteSessionResponse",
+    "CloseSessionResponse",
+    "CreateElicitationRequest",
+    "CompleteElicitationNotification",
+    "CancelRequestNotification",
+)
 
 REQUIREMENTS: Final = (
     Requirement(
@@ -144,7 +141,7 @@ REQUIREMENTS: Final = (
                 "part of the specification."
             ),
         ),
-        no_own_fields(_SHAPES, "server"),
+        no_own_fields("server"),
         violation='{"stopReason":"end_turn","durationMs":120}',
     ),
     Requirement(
@@ -239,5 +236,21 @@ REQUIREMENTS: Final = (
         survived,
         scenario="wrong-params",
         violation="an agent that exits",
+    ),
+    Requirement(
+        "ACP1-A-RPC-019",
+        "mandatory",
+        "The agent answers every request.",
+        prose("json-rpc", _REPLY),
+        all_answered(*_REFUSED),
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-RPC-020",
+        "mandatory",
+        "The agent's messages that no other requirement is about have the schema's shape.",
+        schema("/$defs/CloseSessionResponse/type", '"object"'),
+        are("server", *_OTHERS),
+        violation='{"jsonrpc":"2.0","id":3,"result":null} as the answer to session/close',
     ),
 )

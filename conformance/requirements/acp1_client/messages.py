@@ -7,6 +7,7 @@ from typing import Final
 
 from conformance.judging import every
 from conformance.judging_rpc import (
+    all_answered,
     asked_for,
     coded,
     form_problem,
@@ -19,7 +20,7 @@ from conformance.judging_rpc import (
     version_problem,
 )
 from conformance.requirement import Requirement
-from conformance.requirements.acp1 import definition, error_problem, method_problem, no_own_fields, prose, schema
+from conformance.requirements.acp1 import are, definition, error_problem, method_problem, no_own_fields, prose, schema
 from conformance.requirements.acp1_client.reading import SIDE, answered, goes_on, marked, probed
 from conformance.traffic import Message, Traffic
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
@@ -59,24 +60,24 @@ def _refuses_unadvertised(traffic: Traffic) -> Verdict:
 
 _BOTH = "Either the result member or error member MUST be included, but both members MUST NOT be included."
 _REPLY = "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications."
-_SHAPES: Final = {
-    "initialize": "InitializeRequest",
-    "authenticate": "AuthenticateRequest",
-    "session/new": "NewSessionRequest",
-    "session/load": "LoadSessionRequest",
-    "session/resume": "ResumeSessionRequest",
-    "session/list": "ListSessionsRequest",
-    "session/prompt": "PromptRequest",
-    "session/cancel": "CancelNotification",
-    "session/set_mode": "SetSessionModeRequest",
-    "session/set_config_option": "SetSessionConfigOptionRequest",
-    "session/request_permission": "RequestPermissionResponse",
-    "fs/read_text_file": "ReadTextFileResponse",
-    "fs/write_text_file": "WriteTextFileResponse",
-    "terminal/create": "CreateTerminalResponse",
-    "terminal/output": "TerminalOutputResponse",
-    "terminal/wait_for_exit": "WaitForTerminalExitResponse",
-}
+_REFUSED: Final = ("missing", "relative", "release", "kill", "unknown-terminal", "unadvertised")
+"""Marks of requests that have no answer but success, or that a client may refuse, where that is advice."""
+_OF_USERS: Final = frozenset({"session/request_permission", "elicitation/create"})
+
+_OTHERS: Final = (
+    "AuthenticateRequest",
+    "LogoutRequest",
+    "LoadSessionRequest",
+    "ResumeSessionRequest",
+    "ListSessionsRequest",
+    "DeleteSessionRequest",
+    "CloseSessionRequest",
+    "SetSessionModeRequest",
+    "SetSessionConfigOptionRequest",
+    "CancelRequestNotification",
+    "KillTerminalResponse",
+    "ReleaseTerminalResponse",
+)
 
 REQUIREMENTS: Final = (
     Requirement(
@@ -161,7 +162,7 @@ REQUIREMENTS: Final = (
                 "part of the specification."
             ),
         ),
-        no_own_fields(_SHAPES, SIDE),
+        no_own_fields(SIDE),
         violation='{"cwd":"/project","mcpServers":[],"theme":"dark"}',
     ),
     Requirement(
@@ -235,5 +236,21 @@ REQUIREMENTS: Final = (
         _refuses_unadvertised,
         scenario="unadvertised-methods",
         violation='{"result":{"terminalId":"t1"}} of a client without the capability `terminal`',
+    ),
+    Requirement(
+        "ACP1-C-RPC-016",
+        "mandatory",
+        "The client answers every request that need not wait for its user.",
+        prose("json-rpc", _REPLY),
+        all_answered(*_REFUSED, user=_OF_USERS, side=SIDE),
+        violation="silence",
+    ),
+    Requirement(
+        "ACP1-C-RPC-017",
+        "mandatory",
+        "The client's messages that no other requirement is about have the schema's shape.",
+        schema("/$defs/SetSessionConfigOptionRequest/required", '["sessionId", "configId"]'),
+        are(SIDE, *_OTHERS),
+        violation='{"configId":"model","value":"large"} as the params of session/set_config_option',
     ),
 )

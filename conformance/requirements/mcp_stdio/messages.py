@@ -6,6 +6,7 @@ from typing import Final
 
 from conformance.judging import answered, every, survived
 from conformance.judging_rpc import (
+    all_answered,
     asked_for,
     coded,
     form_problem,
@@ -34,6 +35,13 @@ def _error_problem(message: Message) -> str:
     wrong = definition("Error")(message.object["error"])
     return f"the error: {wrong}" if wrong else ""
 
+
+_REFUSED: Final = (
+    *("unknown-version", "partial-meta", "no-meta", "wrong-cursor", "unknown-tool", "missing-argument", "wrong-type"),
+    *("undeclared-tools", "undeclared-resources", "undeclared-prompts", "undeclared-completions", "undeclared-logging"),
+    *("unknown-resource", "unknown-prompt", "missing-prompt-argument", "complete", "complete-unknown", "wrong-level"),
+)
+"""Marks of requests that a server may refuse, where the requirement about them is advice or does not ask for more."""
 
 REQUIREMENTS: Final = (
     Requirement(
@@ -128,5 +136,13 @@ REQUIREMENTS: Final = (
         answered("at-once"),
         scenario="at-once",
         violation="of ten requests with ids of both types, eight answered",
+    ),
+    Requirement(
+        "MCP-S-RPC-012",
+        "mandatory",
+        "The server answers every request.",
+        prose("json-rpc", _REPLY),
+        all_answered(*_REFUSED),
+        violation="silence",
     ),
 )

@@ -450,6 +450,12 @@ class ReleasesWithoutAnEnd(Client):
         self.answer(request, {})
 
 
+class ReleasesInSilence(Client):
+    def release(self, request: Message, params: Message) -> None:
+        self.terminal(params).process.kill()
+        del self.terminals[params["terminalId"]]
+
+
 class NamesAllTheSame(Client):
     def name_terminal(self) -> str:
         return "terminal"
@@ -536,6 +542,8 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-RPC-013": grant(asks("_rewindow_conformance/unknown"), None),
     "ACP1-C-RPC-014": dies(lambda line: b"_rewindow_conformance/note" in line),
     "ACP1-C-RPC-015": grant(asks("elicitation/create", mode="url"), {"action": "accept"}),
+    "ACP1-C-RPC-016": ReleasesInSilence,
+    "ACP1-C-RPC-017": rewrite(call("session/set_config_option"), cut("params.sessionId")),
     "ACP1-C-INIT-001": ListsFirst,
     "ACP1-C-INIT-002": rewrite(call("initialize"), put("params.clientInfo.title", 5)),
     "ACP1-C-INIT-003": OpensImpatiently,

@@ -229,6 +229,20 @@ class CountsInHalves(Agent):
         super().take_answer({**message, "id": int(message["id"])} if isinstance(message.get("id"), float) else message)
 
 
+class IgnoresTheThirdSession(Agent):
+    """Where it is asked for on a line that comes by itself, with a number: other requirements are about other lines."""
+
+    alone = False
+
+    def receive(self, data: bytes) -> None:
+        self.alone = data.count(b"\n") == 1
+        super().receive(data)
+
+    def new(self, request: Message, params: Message) -> None:
+        if self.made != 2 or not self.alone or isinstance(request["id"], str):
+            super().new(request, params)
+
+
 class DiesOfParams(Agent):
     def take(self, message: Message) -> None:
         super().take(message)
@@ -850,6 +864,8 @@ DEFECTS: dict[str, Defect] = {
     ),
     "ACP1-A-RPC-017": rewrite(lambda _, m: m.get("error", {}).get("code") == -32602, put("error.code", -32603)),
     "ACP1-A-RPC-018": DiesOfParams,
+    "ACP1-A-RPC-019": IgnoresTheThirdSession,
+    "ACP1-A-RPC-020": rewrite(result("session/close"), put("result", None)),
     "ACP1-A-INIT-001": rewrite(result("initialize"), put("result.agentInfo.name", 5)),
     "ACP1-A-INIT-002": MistakesAVersion,
     "ACP1-A-INIT-003": refuse(asks("initialize", protocolVersion=65535)),

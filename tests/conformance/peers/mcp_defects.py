@@ -504,6 +504,7 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-RPC-009": rewrite(error("rewindow_conformance/unknown"), put("error.code", -32602)),
     "MCP-S-RPC-010": dies(lambda line: b'"notifications/rewindow_conformance"' in line and b'"nothing"' in line),
     "MCP-S-RPC-011": deaf(lambda line: b'"at-once-9"' in line),
+    "MCP-S-RPC-012": ignore(asks("resources/templates/list")),
     "MCP-S-INIT-001": rewrite(result("initialize"), cut("result.serverInfo")),
     "MCP-S-INIT-002": rewrite(
         result("initialize", protocolVersion="2099-12-31"), put("result.protocolVersion", "2099-12-31")
