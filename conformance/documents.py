@@ -16,6 +16,8 @@ from typing import Any, Final
 from conformance.values import as_list, as_object, is_list
 
 _FOLDER: Final = Path(__file__).parent / "specification"
+_BINDING: Final = re.compile(r"\b(MUST|Must|must|REQUIRED|SHALL)\b")
+_KEYWORDS: Final = frozenset({"$ref", "const", "discriminator", "enum", "format", "type"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Document:
     file: str
     link: str
     """A URL for people; `{place}` is where the quote stands."""
+    is_data: bool = False
+    """Whether it holds what programs have to answer, and nothing else: each place in it is required."""
 
     @property
     def path(self) -> Path:
@@ -76,6 +80,7 @@ DOCUMENTS: Final = {
             "view-vectors/1, conformance/specification/vectors/view.json",
             "vectors/view.json",
             _FORMATS,
+            is_data=True,
         ),
         Document(
             "vectors.cycles",
@@ -83,6 +88,7 @@ DOCUMENTS: Final = {
             "cycle-vectors/1, conformance/specification/vectors/cycles.json",
             "vectors/cycles.json",
             _FORMATS,
+            is_data=True,
         ),
         Document(
             "vectors.format",
@@ -142,6 +148,27 @@ def resolve(document: object, pointer: str) -> Any:
         key = part.replace("~1", "/").replace("~0", "~")
         node = as_list(node)[int(key)] if is_list(node) else as_object(node)[key]
     return node
+
+
+def binds(source: Source) -> bool:
+    """Whether the quote forbids something: it says MUST (NOT), REQUIRED or SHALL, or is a keyword of a schema.
+
+    A keyword is quoted as it stands in the schema's JSON (`"const": "2.0"`, or names under `/required`), because a
+    description forbids nothing. One that allows null forbids nothing that a program would send.
+    """
+    document = DOCUMENTS[source.document]
+    if _BINDING.search(source.quote) or document.is_data:
+        return True
+    return document.file.endswith(".json") and _is_keyword(source)
+
+
+def _is_keyword(source: Source) -> bool:
+    required = source.place.endswith("/required")
+    try:
+        quoted = json.loads(source.quote if required else f"{{{source.quote}}}")
+    except ValueError:
+        return False
+    return required or (quoted.keys() <= _KEYWORDS and "null" not in source.quote)
 
 
 def stands(source: Source) -> bool:

@@ -2,9 +2,9 @@
 
 The level follows from the quoted sentence, so that no program fails for what nobody wrote down:
 
-- *mandatory*: the specification says MUST (NOT) or states a fact, or its schema forbids otherwise;
+- *mandatory*: the specification says MUST (NOT), or a keyword of its schema forbids otherwise (`documents.binds`);
 - *capability*: the same, once the subject advertises the capability that `applies` names;
-- *advisory*: SHOULD, a courtesy of JSON-RPC, or what users reported. Never decides;
+- *advisory*: SHOULD, a statement of fact, a courtesy of JSON-RPC, or what users reported. Never decides;
 - *informational*: the text is silent or contradicts itself. Recorded, and never decides.
 """
 

@@ -26,6 +26,19 @@ def prose(page: str, quote: str) -> Source:
     return Source("acp1.prose", page, quote)
 
 
+TURN_ENDS: Final = prose(
+    "prompt-turn",
+    "If there are no pending tool calls, the turn ends and the Agent **MUST** respond to the original "
+    "`session/prompt` request with a `StopReason`:",
+)
+"""Why an agent that is prompted, by whatever it says it takes, has to answer with a stop reason."""
+AGREED: Final = prose(
+    "initialization",
+    "Clients and Agents **MUST** agree on a protocol version and act according to its specification.",
+)
+"""Why a program has to take what the schema of the version allows."""
+
+
 @cache
 def definition(name: str) -> Check:
     """The compiled check of one definition of the schema."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.documents import DOCUMENTS
 from conformance.requirement import LEVELS
 from conformance.suites import SUITES
 
@@ -24,9 +25,9 @@ what violates it. The level follows from the sentence:
 
 | level | the specification | decides |
 |---|---|---|
-| mandatory | says MUST (NOT) or states a fact, or its schema forbids it | yes; so does one that could not be tested |
+| mandatory | says MUST (NOT), or its schema forbids it | yes; so does one that could not be tested |
 | capability | says so of programs that advertise a capability | yes |
-| advisory | says SHOULD, or it is a courtesy of JSON-RPC, or what users reported | no |
+| advisory | says SHOULD or states a fact, or it is a courtesy of JSON-RPC, or what users reported | no |
 | informational | is silent, or contradicts itself | no |
 
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
@@ -102,10 +103,6 @@ tool call stays visible after its release, and that tool calls of a cancelled tu
 """
 
 
-_DATA = ("vectors.view", "vectors.cycles")
-"""Documents that are nothing but requirements."""
-
-
 def page() -> str:
     """The whole page."""
     lines = [_HEAD]
@@ -114,7 +111,7 @@ def page() -> str:
         counts = {level: sum(row.level == level for row in suite.requirements) for level in LEVELS}
         counted = ", ".join(f"{count} {level}" for level, count in counts.items())
         lines += [f"## {suite.title}", "", f"{len(suite.requirements)} requirements: {counted}.", ""]
-        rows = [row for row in suite.requirements if row.source.document not in _DATA]
+        rows = [row for row in suite.requirements if not DOCUMENTS[row.source.document].is_data]
         if len(rows) < len(suite.requirements):
             lines += ["One for each vector and operation, which `rewindow-conformance list` shows, and:", ""]
         lines += ["| id | level | requirement | shown by |", "|---|---|---|---|"]

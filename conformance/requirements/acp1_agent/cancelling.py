@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Judge, Requirement
-from conformance.requirements.acp1 import prose, schema
+from conformance.requirements.acp1 import TURN_ENDS, prose, schema
 from conformance.traffic import Message, Traffic
 from conformance.values import as_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
@@ -113,7 +113,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-CANCEL-002",
         "mandatory",
         "A session takes prompts after a cancel.",
-        prose("prompt-turn", _ANOTHER),
+        TURN_ENDS,
         answered("after", expect="result"),
         scenario="cancel",
         violation='"code":-32603 for the next prompt',
@@ -129,7 +129,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-CANCEL-004",
-        "mandatory",
+        "advisory",
         "The second of two cancels does not hit the next turn.",
         schema("/$defs/StopReason/oneOf/4", _BY_CLIENT),
         _not_hit,
@@ -147,7 +147,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-CANCEL-006",
-        "mandatory",
+        "advisory",
         "A cancel while nothing runs does not hit the next turn.",
         schema("/$defs/StopReason/oneOf/4", _BY_CLIENT),
         _not_hit,
@@ -156,7 +156,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-CANCEL-007",
-        "mandatory",
+        "advisory",
         "A cancel of one session does not hit the turn of another.",
         schema("/$defs/StopReason/oneOf/4", _BY_CLIENT),
         _not_hit,
@@ -185,7 +185,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-CANCEL-010",
         "mandatory",
         "A session takes prompts after a cancel while a permission was asked for.",
-        prose("prompt-turn", _ANOTHER),
+        TURN_ENDS,
         _goes_on("after"),
         scenario="permission-late",
         violation='"code":-32603 for the next prompt',
@@ -194,10 +194,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-CANCEL-011",
         "mandatory",
         "A prompt whose request is cancelled by `$/cancel_request` is answered with a result, or with -32800.",
-        schema(
-            "/$defs/ErrorCode/anyOf/5",
-            "Execution of the method was aborted either due to a cancellation request from the caller",
-        ),
+        prose("cancellation", "**MUST** send one of these responses for the original request:"),
         _request,
         scenario="cancel-request",
         violation='"code":-32603',
@@ -206,7 +203,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-CANCEL-012",
         "mandatory",
         "A session takes prompts after its request was cancelled.",
-        prose("prompt-turn", _ANOTHER),
+        TURN_ENDS,
         answered("after", expect="result"),
         scenario="cancel-request",
         violation='"code":-32603 for the next prompt',
@@ -225,7 +222,14 @@ REQUIREMENTS: Final = (
         "ACP1-A-CLOSE-003",
         "capability",
         "The agent answers session/close in the middle of a turn with success.",
-        prose("session-setup", "On success, the Agent responds with an empty result object:"),
+        prose(
+            "session-setup",
+            (
+                "The Agent **MUST** cancel any ongoing work for that session as if [`session/cancel`]"
+                "(/protocol/v1/prompt-turn#cancellation) had been called, then free the resources associated with "
+                "the session."
+            ),
+        ),
         answered("close", expect="result"),
         scenario="close",
         applies="sessionCapabilities.close",

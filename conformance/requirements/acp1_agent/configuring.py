@@ -178,7 +178,7 @@ _AT_ANY: Final = (
 REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-MODE-001",
-        "mandatory",
+        "advisory",
         "The current mode is one of those available.",
         schema("/$defs/SessionModeState", "The set of modes and the one currently active."),
         _modes,
@@ -194,7 +194,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-MODE-003",
-        "mandatory",
+        "advisory",
         "A mode that the agent changes to is one of those available.",
         schema("/$defs/CurrentModeUpdate/properties/currentModeId", "The ID of the current mode"),
         _reported_modes,
@@ -245,7 +245,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-CONFIG-002",
-        "mandatory",
+        "advisory",
         "Options have different ids.",
         schema("/$defs/SessionConfigOption/properties/id", "Unique identifier for the configuration option."),
         _ids_differ,

@@ -133,7 +133,9 @@ REQUIREMENTS: Final = (
         "ACP1-A-INIT-006",
         "mandatory",
         "The agent takes an initialize that holds nothing but the version.",
-        schema("/$defs/InitializeRequest/required", '["protocolVersion"]'),
+        prose(
+            "initialization", "If the Agent supports the requested version, it **MUST** respond with the same version."
+        ),
         answered("initialize", expect="result"),
         scenario="initialize-bare",
         violation='"code":-32602,"message":"clientCapabilities is required"',
@@ -142,7 +144,9 @@ REQUIREMENTS: Final = (
         "ACP1-A-INIT-007",
         "mandatory",
         "The agent takes null wherever the schema of initialize allows it.",
-        schema("/$defs/InitializeRequest/properties/clientInfo", '"type": "null"'),
+        prose(
+            "initialization", "If the Agent supports the requested version, it **MUST** respond with the same version."
+        ),
         answered("initialize", expect="result"),
         scenario="initialize-nulls",
         violation='"code":-32602 for "clientInfo":null',

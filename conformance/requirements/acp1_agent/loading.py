@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Requirement
-from conformance.requirements.acp1 import prose, result_is, session_of
+from conformance.requirements.acp1 import TURN_ENDS, prose, result_is, schema, session_of
 from conformance.requirements.acp1_agent.reading import text_of, updates
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text
@@ -178,10 +178,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-LOAD-007",
         "capability",
         "A loaded session takes prompts.",
-        prose(
-            "prompt-turn",
-            "Once a prompt turn completes, the Client may send another `session/prompt` to continue the conversation",
-        ),
+        TURN_ENDS,
         answered("after", expect="result"),
         scenario="load",
         applies="loadSession",
@@ -201,14 +198,14 @@ REQUIREMENTS: Final = (
         "ACP1-A-RESUME-001",
         "capability",
         "The agent answers session/resume with a result of the schema's shape.",
-        prose("session-setup", "returns once the session is ready to continue."),
+        schema("/$defs/ResumeSessionResponse", '"type": "object"'),
         result_is("session/resume", "ResumeSessionResponse"),
         applies=_RESUME,
         violation='"result":null',
     ),
     Requirement(
         "ACP1-A-RESUME-002",
-        "capability",
+        "advisory",
         "The agent resumes a session of the same connection that had turns.",
         prose("session-setup", "returns once the session is ready to continue."),
         answered("again", expect="result"),
@@ -236,7 +233,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-RESUME-004",
         "capability",
         "A resumed session takes prompts.",
-        prose("session-setup", "returns once the session is ready to continue."),
+        TURN_ENDS,
         answered("after", expect="result"),
         scenario="resume",
         applies=_RESUME,

@@ -93,7 +93,9 @@ REQUIREMENTS: Final = (
         "ACP1-A-RPC-005",
         "mandatory",
         "The agent answers no notification.",
-        prose("overview", "Notifications never receive responses (success or error)"),
+        prose(
+            "json-rpc", "The Server MUST NOT reply to a Notification, including those that are within a batch request."
+        ),
         notifications_unanswered,
         violation='{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}',
     ),
@@ -212,7 +214,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-RPC-016",
-        "mandatory",
+        "advisory",
         "The agent answers requests whose params are missing or an array with errors.",
         schema("/$defs/NewSessionRequest/required", '["cwd", "mcpServers"]'),
         refused("no-params"),

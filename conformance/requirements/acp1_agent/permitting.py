@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.judging import every, evidence, marked
 from conformance.requirement import Requirement
-from conformance.requirements.acp1 import params_are, prose, schema, session_of
+from conformance.requirements.acp1 import TURN_ENDS, params_are, prose, schema, session_of
 from conformance.requirements.acp1_agent.reading import updates
 from conformance.traffic import Message, Traffic
 from conformance.values import as_list, as_object, as_text
@@ -68,11 +68,6 @@ def _turn_ends(traffic: Traffic) -> Verdict:
     return PASS
 
 
-_STOP: Final = (
-    "If there are no pending tool calls, the turn ends and the Agent **MUST** respond to the "
-    "original `session/prompt` request with a `StopReason`:"
-)
-
 REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-PERM-001",
@@ -84,7 +79,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-PERM-002",
-        "mandatory",
+        "advisory",
         "The options of a permission have different ids.",
         prose("tool-calls", "Unique identifier for this option"),
         every(_asked, _different_options, _unasked),
@@ -103,7 +98,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-PERM-004",
-        "mandatory",
+        "advisory",
         "A permission is asked for in a session that has a turn.",
         schema("/$defs/RequestPermissionRequest/properties/sessionId", "The session ID for this request."),
         _known_session,
@@ -113,14 +108,14 @@ REQUIREMENTS: Final = (
         "ACP1-A-PERM-005",
         "mandatory",
         "A turn whose permissions are refused ends, and so does the next.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         _turn_ends,
         scenario="permission-refused",
         violation="an agent that waits for another answer",
     ),
     Requirement(
         "ACP1-A-PERM-006",
-        "mandatory",
+        "advisory",
         "A tool call whose permission is refused does not run.",
         schema("/$defs/PermissionOptionKind/oneOf/2", "Reject this operation only this time."),
         _did_not_complete("the permission was refused"),
@@ -131,7 +126,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PERM-007",
         "mandatory",
         "A turn ends where permissions are refused for ever.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         _turn_ends,
         scenario="permission-refused-always",
         violation="an agent that asks again and again",
@@ -140,7 +135,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PERM-008",
         "mandatory",
         "A turn ends where permissions are given for ever.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         _turn_ends,
         scenario="permission-allowed-always",
         violation="an agent that waits for a second answer",
@@ -158,7 +153,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PERM-010",
         "mandatory",
         "A turn ends where an option is chosen that was not offered.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         _turn_ends,
         scenario="permission-unknown-option",
         violation="an agent that waits for another answer",
@@ -176,7 +171,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PERM-012",
         "mandatory",
         "A turn ends where permissions are answered with errors.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         _turn_ends,
         scenario="permission-error",
         violation="a prompt that is never answered",

@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Requirement
-from conformance.requirements.acp1 import prose, result_is, schema, session_of
+from conformance.requirements.acp1 import TURN_ENDS, prose, result_is, schema, session_of
 from conformance.requirements.acp1_agent.reading import updates
 from conformance.traffic import Message, Traffic
 from conformance.values import as_text, at
@@ -77,10 +77,6 @@ def _content(label: str) -> Callable[[Traffic], Verdict]:
     return content
 
 
-_STOP: Final = (
-    "If there are no pending tool calls, the turn ends and the Agent **MUST** respond to the "
-    "original `session/prompt` request with a `StopReason`:"
-)
 _ANOTHER: Final = (
     "Once a prompt turn completes, the Client may send another `session/prompt` to continue the conversation"
 )
@@ -99,7 +95,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PROMPT-002",
         "mandatory",
         "A turn ends, and its prompt is answered with a stop reason.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         answered("prompt", expect="result"),
         scenario="two-texts",
         violation="an agent that says its text and never answers",
@@ -108,7 +104,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PROMPT-003",
         "mandatory",
         "Several turns run in a session, one after the other.",
-        prose("prompt-turn", _ANOTHER),
+        TURN_ENDS,
         answered("first", "second", "third", expect="result"),
         scenario="several-turns",
         violation='"code":-32600 for the second prompt',
@@ -141,7 +137,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PROMPT-006",
         "capability",
         "An agent that advertises images takes prompts with images.",
-        schema("/$defs/ContentBlock/oneOf/1", "Requires the `image` prompt capability when included in prompts."),
+        TURN_ENDS,
         _content("prompt"),
         scenario="image",
         applies="promptCapabilities.image",
@@ -151,7 +147,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PROMPT-007",
         "capability",
         "An agent that advertises audio takes prompts with audio.",
-        schema("/$defs/ContentBlock/oneOf/2", "Requires the `audio` prompt capability when included in prompts."),
+        TURN_ENDS,
         _content("prompt"),
         scenario="audio",
         applies="promptCapabilities.audio",
@@ -161,9 +157,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PROMPT-008",
         "capability",
         "An agent that advertises embedded context takes prompts with embedded resources.",
-        schema(
-            "/$defs/ContentBlock/oneOf/4", "Requires the `embeddedContext` prompt capability when included in prompts."
-        ),
+        TURN_ENDS,
         _content("prompt"),
         scenario="embedded-resource",
         applies="promptCapabilities.embeddedContext",
@@ -213,7 +207,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-PROMPT-013",
-        "mandatory",
+        "advisory",
         "A turn that nobody cancelled does not end as cancelled.",
         schema("/$defs/StopReason/oneOf/4", "The turn was cancelled by the client via `session/cancel`."),
         _not_cancelled,
@@ -221,7 +215,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-PROMPT-014",
-        "mandatory",
+        "advisory",
         "Updates are for sessions that the client opened or prompted.",
         schema("/$defs/SessionNotification/properties/sessionId", "The ID of the session this update pertains to."),
         _own_updates,

@@ -10,7 +10,7 @@ from typing import Final
 
 from conformance.judging import answered, every
 from conformance.requirement import Judge, Requirement
-from conformance.requirements.acp1 import is_absolute, params_are, prose, schema
+from conformance.requirements.acp1 import TURN_ENDS, is_absolute, params_are, prose, schema
 from conformance.requirements.acp1_agent.reading import offers
 from conformance.traffic import Message, Traffic
 from conformance.values import as_list, as_object, as_text
@@ -123,10 +123,6 @@ _FILES: Final = (
     "If `readTextFile` or `writeTextFile` is `false` or not present, the Agent **MUST NOT** attempt "
     "to call the corresponding filesystem method."
 )
-_STOP: Final = (
-    "If there are no pending tool calls, the turn ends and the Agent **MUST** respond to the "
-    "original `session/prompt` request with a `StopReason`:"
-)
 _TERMINAL_SHAPES: Final = {
     "terminal/create": ("CreateTerminalRequest", '["sessionId", "command"]'),
     "terminal/output": ("TerminalOutputRequest", '["sessionId", "terminalId"]'),
@@ -186,7 +182,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FS-007",
-        "mandatory",
+        "advisory",
         "The lines that files are read from begin at 1.",
         schema("/$defs/ReadTextFileRequest/properties/line", "Line number to start reading from (1-based)."),
         every(_called("fs/read_text_file"), _from_one, _never("fs/read_text_file")),
@@ -196,7 +192,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-FS-008",
         "mandatory",
         "A turn ends where the client fails to read and to write files.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         answered("turn"),
         scenario="files-failing",
         violation="a prompt that is never answered",
@@ -246,7 +242,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-TERM-009",
-        "mandatory",
+        "advisory",
         "A terminal that was released is used no more.",
         prose("terminals", "After release the terminal ID becomes invalid for all other `terminal/*` methods."),
         _not_after_release,
@@ -254,7 +250,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-TERM-010",
-        "mandatory",
+        "advisory",
         "The agent uses the ids of terminals that the client gave.",
         schema("/$defs/TerminalOutputRequest/properties/terminalId", "The ID of the terminal to get output from."),
         _known_terminal,
@@ -264,7 +260,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-TERM-011",
         "mandatory",
         "A turn ends where the client fails to create a terminal.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         answered("turn"),
         scenario="terminal-failing",
         violation="a prompt that is never answered",
@@ -273,7 +269,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-TERM-012",
         "mandatory",
         "A turn ends where the client fails to tell how a terminal ended.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         answered("turn"),
         scenario="terminal-output-failing",
         violation="a prompt that is never answered",
@@ -307,7 +303,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-MCP-002",
         "mandatory",
         "The agent starts MCP servers with the arguments it is given.",
-        schema("/$defs/McpServerStdio/properties/args", "Command-line arguments to pass to the MCP server."),
+        schema("/$defs/McpServer/anyOf/2", "Stdio transport configuration All Agents MUST support this transport."),
         _with_arguments,
         scenario="mcp-server",
         violation="a server started without arguments",
@@ -328,7 +324,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-MCP-004",
         "mandatory",
         "The agent opens sessions and runs turns after an MCP server could not be started.",
-        prose("prompt-turn", _STOP),
+        TURN_ENDS,
         answered("after", expect="result"),
         scenario="mcp-server-dead",
         violation="an agent that exits",

@@ -152,7 +152,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-NEW-003",
-        "mandatory",
+        "advisory",
         "The agent answers a session/new without a working directory with an error.",
         schema("/$defs/NewSessionRequest/required", '["cwd", "mcpServers"]'),
         answered("without-cwd", "cwd-number", expect="error"),
@@ -209,7 +209,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-LIST-005",
-        "capability",
+        "advisory",
         "A list for a directory holds the sessions of that directory alone.",
         prose("session-list", "Only sessions with a matching `cwd` are returned."),
         _filters,
@@ -261,7 +261,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-DELETE-001",
-        "capability",
+        "advisory",
         "The agent deletes a session that it is told to.",
         schema(
             "/$defs/DeleteSessionRequest", "Request parameters for deleting an existing session from `session/list`."
@@ -273,7 +273,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-DELETE-002",
-        "capability",
+        "advisory",
         "A deleted session is listed no more.",
         schema(
             "/$defs/DeleteSessionRequest", "Request parameters for deleting an existing session from `session/list`."
@@ -297,7 +297,14 @@ REQUIREMENTS: Final = (
         "ACP1-A-CLOSE-001",
         "capability",
         "The agent closes a session in which nothing happens.",
-        prose("session-setup", "On success, the Agent responds with an empty result object:"),
+        prose(
+            "session-setup",
+            (
+                "The Agent **MUST** cancel any ongoing work for that session as if [`session/cancel`]"
+                "(/protocol/v1/prompt-turn#cancellation) had been called, then free the resources associated with "
+                "the session."
+            ),
+        ),
         answered("close", expect="result"),
         scenario="close-idle",
         applies="sessionCapabilities.close",

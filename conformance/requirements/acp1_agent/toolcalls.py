@@ -165,7 +165,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-TOOL-003",
-        "mandatory",
+        "advisory",
         "The lines of locations begin at 1.",
         schema("/$defs/ToolCallLocation/properties/line", "Optional 1-based line number within the file."),
         _each(_lines_from_one),

@@ -140,7 +140,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-UPDATE-017",
-        "mandatory",
+        "advisory",
         "Updates are notifications: they have no id.",
         schema("/$defs/AgentNotification/properties/method", "The notification method name."),
         _no_requests,

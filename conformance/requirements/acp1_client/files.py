@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.judging import evidence
 from conformance.requirement import Judge, Requirement
-from conformance.requirements.acp1 import definition, prose, result_is, schema
+from conformance.requirements.acp1 import AGREED, definition, prose, result_is, schema
 from conformance.requirements.acp1_client.reading import SIDE, answered, marked
 from conformance.scenarios.acp1_client.files import LINES, TEXT, WIDE
 from conformance.traffic import Traffic
@@ -99,7 +99,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FS-002",
-        "capability",
+        "advisory",
         "The client reads a whole file, as it is.",
         prose("file-system", _CONTENTS),
         _content(_exactly(LINES), "whole"),
@@ -111,7 +111,7 @@ REQUIREMENTS: Final = (
         "ACP1-C-FS-003",
         "capability",
         "The client takes null for the first line and for the number of lines.",
-        schema("/$defs/ReadTextFileRequest/properties/line", '"type": ["integer", "null"]'),
+        AGREED,
         _content(_exactly(LINES), "nulls"),
         scenario="read-file",
         applies=_READ,
@@ -119,7 +119,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FS-004",
-        "capability",
+        "advisory",
         "The client reads from a line on, of which the first is 1.",
         schema("/$defs/ReadTextFileRequest/properties/line", _LINE),
         _content(_lines("four", "five"), "from-line"),
@@ -129,7 +129,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FS-005",
-        "capability",
+        "advisory",
         "The client reads no more lines than it is asked for.",
         schema("/$defs/ReadTextFileRequest/properties/limit", _LIMIT),
         _content(_lines("one", "two"), "limited"),
@@ -139,7 +139,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FS-006",
-        "capability",
+        "advisory",
         "The client reads so many lines from a line on.",
         schema("/$defs/ReadTextFileRequest/properties/limit", _LIMIT),
         _content(_lines("two", "three"), "part"),
@@ -209,7 +209,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FS-013",
-        "capability",
+        "advisory",
         "The client writes over a file that was there, so that nothing of it is left.",
         schema("/$defs/WriteTextFileRequest/properties/content", "The text content to write to the file."),
         _written("over"),

@@ -116,7 +116,9 @@ REQUIREMENTS: Final = (
         "ACP1-C-RPC-005",
         "mandatory",
         "The client answers no notification.",
-        prose("overview", "Notifications never receive responses (success or error)"),
+        prose(
+            "json-rpc", "The Server MUST NOT reply to a Notification, including those that are within a batch request."
+        ),
         partial(notifications_unanswered, side=SIDE),
         violation='{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}',
     ),

@@ -139,7 +139,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-PERM-002",
-        "mandatory",
+        "advisory",
         "The option that is chosen was offered.",
         schema("/$defs/SelectedPermissionOutcome/properties/optionId", "The ID of the option the user selected."),
         every(_selected, _option, _none_chosen),
@@ -192,7 +192,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-CANCEL-002",
-        "mandatory",
+        "advisory",
         "The client cancels in sessions that were opened.",
         schema("/$defs/CancelNotification/properties/sessionId", "The ID of the session to cancel operations for."),
         _known_cancel,
@@ -200,7 +200,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-CANCEL-003",
-        "mandatory",
+        "advisory",
         "The client cancels with a notification.",
         schema(
             "/$defs/ClientNotification/properties/params/anyOf/0/anyOf/0",
@@ -225,7 +225,7 @@ REQUIREMENTS: Final = (
         "ACP1-C-ELICIT-001",
         "capability",
         "The client that advertises forms answers them in the schema's shape.",
-        schema("/$defs/CreateElicitationResponse", "Response from the client to an elicitation request."),
+        schema("/$defs/CreateElicitationResponse", '"type": "object"'),
         result_is("elicitation/create", "CreateElicitationResponse", SIDE),
         scenario="elicitation",
         applies="elicitation.form",

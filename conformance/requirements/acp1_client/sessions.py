@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.judging import every
 from conformance.requirement import Judge, Requirement
-from conformance.requirements.acp1 import is_absolute, params_are, prose, schema, session_of
+from conformance.requirements.acp1 import AGREED, is_absolute, params_are, prose, schema, session_of
 from conformance.requirements.acp1_client.reading import (
     SIDE,
     bears_at_once,
@@ -232,7 +232,7 @@ REQUIREMENTS: Final = (
         "ACP1-C-NEW-007",
         "mandatory",
         "The client takes null wherever the schema of the answer to session/new allows it.",
-        schema("/$defs/NewSessionResponse/properties/modes", '"type": "null"'),
+        AGREED,
         reaches_prompt,
         scenario="session-nulls",
         violation='a client that ends at "modes":null',
@@ -269,7 +269,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-NEW-011",
-        "mandatory",
+        "advisory",
         "The client takes updates of a session before its first prompt.",
         prose("prompt-turn", "Session updates are not limited to active prompt turns."),
         bears_at_once,
@@ -358,7 +358,14 @@ REQUIREMENTS: Final = (
         "ACP1-C-PROMPT-002",
         "mandatory",
         "The client prompts in sessions that were opened.",
-        schema("/$defs/PromptRequest/properties/sessionId", "The ID of the session to send this user message to"),
+        prose(
+            "prompt-turn",
+            (
+                "Before sending prompts, Clients **MUST** first complete the "
+                "[initialization](/protocol/v1/initialization) phase and "
+                "[session setup](/protocol/v1/session-setup)."
+            ),
+        ),
         _known_session("session/prompt"),
         violation='"sessionId":"default"',
     ),

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from conformance.documents import Source
+from conformance.documents import Source, binds
 from conformance.judging import evidence
 from conformance.requirement import Judge, Requirement
 from conformance.requirements.acp1 import prose, result_is, schema
@@ -168,12 +168,10 @@ def _at_once(traffic: Traffic) -> Verdict:
     return PASS
 
 
-def _row(
-    number: int, text: str, source: Source, judge: Judge, scenario: str, violation: str, *, advisory: bool = False
-) -> Requirement:
-    """A requirement for clients that advertise terminals."""
+def _row(number: int, text: str, source: Source, judge: Judge, scenario: str, violation: str) -> Requirement:
+    """A requirement for clients that advertise terminals, which decides where its quote binds."""
     name = f"ACP1-C-TERM-{number:03}"
-    level = "advisory" if advisory else "capability"
+    level = "capability" if binds(source) else "advisory"
     return Requirement(name, level, text, source, judge, scenario, _TERMINAL, violation)
 
 
@@ -374,7 +372,6 @@ REQUIREMENTS: Final = (
         answered("unknown-terminal", expect="error"),
         "terminal-unknown",
         "{}",
-        advisory=True,
     ),
     _row(
         24,

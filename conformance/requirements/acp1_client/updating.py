@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.requirement import Requirement
-from conformance.requirements.acp1 import prose, schema
+from conformance.requirements.acp1 import AGREED, prose, schema
 from conformance.requirements.acp1_client.reading import SIDE, ends, goes_on
 from conformance.traffic import Traffic
 from conformance.verdict import PASS, Verdict, failed, not_tested
@@ -35,7 +35,7 @@ REQUIREMENTS: Final = (
         "ACP1-C-UPDATE-001",
         "mandatory",
         "The client takes every kind of update that the schema has, besides those that need a capability.",
-        schema("/$defs/SessionNotification/properties/update", "The actual update content."),
+        AGREED,
         goes_on,
         scenario="every-update",
         violation="a client that ends at usage_update",
@@ -53,7 +53,7 @@ REQUIREMENTS: Final = (
         "ACP1-C-UPDATE-003",
         "mandatory",
         "The client takes null wherever the schema of updates allows it.",
-        schema("/$defs/ToolCallUpdate/properties/title", '"type": ["string", "null"]'),
+        AGREED,
         goes_on,
         scenario="updates-nulls",
         violation='a client that ends at "title":null',
@@ -96,7 +96,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-UPDATE-008",
-        "capability",
+        "advisory",
         "The client that advertises notices takes them, of unknown severities too.",
         prose(
             "prompt-turn",
@@ -112,7 +112,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-UPDATE-009",
-        "capability",
+        "advisory",
         "The client that advertises compactions takes them, with unknown statuses too.",
         prose(
             "prompt-turn",

@@ -115,10 +115,7 @@ REQUIREMENTS: Final = (
         "MCP-S-INIT-004",
         "capability",
         "The server takes capabilities and fields of clients that it does not know.",
-        schema(
-            "/$defs/ClientCapabilities",
-            "this is not a closed set: any client can define its own, additional capabilities.",
-        ),
+        prose("basic/lifecycle", "The server **MUST** respond with its own capabilities and information:"),
         answered("initialize", expect="result"),
         scenario="handshake-fields",
         applies=HANDSHAKE,

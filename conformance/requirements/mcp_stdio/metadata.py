@@ -220,7 +220,7 @@ REQUIREMENTS: Final = (
         "MCP-S-META-005",
         "capability",
         "The server answers a first request that is not server/discover.",
-        schema("/$defs/RequestMetaObject", '"io.modelcontextprotocol/protocolVersion"', MODERN),
+        prose("basic", _STATELESS, MODERN),
         _inline,
         scenario="inline",
         applies=MODERN,

@@ -130,7 +130,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-LOG-001",
-        "capability",
+        "advisory",
         "A server with logging takes a level.",
         schema("/$defs/SetLevelRequest", '"const": "logging/setLevel"'),
         when("level", answered("level", expect="result")),

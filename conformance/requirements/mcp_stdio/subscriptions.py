@@ -152,7 +152,7 @@ _NOT_ASKED: Final = "the server **MUST NOT** send notification types the client 
 REQUIREMENTS: Final = (
     Requirement(
         "MCP-S-SUB-001",
-        "capability",
+        "advisory",
         "A server with subscriptions takes one to a resource that it lists.",
         schema(
             "/$defs/ServerCapabilities/properties/resources/properties/subscribe",
@@ -165,7 +165,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-SUB-002",
-        "capability",
+        "advisory",
         "A server with subscriptions takes the end of one.",
         schema("/$defs/UnsubscribeRequest", "This should follow a previous resources/subscribe request."),
         when("unsubscribe", answered("unsubscribe", expect="result")),
