@@ -154,6 +154,7 @@ if TYPE_CHECKING:
     from .timeline.changed import first_changed_line as first_changed_line
     from .timeline.changed import unseen_changes as unseen_changes
     from .timeline.index import Cell as Cell
+    from .timeline.rewound import rewound_lines as rewound_lines
     from .toolbox import INJECTED as INJECTED
     from .toolbox import TOOLS as TOOLS
     from .toolbox import call_title as call_title
@@ -305,6 +306,7 @@ __all__ = [
     "redact_json",
     "redactor_of",
     "result_text",
+    "rewound_lines",
     "session_named",
     "source_command",
     "source_lines",
@@ -355,6 +357,7 @@ _MODULES: Final = {
     "text": "as_printed fenced",
     "timeline.changed": "change_size first_changed_line unseen_changes",
     "timeline.index": "Cell",
+    "timeline.rewound": "rewound_lines",
     "toolbox": "INJECTED TOOLS call_title original",
     "user_message": "blocks_of is_long_text",
 }

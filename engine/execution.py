@@ -18,6 +18,9 @@ ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
 StatementKind = Literal["python", "meta"]
 """`python` is the user's or a model's; `meta` is the session's own, such as opening what a prompt had attached."""
 
+UNREAD: Final = "unread-"
+"""How what stands for the digest of a file's content begins where that was not read: it names the file's state."""
+
 
 class TypeInfo(Struct, frozen=True, kw_only=True):
     """A value as a namespace diff shows it: type name, capped repr, and a best-effort size in bytes or elements."""

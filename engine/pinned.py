@@ -18,6 +18,8 @@ from typing import Final, Literal, NamedTuple
 
 import xxhash
 
+from .execution import UNREAD
+
 LARGEST: Final = 64 << 20
 """Bytes of the largest content that is kept."""
 PIECE: Final = 32 << 10
@@ -48,11 +50,7 @@ class Pinned(NamedTuple):
     @property
     def mark(self) -> str:
         """Stands for the digest of a content that is not read, and changes whenever the content does."""
-        state = self.state
-        if state is None:
-            return ""
-        parts = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-        return f"unread-{xxhash.xxh3_64_hexdigest(repr(parts).encode())}"
+        return "" if self.state is None else mark_of(self.state)
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -70,6 +68,12 @@ class Pinned(NamedTuple):
                 limit -= len(piece)
         finally:
             _close(descriptor)
+
+
+def mark_of(state: os.stat_result) -> str:
+    """What stands for the digest of a file in that state, see `Pinned.mark`."""
+    parts = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+    return f"{UNREAD}{xxhash.xxh3_64_hexdigest(repr(parts).encode())}"
 
 
 def pinned(path: Path | int, directory: int | None = None, *, follows: bool = True) -> Pinned:

@@ -82,6 +82,7 @@ AREAS = (
             "tools",
             "toolbox",
             "timeline.changed",
+            "timeline.rewound",
             "text",
             "cutting",
             "legible",

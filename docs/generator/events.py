@@ -13,6 +13,7 @@ import engine.events.base
 import engine.events.conversation
 import engine.events.execution
 import engine.events.nodes
+import engine.events.rewinding
 import engine.events.session
 import engine.execution
 from engine.events import EVENTS, Event
@@ -24,6 +25,7 @@ GROUPS = (
     engine.events.conversation,
     engine.events.execution,
     engine.events.nodes,
+    engine.events.rewinding,
 )
 """The modules of the groups, in the order in which a reader needs them."""
 _VALUES = (*GROUPS, engine.execution)

@@ -29,6 +29,7 @@ from ..events.conversation import (
 )
 from ..events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
 from ..events.nodes import FileChanged, NodeChanged
+from ..events.rewinding import Rewound
 from ..events.session import EnvironmentRestored
 from ..ids import MessageId, StatementId, ToolCallId
 from ..legible import source_text
@@ -38,6 +39,7 @@ from ..projection.written import REST_LEFT_OUT
 from ..sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from ..terminal.printing import shown_line
 from ..text import as_printed, visible
+from ..timeline.rewound import rewound_lines
 from ..toolbox import TOOLS, call_title
 from ..user_message import spoken_text
 from .changes import diff
@@ -176,6 +178,9 @@ class Transcript:
             case EnvironmentRestored(executions=count, divergences=divergences):
                 head = f"the names were rebuilt: {count} {plural(count, 'statement')} ran again in a new worker"
                 return self._note("\n".join([head, *divergences]))
+            case Rewound():
+                lines = rewound_lines(event, lambda path: os.path.relpath(path, self._cwd))
+                return self._note("\n".join(lines)) if lines else []
             case CondensationRequest(reason=reason):
                 self._is_told = reason == "asked"
                 return []

@@ -1,6 +1,6 @@
 """Every kind of event there is. A kind is one class, in the file of its group and in that group's union.
 
-Import a kind from the module that owns it: `conversation`, `execution`, `nodes` or `session`.
+Import a kind from the module that owns it: `conversation`, `execution`, `nodes`, `rewinding` or `session`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from .base import UNSTAMPED, Event
 from .conversation import ConversationEvent
 from .execution import ExecutionEvent
 from .nodes import NodeEvent
+from .rewinding import RewindingEvent
 from .session import SessionEvent
 
-AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent
+AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent | RewindingEvent
 """One of the kinds there are: what a `match` over events has to exhaust."""
 
 EVENTS: Final = cast("tuple[type[Event], ...]", get_args(AnyEvent))
@@ -27,5 +28,6 @@ __all__ = [
     "Event",
     "ExecutionEvent",
     "NodeEvent",
+    "RewindingEvent",
     "SessionEvent",
 ]

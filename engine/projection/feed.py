@@ -22,11 +22,13 @@ from ..events import Event
 from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import GroupRecomputed, NodeChanged
+from ..events.rewinding import Rewound
 from ..events.session import EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
 from ..execution import Display
 from ..ids import StatementId, ToolCallId
 from ..ports import FeedItem, News
 from ..timeline.readings import READING, Readings
+from ..timeline.rewound import rewound_lines
 
 KEPT_ITEMS: Final = 256
 KEPT_CHANGES: Final = 8
@@ -47,6 +49,7 @@ _FOLLOWED: Final = frozenset(
         EnvironmentRestored,
         ServerConnected,
         ServerLost,
+        Rewound,
     )
 )
 _LONGEST_SOURCE: Final = 80
@@ -189,6 +192,8 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             yield FeedItem("", connected_sentence(event))
         case ServerLost():
             yield FeedItem("", lost_sentence(event))
+        case Rewound():
+            yield from (FeedItem("", line) for line in rewound_lines(event, str))
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
         case EnvironmentRestored(executions=executions, divergences=divergences):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
+from .. import temporary_files
 from ..config.project import ProjectEnvironment, find_project_environment
 from ..errors import InvalidRequestError, StoreError
 from ..events import Event
@@ -22,6 +23,8 @@ from ..nodes.source import is_inside
 from ..ports import SessionRow
 from ..text import printable
 from ..timeline.touches import open_touches
+from ..timeline.workspace import open_rewind
+from ..tools import Workspace
 from .assembly import Surroundings, assemble, newly_named
 from .directories import additional, check_working_directory, missing, spelled
 from .journal import Journal
@@ -80,7 +83,7 @@ async def reopen(
     )
     if journal.failure is not None:  # it can only be looked at
         return Session(parts)
-    settled = await _settle(parts)
+    settled = [*await _settle(parts), *await _finish_rewind(parts)]
     appended = [*settled, *repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
     appended += [parts.log.at(parts.log.append(event)) for event in newly_named(parts)]
     if appended:
@@ -100,6 +103,19 @@ async def _settle(parts: SessionParts) -> Sequence[Event]:
 
         execution = touched[0].execution_id
         await Touches(records_of(parts), execution, cell.statement.tool_call_id, touched[0].seq).settle()
+    return parts.log.since(start)
+
+
+async def _finish_rewind(parts: SessionParts) -> Sequence[Event]:
+    """Ends a rewind of files that was under way; returns what it appended."""
+    start = len(parts.log)
+    begun = open_rewind(reversed(parts.log.events))
+    if begun is not None:
+        from .rewinding import FileRewinding  # because few loads have one to finish
+
+        records = str(parts.settings.state_dir / temporary_files.FOLDER)
+        workspace = Workspace(parts.cwd, parts.directories, records=records)
+        await FileRewinding(parts.log, parts.journal, parts.store, workspace).finish(begun)
     return parts.log.since(start)
 
 

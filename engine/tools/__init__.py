@@ -19,6 +19,7 @@ from .changes import changes_of
 from .landing import land
 from .program import Program
 from .reading import Reading
+from .restoring import Replaced, restore
 from .seen import Seen
 from .workspace import Workspace, name_text
 
@@ -45,9 +46,11 @@ __all__ = [
     "Operation",
     "Program",
     "Reading",
+    "Replaced",
     "Seen",
     "Workspace",
     "changes_of",
     "land",
     "name_text",
+    "restore",
 ]

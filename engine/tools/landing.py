@@ -41,13 +41,22 @@ def land(workspace: Workspace, change: Change) -> None:
         OSError: ESTALE where the file is not `change.before` any more, or is elsewhere; the operating system's own
             reason otherwise. The file is as it was then, and nothing else is left.
     """
-    with _explained(change.path), place_to_write(change.path, workspace.roots, making=True) as place:
-        shown = workspace.shown(change.path)
-        if place.path != change.path:
-            raise stale(f"the place of {shown}", _SINCE, None, b"")
-        seen = _check_unchanged(place, change, shown)
+    with _explained(change.path), placed(workspace, change.path, making=True) as place:
+        seen = _check_unchanged(place, change, workspace.shown(change.path))
         if change.after != change.before:
-            _replace(place, change, seen, workspace)
+            replace_file(place, change.after, seen, workspace)
+
+
+@contextlib.contextmanager
+def placed(workspace: Workspace, path: str, *, making: bool) -> Generator[Place]:
+    """The place of the file that is really at `path`; as `confinement.place_to_write`.
+
+    Raises OSError also where the path leads elsewhere by now (ESTALE).
+    """
+    with place_to_write(path, workspace.roots, making=making) as place:
+        if place.path != path:
+            raise stale(f"the place of {workspace.shown(path)}", _SINCE, None, b"")
+        yield place
 
 
 def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result | None:
@@ -72,20 +81,33 @@ def _explained(path: str) -> Generator[None]:
         raise OSError(error.errno, f"{error.strerror}; nothing was written", path) from None
 
 
-def _replace(place: Place, change: Change, seen: os.stat_result | None, workspace: Workspace) -> None:
+def replace_file(place: Place, data: bytes, seen: os.stat_result | None, workspace: Workspace) -> None:
+    """Makes the file hold `data`, durably. `seen` is its state as it was compared, None for no file.
+
+    Raises OSError: ESTALE where it is in another state by now.
+    """
     place.check_writable()
     with recorded(workspace.records, place.folder) as temporary:
         try:
-            _fill(place, temporary, change.after, seen)
+            _fill(place, temporary, data, seen)
             # Looked at once more, because making it durable takes the disk's time, and people save files.
             if not _is_still(place, seen):
-                raise stale(workspace.shown(change.path), _SINCE, None, b"")
+                raise stale(workspace.shown(place.path), _SINCE, None, b"")
             _rename(place, temporary, replacing=seen is not None)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=place.directory)
             raise
         sync_directory(place.directory)
+
+
+def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> None:
+    """Removes the file, durably. Arguments and errors as `replace_file`."""
+    place.check_writable()
+    if not _is_still(place, seen):
+        raise stale(workspace.shown(place.path), _SINCE, None, b"")
+    os.unlink(place.name, dir_fd=place.directory)
+    sync_directory(place.directory)
 
 
 def _fill(place: Place, temporary: str, data: bytes, replaced: os.stat_result | None) -> None:

@@ -317,6 +317,7 @@ PUBLIC = [
     "redact_json",
     "redactor_of",
     "result_text",
+    "rewound_lines",
     "session_named",
     "source_command",
     "source_lines",

@@ -57,6 +57,7 @@ from engine.events.nodes import (
     StatementTicked,
     TickApplied,
 )
+from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.events.session import (
     ConfigChanged,
     ContextMeasured,
@@ -362,6 +363,9 @@ _BETWEEN: tuple[Item, ...] = (
     NodeChanged(obj_id=ObjId("view-2.1"), obj_type="view", delta="moved"),
 )
 
+_BACK = FileToRestore(path="/work/b.py", present_digest="b", wanted_digest="a")
+_LEFT = FileLeft(path="/else/c.txt", reason="it is not as the session last wrote it")
+
 _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     UserMessage(message_id=_message(40), text="search"),
     ToolCall(tool_call_id=_call(50), tool="grep", arguments={"pattern": "x", "path": "a.py"}),
@@ -402,6 +406,10 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     ServerConnected(server="GitHub", module="github", tools=12, resources=1),
     ServerLost(server="dead", module="dead", reason="there is no program dead"),
     ContextMeasured(used=900, size=64_000),
+    RewindBegun(statement=1, since=Seq(9), files=(_BACK,), left=(_LEFT,)),
+    Rewound(statement=1, restored=(_BACK,), left=(_LEFT,)),
+    Rewound(statement=0, cancelled=True),
+    Rewound(statement=0),
 )
 
 

@@ -53,6 +53,8 @@ WORDS = {
     "effect_answered": ["operation", "error.type", "digest"],
     "file_touched": ["before_digest", "withheld"],
     "file_written": ["before_digest", "after_digest", "withheld"],
+    "rewind_begun": ["files.present_digest", "files.wanted_digest"],
+    "rewound": ["restored.present_digest", "restored.wanted_digest"],
     "command_ended": ["output.digest", "errors.digest"],
     "values_kept": ["groups.names", "groups.withheld"],
     "names_rebound": ["names"],

@@ -12,8 +12,8 @@ from engine.cycles.steps import GROUPS
 from engine.toolbox import FILES, INJECTED, REQUIRED, TOOLS, VIEWS, call_title
 from engine.tools import OPERATIONS
 
-SHARED = {"change", "changes", "landing", "nearest", "program", "reading", "seen", "stale", "workspace"}
-"""Modules of several tools."""
+SHARED = {"change", "changes", "landing", "nearest", "program", "reading", "restoring", "seen", "stale", "workspace"}
+"""Modules of several tools, and what puts files back."""
 SERVERS = {"mcp_listing", "mcp_source", "mcp_transports"}
 """What makes tools of the MCP servers that an editor names."""
 

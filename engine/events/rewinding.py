@@ -1,0 +1,65 @@
+"""Files that go back to what they held: what a rewind is about to do to them, and what it has done."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from ..ids import BlobDigest, Seq
+from ..text import Exact
+from .base import Event
+
+
+class FileToRestore(Struct, frozen=True, kw_only=True):
+    """One file: what the session last wrote there, and what it is to hold again. `path` is where it really is.
+
+    The digests are xxh3 hex, empty for no file. `present` and `wanted` are the contents as blobs: None for no file;
+    `present` also where the content is not kept, and `present_digest` may then stand for its state (`unread-...`).
+    """
+
+    path: str
+    present: BlobDigest | None = None
+    present_digest: Exact = ""
+    wanted: BlobDigest | None = None
+    wanted_digest: Exact = ""
+
+
+class FileLeft(Struct, frozen=True, kw_only=True):
+    """A file that a rewind leaves as it is, and why: a clause about the file."""
+
+    path: str
+    reason: str
+
+
+class RewindBegun(Event, frozen=True, kw_only=True):
+    """The workspace goes back to where statement `statement` left it, 0 being the beginning.
+
+    `since` is the position on the log from which on what was written is undone. Durable before the first of `files` is
+    replaced, so that whoever opens the session after a kill can finish it; `left` is known beforehand.
+    """
+
+    kind: ClassVar[str] = "rewind_begun"
+
+    statement: int
+    since: Seq
+    files: tuple[FileToRestore, ...] = ()
+    left: tuple[FileLeft, ...] = ()
+
+
+class Rewound(Event, frozen=True, kw_only=True):
+    """The rewind that began last has ended: `restored` hold again what they were to hold, `left` are as they were.
+
+    `statement` is the one that the files went back to, 0 for the beginning. `cancelled`: somebody gave it up, and what
+    it had replaced is as before; `restored` are then those of which that was not possible.
+    """
+
+    kind: ClassVar[str] = "rewound"
+
+    statement: int
+    restored: tuple[FileToRestore, ...] = ()
+    left: tuple[FileLeft, ...] = ()
+    cancelled: bool = False
+
+
+RewindingEvent = RewindBegun | Rewound

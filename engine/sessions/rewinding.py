@@ -1,0 +1,125 @@
+"""Puts the files of a session back to what they held at a position of its log, and records that.
+
+What is to be done is durable before the first file is replaced, each file is replaced as a whole, and the end is
+recorded: so whoever opens the session after a kill finishes it, and each file is as before or as after. Which
+contents are wanted is known to `timeline.workspace`, how a file is replaced to `tools.restoring`. Must not know why
+somebody goes back, nor what becomes of the conversation. Made by `turns`, and by `reopening` where a rewind is open.
+
+A cancel brings back what was replaced. A content that is not kept (it holds a secret, or is too large) cannot be
+brought back, so the files that hold one come last, and from the first of them on there is no way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from ..errors import StoreError
+from ..events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
+from ..ids import Seq
+from ..log import EventLog
+from ..ports import Store
+from ..redaction import HIDDEN
+from ..timeline.workspace import Restorable, restorable, reversed_
+from ..tools import Replaced, Workspace, restore
+from .buffers import SessionBuffers
+from .cancellation import to_the_end
+from .journal import Journal
+
+_HIDDEN: Final = "a secret in its path is not kept, so which file it is nobody knows"
+_UNSAVED: Final = "it has unsaved changes in the editor"
+_LOST: Final = "what it held then cannot be read from the store"
+
+
+class FileRewinding:
+    """The files of one session. `buffers` says what an editor holds of them; None where none is attached."""
+
+    def __init__(
+        self, log: EventLog, journal: Journal, store: Store, workspace: Workspace, buffers: SessionBuffers | None = None
+    ) -> None:
+        self._log = log
+        self._journal = journal
+        self._store = store
+        self._workspace = workspace
+        self._buffers = buffers
+
+    def plan(self, at: Seq) -> Restorable:
+        """What is to be done for the files to be as they were at that position of the log. Looks at no file."""
+        found = restorable(self._log.since(at))
+        hidden = [FileLeft(path=file.path, reason=_HIDDEN) for file in found.files if HIDDEN in file.path]
+        files = [file for file in found.files if HIDDEN not in file.path]
+        return Restorable(tuple(sorted(files, key=_is_lost)), (*found.left, *hidden))
+
+    async def rewind(self, begun: RewindBegun) -> Rewound:
+        """Does what a `plan` says, which is recorded by `begun`; the end, as it is on the log.
+
+        A cancel takes back what is done already, and is recorded.
+
+        Raises:
+            SessionReadOnlyError: nothing can be recorded; no file was touched.
+        """
+        seq = self._log.append(begun)
+        return await self._finish(begun, seq)
+
+    async def finish(self, begun: RewindBegun) -> Rewound:
+        """Ends one that a process which was killed has left, and that is on the log."""
+        return await self._finish(begun, begun.seq)
+
+    async def _finish(self, begun: RewindBegun, seq: Seq) -> Rewound:
+        done: list[FileToRestore] = []
+        replaced: list[FileToRestore] = []
+        left = list(begun.left)
+        is_cancelled = False
+        try:
+            await self._journal.durable(seq)
+            for file in begun.files:
+                put = partial(self._put, file)
+                outcome = await (to_the_end(put) if _is_lost(file) else put())
+                if isinstance(outcome, FileLeft):
+                    left.append(outcome)
+                else:
+                    done.append(file)
+                    replaced += [file] * outcome
+        except anyio.get_cancelled_exc_class():
+            is_cancelled, left = True, []
+            with anyio.CancelScope(shield=True):
+                done = await self._taken_back(replaced)
+            raise
+        finally:
+            ended = Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left), cancelled=is_cancelled)
+            taken = self._log.at(self._log.append(ended))
+        assert isinstance(taken, Rewound)
+        return taken
+
+    async def _taken_back(self, replaced: Sequence[FileToRestore]) -> list[FileToRestore]:
+        """Brings back what these files held before, the last one first; the files of which that was not possible."""
+        return [file for file in reversed(replaced) if isinstance(await self._put(reversed_(file)), FileLeft)]
+
+    async def _put(self, file: FileToRestore) -> FileLeft | bool:
+        """Whether the file had to be replaced to hold what is wanted; or that it is left as it was, and why."""
+        try:
+            if self._buffers is not None and await self._buffers.unsaved(file.path, changes=True) is not None:
+                raise OSError(_UNSAVED)
+            before = await anyio.to_thread.run_sync(self._restore, file)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            return FileLeft(path=file.path, reason=reason)
+        if before is not None and self._buffers is not None:
+            self._buffers.note_replaced(file.path, before.data)
+        return before is not None
+
+    def _restore(self, file: FileToRestore) -> Replaced | None:
+        try:
+            wanted = None if file.wanted is None else self._store.blob_get(file.wanted)
+        except (KeyError, StoreError):
+            raise OSError(_LOST) from None
+        return restore(self._workspace, file, wanted)
+
+
+def _is_lost(file: FileToRestore) -> bool:
+    """Whether what the file holds now could not be brought back."""
+    return file.present is None and bool(file.present_digest)

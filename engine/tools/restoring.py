@@ -1,0 +1,84 @@
+"""Gives one file back what it held: the counterpart of a landing, for a rewind.
+
+The file is compared with what is expected there before anything is done, and looked at once more right before the act;
+whoever looks at the path sees the one content or the other. Must not know which file is to go back, nor why. Called by
+`sessions.rewinding`, on a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Final, NamedTuple
+
+import xxhash
+
+from ..confinement import Place
+from ..events.rewinding import FileToRestore
+from ..pinned import LARGEST, mark_of
+from .landing import placed, remove, replace_file
+from .workspace import Workspace
+
+_REPLACED: Final = "\ufffd"
+_CHANGED: Final = "it is not as the session last wrote it"
+_REMOVED: Final = "it was removed since the session last wrote it"
+_UNKNOWN: Final = "its name is no text, and there is no such file any more"
+
+
+class Replaced(NamedTuple):
+    """What a file held until it was replaced; None for no file, and where that was not read."""
+
+    data: bytes | None
+
+
+def restore(workspace: Workspace, file: FileToRestore, wanted: bytes | None) -> Replaced | None:
+    """Makes the file hold `wanted`, None for no file; blocks until that is durable.
+
+    Directories that are missing above it are made; those that a removal leaves empty stay.
+
+    Returns:
+        None where it held that already, and nothing was done.
+
+    Raises:
+        OSError: it does not hold what is expected, or is elsewhere now; it lies outside of the workspace; or the
+            operating system's own reason. The file is as it was then.
+        ValueError: the path holds a NUL character.
+    """
+    path = workspace.absolute(file.path)
+    if _REPLACED in path:
+        raise OSError(errno.ENOENT, _UNKNOWN, file.path)
+    try:
+        with placed(workspace, path, making=wanted is not None and not file.present_digest) as place:
+            return _restore(place, file, wanted, workspace)
+    except OSError as error:
+        if error.errno == errno.ESTALE:  # it says what whoever asks for a change is to do
+            raise OSError(errno.ESTALE, _CHANGED, file.path) from None
+        raise
+
+
+def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace: Workspace) -> Replaced | None:
+    seen, digests, data = _look(place)
+    if file.wanted_digest in digests:
+        return None
+    if file.present_digest not in digests:
+        if seen is None:
+            raise FileNotFoundError(errno.ENOENT, _REMOVED, file.path)
+        raise OSError(errno.ESTALE, _CHANGED, file.path)
+    if wanted is None:
+        remove(place, seen, workspace)
+    else:
+        replace_file(place, wanted, seen, workspace)
+    return Replaced(data)
+
+
+def _look(place: Place) -> tuple[os.stat_result | None, tuple[str, ...], bytes | None]:
+    """The state of the file, what may stand for its content, and the content as far as that is read at all."""
+    with place.opened() as file:
+        if file is None:
+            return None, ("",), None
+        state = os.fstat(file.fileno())
+        data = file.read(LARGEST + 1) if state.st_size <= LARGEST else None
+    mark = mark_of(state)
+    if data is None or len(data) > LARGEST:
+        return state, (mark,), None
+    return state, (xxhash.xxh3_64_hexdigest(data), mark), data
