@@ -22,7 +22,7 @@ from acp_adapter.facts import Facts
 from acp_adapter.streams import Streams
 from acp_adapter.wire.codec import Codec, Json
 from acp_adapter.wire.shown import Shown
-from engine import Item, OutputStreamed, ReasoningStreamed, Seq, Subscription, TextStreamed
+from engine import Item, OutputStreamed, ReasoningStreamed, Seq, Subscription, TextStreamed, path_of
 from engine.events import AnyEvent, Event
 
 FRAME_SECONDS: Final = 1 / 60
@@ -96,9 +96,9 @@ class Pump:
                 return updates
 
     async def replay(self, events: Sequence[AnyEvent]) -> None:
-        """Shows what was sent so far as it stands by now; `events` is the log."""
+        """Shows what was sent so far of the branch that was active then, as it stands by now; `events` is the log."""
         async with self._turn:
-            replay = self._codec.updates.replay(events[: self._sent + 1], self._facts, self._nothing)
+            replay = self._codec.updates.replay(path_of(events[: self._sent + 1]), self._facts, self._nothing)
             for update in replay:
                 await self._send(update)
             self._shown = replay.shown

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from .branches import path_of as path_of
     from .config.secrets import redactor_of as redactor_of
     from .config.settings import SETTINGS as SETTINGS
     from .config.settings import Settings as Settings
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .execution import NamespaceDiff as NamespaceDiff
     from .execution import TextChange as TextChange
     from .host import Host as Host
+    from .ids import BranchId as BranchId
     from .ids import EventId as EventId
     from .ids import ExecutionId as ExecutionId
     from .ids import MessageId as MessageId
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
     from .projection.feed import changes_of as changes_of
     from .projection.feed import connected_sentence as connected_sentence
     from .projection.feed import lost_sentence as lost_sentence
+    from .projection.feed import moved_sentence as moved_sentence
     from .projection.results import given_text as given_text
     from .projection.results import output_text as output_text
     from .projection.results import printed_text as printed_text
@@ -131,6 +134,7 @@ if TYPE_CHECKING:
     from .redaction import redact_json as redact_json
     from .redaction import without_secrets as without_secrets
     from .search.path_completion import complete_path as complete_path
+    from .sessions.branch_rows import BranchRow as BranchRow
     from .sessions.commands import COMMANDS as COMMANDS
     from .sessions.naming import session_named as session_named
     from .sessions.policy import MODES as MODES
@@ -174,6 +178,8 @@ __all__ = [
     "SETTINGS",
     "TOOLS",
     "Artifact",
+    "BranchId",
+    "BranchRow",
     "Buffers",
     "Captured",
     "Cell",
@@ -298,9 +304,11 @@ __all__ = [
     "legible_line",
     "load_settings",
     "lost_sentence",
+    "moved_sentence",
     "open_store",
     "original",
     "output_text",
+    "path_of",
     "plural",
     "printed_text",
     "redact_json",
@@ -316,6 +324,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "branches": "path_of",
     "config.secrets": "redactor_of",
     "config.settings": "SETTINGS Settings load_settings",
     "cutting": "between cut_line cut_middle plural",
@@ -324,7 +333,7 @@ _MODULES: Final = {
     "environment.zygote": "Zygote",
     "execution": "Artifact Captured Display ExceptionInfo ExecutionStatus KeptGroup Location NamespaceDiff TextChange",
     "host": "Host",
-    "ids": "EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
+    "ids": "BranchId EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
     "legible": "legible_line source_command source_lines source_text",
     "mcp_servers": "HttpServer McpServer StdioServer",
     "models.setup": "ModelSetup",
@@ -339,11 +348,12 @@ _MODULES: Final = {
         "StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload "
         "ValueGroup Want ignore_touched"
     ),
-    "projection.feed": "changes_of connected_sentence lost_sentence",
+    "projection.feed": "changes_of connected_sentence lost_sentence moved_sentence",
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",
     "redaction": "Redactor redact_json without_secrets",
     "search.path_completion": "complete_path",
+    "sessions.branch_rows": "BranchRow",
     "sessions.commands": "COMMANDS",
     "sessions.naming": "session_named",
     "sessions.policy": "MODES OPTIONS OptionValues",

@@ -12,7 +12,7 @@ SessionId = NewType("SessionId", str)
 EventId = NewType("EventId", str)
 """An event of one session: `e` and its position on the log. An imported log may have others."""
 BranchId = NewType("BranchId", str)
-"""A path through a session's log; today there is `main` alone."""
+"""A path through a session's log: `main`, then `b1`, `b2` ... in the order in which they were made."""
 MessageId = NewType("MessageId", str)
 """A message, the user's or the agent's: `msg_` and 24 hex digits."""
 StatementId = NewType("StatementId", str)

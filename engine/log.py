@@ -1,21 +1,23 @@
 """The session's log: append-only, closed, the single source of everything a session knows about itself.
 
 `append` is the only writer. It checks, stamps, keeps and hands on, all in memory; the journal behind it makes events
-durable. Read models are folds over the log and cannot be changed by anybody else. Must not know what the events mean
-to a transport.
+durable. Read models are folds over the log and cannot be changed by anybody else: over the whole of it, or over the
+path of the active branch. Must not know what the events mean to a transport.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
+from .branches import Branches
 from .errors import InvalidEventError
 from .events import UNSTAMPED, Event
+from .events.branches import HeadMoved
 from .events.conversation import ToolCall, ToolResult
-from .ids import MAIN_BRANCH, BranchId, EventId, Seq, ToolCallId
+from .ids import EventId, Seq, ToolCallId
 from .ports import Clock
 
 _MODEL: Final = "the model"
@@ -23,8 +25,31 @@ Fold = Callable[[Event], None]
 """How a read model is told of every event, in order, exactly once."""
 
 
+class PathFold(Protocol):
+    """A read model of the active path alone. Told of the same events it is the same, reset before or not."""
+
+    def apply(self, event: Event) -> None:
+        """Takes the next event of the path."""
+        ...
+
+    def reset(self) -> None:
+        """Forgets everything: another path is active, and follows from its first event on."""
+        ...
+
+
+class _Follower(NamedTuple):
+    """A read model: whom to tell, of which kinds, and how to reset one that follows the path; see `EventLog.follow`."""
+
+    fold: Fold
+    kinds: Collection[type[Event]] | None = None
+    reset: Callable[[], None] | None = None
+
+
 class _Calls:
-    """Which tool calls are open or answered: the part of the log's history that `append` needs for its checks."""
+    """Which tool calls are open or answered: the part of the log's history that `append` needs for its checks.
+
+    An id names one call of the whole log, and what is open is so on the active path.
+    """
 
     __slots__ = ("_known", "_open")
 
@@ -39,7 +64,7 @@ class _Calls:
             case ToolResult(tool_call_id=call) if call not in self._known:
                 return f"there is no tool call {call}"
             case ToolResult(tool_call_id=call) if call not in self._open:
-                return f"tool call {call} has its result already"
+                return f"tool call {call} has its result already, or is not on this branch"
             case ToolResult(tool_call_id=call, parent_id=parent) if parent != self._open[call].parent_id:
                 made_by = self._open[call].parent_id
                 return f"tool call {call} was made by {made_by or _MODEL}, its result says by {parent or _MODEL}"
@@ -55,6 +80,13 @@ class _Calls:
                 self._open.pop(call, None)
             case _:
                 pass
+
+    def begin_path(self, path: Iterable[Event]) -> None:
+        """Has those be open that are so on this path."""
+        known, self._known, self._open = self._known, set(), {}
+        for event in path:
+            self.apply(event)
+        self._known |= known
 
     def has(self, tool_call_id: ToolCallId) -> bool:
         return tool_call_id in self._known
@@ -85,13 +117,14 @@ class EventLog:
     ) -> None:
         self._clock = clock
         self._journal = journal
-        self._folds: list[tuple[Fold, Collection[type[Event]] | None]] = [(fold, None) for fold in folds]
-        self._followers: dict[type[Event], tuple[Fold, ...]] = {}
+        self._all: list[_Follower] = [_Follower(fold) for fold in folds]
+        self._told: dict[type[Event], tuple[Fold, ...]] = {}
+        """Who is to be told of a kind of event."""
         self._check = check
         self._redact = redact
         self._calls = _Calls()
         self._events: list[Event] = []
-        self._branch: BranchId = MAIN_BRANCH
+        self._branches = Branches()
 
     def append(self, event: Event) -> Seq:
         """Stamps the event, keeps it and hands it on. Returns its position.
@@ -101,12 +134,14 @@ class EventLog:
         """
         if event.seq != UNSTAMPED:
             raise InvalidEventError(event.kind, "it is on a log already")
-        reason = self._calls.check(event) or (self._check(event) if self._check else None)
+        reason = self._calls.check(event) or self._branches.refusal(event)
+        reason = reason or (self._check(event) if self._check else None)
         if reason is not None:
             raise InvalidEventError(event.kind, reason)
         event = self.redacted(event)
         seq = Seq(len(self._events))
-        stamped = replace(event, seq=seq, event_id=EventId(f"e{seq}"), at=self._clock.now(), branch_id=self._branch)
+        branch = event.branch if isinstance(event, HeadMoved) else self._branches.active
+        stamped = replace(event, seq=seq, event_id=EventId(f"e{seq}"), at=self._clock.now(), branch_id=branch)
         self._journal(stamped)
         self._take(stamped)
         return seq
@@ -118,6 +153,8 @@ class EventLog:
     def load(self, events: Iterable[Event]) -> None:
         """Takes stamped events that are durable elsewhere already. Lenient: whatever they are, folds cope with them.
 
+        The path that is active at their end is found first, so that who follows it hears of no other.
+
         Raises:
             InvalidEventError: this log has events, or their positions are not 0, 1, 2 ...
         """
@@ -126,38 +163,88 @@ class EventLog:
         for position, event in enumerate(events):
             if event.seq != position:
                 raise InvalidEventError(event.kind, f"position {event.seq} where {position} was due")
-            self._take(event)
+            self._events.append(event)
+            self._branches.apply(event)
+        for event in self._events:
+            self._calls.apply(event)
+            kind, is_on_path = type(event), self._branches.holds(event)
+            for fold in self._followers_of(kind) if is_on_path else self._beside_the_path(kind):
+                fold(event)
+        if len(self._branches.all) > 1:
+            self._calls.begin_path(self.path)
 
     def follow(self, fold: Fold, kinds: Collection[type[Event]] | None = None) -> None:
-        """Tells one more read model of every event there is, and from now on of each that comes.
+        """Tells one more read model of every event there is, and from now on of each that comes, whatever its branch.
 
         One that says which `kinds` it follows is told of no other: most events are nothing to most read models, and
         whoever appends one waits until all were told.
         """
-        for event in self._events:
+        self._begin(_Follower(fold, kinds))
+
+    def follow_path(self, fold: PathFold, kinds: Collection[type[Event]] | None = None) -> None:
+        """The same with the events of the active path alone; when the head moves, it is reset and told the other one.
+
+        It stays the same object, so whoever holds it need not know of branches.
+        """
+        self._begin(_Follower(fold.apply, kinds, fold.reset))
+
+    def _begin(self, follower: _Follower) -> None:
+        self._tell(follower, self._events if follower.reset is None else self._branches.path(self._events))
+        self._all.append(follower)
+        self._told.clear()
+
+    @staticmethod
+    def _tell(follower: _Follower, events: Iterable[Event]) -> None:
+        fold, kinds, _ = follower
+        for event in events:
             if kinds is None or type(event) in kinds:
                 fold(event)
-        self._folds.append((fold, kinds))
-        self._followers.clear()
 
     def _followers_of(self, kind: type[Event]) -> tuple[Fold, ...]:
-        found = self._followers.get(kind)
+        found = self._told.get(kind)
         if found is None:
-            found = tuple(fold for fold, kinds in self._folds if kinds is None or kind in kinds)
-            self._followers[kind] = found
+            found = tuple(fold for fold, kinds, _ in self._all if kinds is None or kind in kinds)
+            self._told[kind] = found
         return found
+
+    def _beside_the_path(self, kind: type[Event]) -> Sequence[Fold]:
+        """Who is told of an event that the active path does not have."""
+        return [fold for fold, kinds, reset in self._all if reset is None and (kinds is None or kind in kinds)]
 
     def _take(self, event: Event) -> None:
         self._events.append(event)
-        self._branch = event.branch_id
         self._calls.apply(event)
+        if self._branches.apply(event):
+            self._move(event)
+            return
         for fold in self._followers_of(type(event)):
             fold(event)
+
+    def _move(self, event: Event) -> None:
+        """The event is the first since another path is active."""
+        path = self._branches.path(self._events)
+        self._calls.begin_path(path)
+        for follower in self._all:
+            if follower.reset is None:
+                self._tell(follower, (event,))
+            else:
+                follower.reset()
+                self._tell(follower, path)
 
     @property
     def events(self) -> Sequence[Event]:
         """Everything so far; a snapshot that later appends do not change."""
         return tuple(self._events)
+
+    @property
+    def path(self) -> Sequence[Event]:
+        """Those of the active branch: what it shares with others, and its own. A snapshot too, O(the whole log)."""
+        return tuple(self._branches.path(self._events))
+
+    @property
+    def branches(self) -> Branches:
+        """The branches there are; to read."""
+        return self._branches
 
     def since(self, seq: int) -> Sequence[Event]:
         """The events from position `seq` on."""

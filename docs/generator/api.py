@@ -53,6 +53,8 @@ AREAS = (
             "sessions.policy",
             "sessions.commands",
             "sessions.projector",
+            "sessions.branch_rows",
+            "branches",
             "timeline.index",
             "cycles",
         ),

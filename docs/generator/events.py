@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import cast
 
 import engine.events.base
+import engine.events.branches
 import engine.events.conversation
 import engine.events.execution
 import engine.events.nodes
@@ -26,6 +27,7 @@ GROUPS = (
     engine.events.execution,
     engine.events.nodes,
     engine.events.rewinding,
+    engine.events.branches,
 )
 """The modules of the groups, in the order in which a reader needs them."""
 _VALUES = (*GROUPS, engine.execution)

@@ -68,7 +68,13 @@ class Command(NamedTuple):
 COMMANDS: Final = (
     Command("run", ".run", "run", "Work in a session in this terminal.", _RUN_EXAMPLES),
     Command("sessions", ".sessions", "sessions", "List the sessions, the most recently used first."),
-    Command("show", ".show", "show", "Show a session's timeline, oldest first.", _SHOW_EXAMPLES),
+    Command(
+        "show",
+        ".show",
+        "show",
+        "Show a session's timeline, oldest first: that of the branch that is active.",
+        _SHOW_EXAMPLES,
+    ),
     Command(
         "export",
         "..exchange.commands.export_session",

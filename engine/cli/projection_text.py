@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from ..branches import branches_of
 from ..console.fragments import painted
 from ..console.markdown import shown_markdown
 from ..errors import InvalidRequestError, StoreError
@@ -39,10 +40,11 @@ class PastCall:
         self._account = Account()
         for event in log:
             sent.apply(event)
-            self._account.apply(event)
         call = sent.numbered(str(number))
         if call is None:
             raise InvalidRequestError(sent.without(str(number)))
+        for event in branches_of(log).path(log, call.branch_id):  # ids name handles of their branch alone
+            self._account.apply(event)
         self._number = number
         self._call = call
         try:

@@ -8,15 +8,18 @@ from collections.abc import Iterable, Sequence
 
 import typer
 
+from ..branches import path_of
 from ..cutting import plural
 from ..cycles import cycles_of, to_json
 from ..events import Event
+from ..events.branches import HeadMoved
 from ..events.codec import encode
 from ..events.conversation import AgentText, ResultRerendered, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import FileChanged
 from ..events.session import EnvironmentRestored
 from ..ids import ToolCallId
+from ..projection.feed import moved_sentence
 from ..projection.results import result_text
 from ..redaction import redact_event, write_json
 from ..terminal.opened import find, redactor, store
@@ -40,7 +43,7 @@ def show(
         False, "--json", help="With --cycles or --projection: as one JSON object; of cycles with the rounds too."
     ),
 ) -> None:
-    """Show a session's timeline, oldest first."""
+    """Show a session's timeline, oldest first: that of the branch that is active."""
     if as_json and not cycles and projection is None:
         raise typer.BadParameter("--json goes with --cycles or --projection; the log as JSON is --events")
     if events + cycles + (projection is not None) > 1:
@@ -57,11 +60,12 @@ def show(
         for event in log:
             _echo_json(encode(event))
         return
+    path = path_of(log)
     if as_json:
-        _echo_json(to_json(cycles_of(log)))
+        _echo_json(to_json(cycles_of(path)))
         return
     typer.echo(f"{row.session_id}  {shown(row.cwd)}  {row.events:,} events\n")
-    for block in call.blocks(_width()) if call is not None else _timeline(log, row.cwd, cycles=cycles):
+    for block in call.blocks(_width()) if call is not None else _timeline(path, row.cwd, cycles=cycles):
         typer.echo(visible(block) + "\n")
 
 
@@ -106,6 +110,8 @@ def _block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
         case EnvironmentRestored(executions=executions, divergences=divergences):
             lines = [f"{executions} {plural(executions, 'execution')} ran again in a new worker", *divergences]
             return _indented("restored> ", "\n".join(lines))
+        case HeadMoved():
+            return _indented("branch> ", moved_sentence(event))
         case RunStop(cause=cause, detail=detail) if cause != "end_turn":
             return f"[{cause}{': ' + detail if detail else ''}]"
         case _:

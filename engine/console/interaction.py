@@ -172,4 +172,4 @@ class Interaction:
 
 
 def _last_usage(session: Session) -> Usage | None:
-    return next((event for event in reversed(session.events) if isinstance(event, Usage)), None)
+    return next((event for event in reversed(session.path) if isinstance(event, Usage)), None)

@@ -149,7 +149,7 @@ class Program:
             self._screen.write(transcript.finish_line())
             return
         if was_there:
-            self._screen.write(heading(session.session_id, session.cwd, title, session.events))
+            self._screen.write(heading(session.session_id, session.cwd, title, session.path))
             self._screen.write(last_exchanges(session.events, transcript))
         tasks.start_soon(_prepare, host)
         await self._with_person(host, session, transcript, tasks)

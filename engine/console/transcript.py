@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ..cutting import cut_middle, plural
 from ..events import AnyEvent
+from ..events.branches import HeadMoved
 from ..events.conversation import (
     AgentReasoning,
     AgentText,
@@ -34,6 +35,7 @@ from ..events.session import EnvironmentRestored
 from ..ids import MessageId, StatementId, ToolCallId
 from ..legible import source_text
 from ..ports import ASKED_CHARS, PermissionQuestion
+from ..projection.feed import moved_sentence
 from ..projection.results import given_text, output_text, printed_text
 from ..projection.written import REST_LEFT_OUT
 from ..sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
@@ -181,6 +183,8 @@ class Transcript:
             case Rewound():
                 lines = rewound_lines(event, lambda path: os.path.relpath(path, self._cwd))
                 return self._note("\n".join(lines)) if lines else []
+            case HeadMoved():
+                return self._note(moved_sentence(event))
             case CondensationRequest(reason=reason):
                 self._is_told = reason == "asked"
                 return []

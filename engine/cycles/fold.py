@@ -30,6 +30,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events import Event
+from ..events.branches import HeadMoved
 from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import StatementRecorded
 from ..events.session import PromptQueued, PromptWithdrawn
@@ -57,11 +58,15 @@ class CycleFold:
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((
         UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult, RunStop, PromptQueued, PromptWithdrawn,
-        StatementRecorded,
+        StatementRecorded, HeadMoved,
     ))  # fmt: skip
 
     def __init__(self, transitions: Mapping[tuple[State, Input], Transition] = TRANSITIONS) -> None:
         self._transitions = transitions
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self._state = State.IDLE
         self._closed: list[RequestCycle] = []
         self._open: RequestCycle | None = None
@@ -72,6 +77,8 @@ class CycleFold:
         self._calls: dict[ToolCallId, _Call] = {}
         self._statements: dict[ToolCallId, int] = {}
         self._withdrawn: list[Withdrawn] = []
+        self._left: set[MessageId] = set()
+        """Those among them that the head has left behind."""
         self._strays: list[Item] = []
         self._anomalies: list[Anomaly] = []
         self._ends: dict[int, tuple[int, int]] = {}
@@ -83,6 +90,8 @@ class CycleFold:
             if isinstance(event, StatementRecorded) and self._open is not None:
                 # One that no model called, such as a cell from outside a turn, is the parent of its calls too.
                 self._statements[event.tool_call_id] = len(self._closed)
+            elif isinstance(event, HeadMoved):
+                self._leave_queue()
             return
         closed = len(self._closed)
         self._step(seen_as, event)
@@ -133,6 +142,13 @@ class CycleFold:
                 return Input.WITHDRAWN_SPENT if self._is_known(message_id) else Input.WITHDRAWN_UNSEEN
             case _:
                 return None
+
+    def _leave_queue(self) -> None:
+        """Prompts wait for the session, not for a branch: what waits still is announced again, and is no second one."""
+        while (head := self._queue.head) is not None:
+            self._withdrawn.append(Withdrawn(head.message_id, self._queue.take(head.message_id).text))
+            self._messages.discard(head.message_id)
+            self._left.add(head.message_id)
 
     def _is_known(self, message_id: MessageId) -> bool:
         return message_id in self._messages or message_id in self._spent or self._queue.announced(message_id)
@@ -215,6 +231,9 @@ class CycleFold:
 
     def _announce(self, event: Event) -> None:
         assert isinstance(event, PromptQueued)
+        if event.message_id in self._left:
+            self._left.discard(event.message_id)
+            self._withdrawn = [each for each in self._withdrawn if each.message_id != event.message_id]
         self._queue.announce(event.message_id, event.text, len(self._closed))
 
     def _withdraw(self, event: Event) -> None:

@@ -1,6 +1,6 @@
 """Every kind of event there is. A kind is one class, in the file of its group and in that group's union.
 
-Import a kind from the module that owns it: `conversation`, `execution`, `nodes`, `rewinding` or `session`.
+Import a kind from the module that owns it: `branches`, `conversation`, `execution`, `nodes`, `rewinding` or `session`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Final, cast, get_args
 
 from .base import UNSTAMPED, Event
+from .branches import BranchEvent
 from .conversation import ConversationEvent
 from .execution import ExecutionEvent
 from .nodes import NodeEvent
 from .rewinding import RewindingEvent
 from .session import SessionEvent
 
-AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent | RewindingEvent
+AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent | RewindingEvent | BranchEvent
 """One of the kinds there are: what a `match` over events has to exhaust."""
 
 EVENTS: Final = cast("tuple[type[Event], ...]", get_args(AnyEvent))
@@ -24,6 +25,7 @@ __all__ = [
     "EVENTS",
     "UNSTAMPED",
     "AnyEvent",
+    "BranchEvent",
     "ConversationEvent",
     "Event",
     "ExecutionEvent",

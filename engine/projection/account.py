@@ -44,6 +44,10 @@ class Account:
     )
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self._calls: dict[StatementId, ToolCallId] = {}
         self._names: dict[ObjId, str] = {}
         self._named: dict[str, ObjId] = {}

@@ -19,6 +19,7 @@ from typing import Final
 
 from ..cutting import cut_line, plural
 from ..events import Event
+from ..events.branches import HeadMoved
 from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import GroupRecomputed, NodeChanged
@@ -50,6 +51,7 @@ _FOLLOWED: Final = frozenset(
         ServerConnected,
         ServerLost,
         Rewound,
+        HeadMoved,
     )
 )
 _LONGEST_SOURCE: Final = 80
@@ -60,6 +62,10 @@ class Feed:
     """What is new to the model, in the order in which it happened. `apply` is for the log alone."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self._readings = Readings()
         self._items = _Unread(KEPT_ITEMS)
         self._shown: dict[str, int] = {}
@@ -194,6 +200,8 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             yield FeedItem("", lost_sentence(event))
         case Rewound():
             yield from (FeedItem("", line) for line in rewound_lines(event, str))
+        case HeadMoved():
+            yield FeedItem("", moved_sentence(event))
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
         case EnvironmentRestored(executions=executions, divergences=divergences):
@@ -203,6 +211,15 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             yield FeedItem("", f"rebuilt in a new worker: {executions} {noun} ran again")
         case _:
             pass
+
+
+def moved_sentence(event: HeadMoved) -> str:
+    """Where the session goes on, and what did not move along."""
+    place = f"statement {event.statement}" if event.statement else "the beginning"
+    return (
+        f"this is branch {event.branch}, which goes on after {place}: what branch {event.left} did since is neither in "
+        "this conversation nor in the namespace, but in files it may be"
+    )
 
 
 def connected_sentence(event: ServerConnected) -> str:

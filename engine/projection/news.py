@@ -27,6 +27,12 @@ class LogNews:
         self.past.apply(event)
         self.standing.apply(event)
 
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
+        self.feed.reset()
+        self.past.reset()
+        self.standing.reset()
+
     @property
     def position(self) -> int:
         """How many events there are."""

@@ -70,6 +70,10 @@ class PastStatements:
     """Those that are not in the View any more. `apply` is for the log alone."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self._calls: dict[EventId, ToolCallId] = {}
         """The model's calls that are in the View."""
         self._by_call: dict[ToolCallId, _Ran] = {}

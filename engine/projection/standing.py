@@ -93,6 +93,10 @@ class Standing:
     """What results of the View show. `apply` is for the log alone."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self._open: set[ToolCallId] = set()
         """The model's calls that have no result yet."""
         self._statements: dict[StatementId, StatementRecorded] = {}

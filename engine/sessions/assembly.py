@@ -87,11 +87,11 @@ def assemble(
         redact=partial(redact_event, surroundings.redactor) if surroundings.redactor else None,
         check=view.refusal,
     )
-    log.follow(timeline.apply, Timeline.FOLLOWS)
+    log.follow_path(timeline, Timeline.FOLLOWS)
     log.follow(rounds.apply, Rounds.FOLLOWS)
     log.follow(policy.apply, Policy.FOLLOWS)
     log.follow(known.apply, ServerModules.FOLLOWS)
-    log.follow(view.apply)
+    log.follow_path(view)
     if history:
         log.load(_presentable(surroundings.redactor, history))
         journal.opened_at(Seq(len(history) - 1))

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from ..events import Event
 from ..events.session import ProjectionSent
-from ..ids import BlobDigest, SessionId, StatementId
+from ..ids import BlobDigest, BranchId, SessionId, StatementId
 from ..ports import FeedItem
 from ..projection.sent import SentProjections
 from ..timeline.index import Timeline
 from ..view.cuts import Cut
+from .branch_rows import BranchRow
 from .context_text import Breakdown
 from .projector import Projection
 
@@ -25,7 +26,10 @@ class CommandContext:
 
     `project`, `names`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be
     started. `compact` says what went, and how many tokens a model would now be sent; None where nothing could go.
-    `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence what is missing.
+    `branches` are those of the log, to read. `rewind` goes back to a statement, 0 for the beginning, on a new branch,
+    and `switch` to the end of another one; both raise InvalidRequestError with one sentence, and are for commands that
+    move the head. `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence
+    what is missing.
     `names` is what the namespace calls its handles now, by their ids; one without a name is called by its id. `foresee`
     says what the next tick would find by now, of each handle that it would change.
     """
@@ -43,6 +47,9 @@ class CommandContext:
     names: Callable[[], Awaitable[Mapping[str, str]]]
     compact: Callable[[], Awaitable[tuple[Cut, int] | None]]
     omit: Callable[[StatementId, bool], Awaitable[None]]
+    branches: Callable[[], Sequence[BranchRow]]
+    rewind: Callable[[int], Awaitable[BranchId]]
+    switch: Callable[[str], Awaitable[None]]
 
     @property
     def as_of(self) -> str:
@@ -56,7 +63,8 @@ class Command(Struct, frozen=True):
 
     `takes` says what may be completed: the number of a statement, that of a model call, or Python.
     `glance` answers while a turn is running, from what is known already; None where it has to wait for its turn. Where
-    `run` is None the argument is a statement, which the session runs as the user's own.
+    `run` is None the argument is a statement, which the session runs as the user's own. One that `moves_head` is on the
+    log where it leads: its message follows the move, or, where it made none, comes ahead of its answer.
     """
 
     name: str
@@ -66,6 +74,7 @@ class Command(Struct, frozen=True):
     run: Callable[[CommandContext, str], Awaitable[str]] | None
     glance: Callable[[CommandContext, str], str] | None = None
     takes: Literal["nothing", "statement", "call", "source"] = "nothing"
+    moves_head: bool = False
 
 
 def glancing(

@@ -13,6 +13,7 @@ from typing import Final
 
 from ..text import code_span
 from ..user_message import MAX_TEXT_CHARS, Composed, is_long_text
+from .branch_commands import branch, rewind
 from .command import Command, CommandContext, glancing
 from .context_commands import compact, context, context_glance, tick, views, views_glance
 from .timeline_commands import omit, timeline_glance
@@ -75,6 +76,23 @@ COMMANDS: Final[dict[str, Command]] = {
             "Leave statement N out of the namespace, or take it in again; alone, list those that are left out",
             omit,
             takes="statement",
+        ),
+        Command(
+            "rewind",
+            "K",
+            "number of a statement, 0 for the beginning",
+            "Go back to where statement K had ended, on a new branch: the conversation and the namespace",
+            rewind,
+            takes="statement",
+            moves_head=True,
+        ),
+        Command(
+            "branch",
+            "[NAME]",
+            "name of a branch",
+            "Switch to another branch: its conversation and its namespace; alone, list the branches",
+            branch,
+            moves_head=True,
         ),
         Command("compact", "", "", "Replace the conversation so far by a summary of it", compact),
         Command("tick", "", "", "Have handles that follow their files catch up with them now", tick),

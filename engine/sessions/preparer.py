@@ -30,7 +30,7 @@ from ..nodes.disk import Disk
 from ..nodes.revision import digest_of
 from ..ports import PAYLOAD_BYTES, Clock, Model, Store, UpdatePayload, Want
 from ..ticks.payloads import chosen
-from ..timeline.payloads import Payloads, payload_of
+from ..timeline.payloads import Payloads, PreparedTokens, payload_of
 from ..worker.files import DirectFiles
 from ..worker.trees import DirectTrees
 from .parts import SessionParts
@@ -92,6 +92,11 @@ class Preparer:
             self._cues = {work: number + 1 for work, number in self._cues.items()}
             changed, self._changed = self._changed, anyio.Event()
             changed.set()
+
+    def forget(self) -> None:
+        """The head has moved: other nodes go by these ids from now on, which say after a tick what they wish for."""
+        self._wants = ()
+        self._done.clear()
 
     @asynccontextmanager
     async def lent(self) -> AsyncGenerator[tuple[UpdatePayload, ...]]:
@@ -204,7 +209,9 @@ class Preparer:
 def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revisions, model: Model) -> Preparer:
     """The preparer of a session: reading within its roots, and with what is left of its tokens."""
     payloads = Payloads()
-    parts.log.follow(payloads.apply, Payloads.FOLLOWS)
+    parts.log.follow_path(payloads, Payloads.FOLLOWS)
+    tokens = PreparedTokens()
+    parts.log.follow(tokens.apply, PreparedTokens.FOLLOWS)
     now = parts.clock.now
     return Preparer(
         log=parts.log,
@@ -219,7 +226,7 @@ def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revision
             redactor=parts.redactor,
             model=model,
             calls_tools=parts.settings.calls_tools,
-            allowance=lambda: parts.settings.summary_tokens - payloads.tokens,
+            allowance=lambda: parts.settings.summary_tokens - tokens.taken,
             outliner=parts.outliner,
         ),
     )

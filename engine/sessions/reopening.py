@@ -96,7 +96,7 @@ async def reopen(
 async def _settle(parts: SessionParts) -> Sequence[Event]:
     """Records what a statement that was under way had written by itself; returns what it appended."""
     start = len(parts.log)
-    touched = open_touches(parts.log.events)
+    touched = open_touches(parts.log.path)
     cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
     if touched and cell is not None:
         from .touches import Touches, records_of  # because few loads have anything to look at

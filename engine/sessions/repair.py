@@ -1,15 +1,17 @@
 """Makes a log whole again after a crash, or one from elsewhere, by appending what is missing.
 
 Owns what each thing that was under way gets as its end. History is never rewritten. Called when a session is loaded,
-before it takes a request.
+before it takes a request, and when the head was moved to a path that ends anywhere.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from ..events import Event
+from ..events.branches import HeadMoved
 from ..events.conversation import AgentReasoning, AgentText, Condensation, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..events.session import ModelCallEnded, ProjectionSent, PromptQueued, PromptWithdrawn, ViewEnforced
@@ -23,9 +25,16 @@ from ..view import EnforcementWarning
 logger = logging.getLogger(__name__)
 
 
-def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
-    """Appends the end of everything that was under way when the process died; returns what it appended."""
-    start = len(log)
+_LOST: Final = RunStop(reason="error", cause="error", detail="interrupted")
+"""What ends a run whose process died."""
+
+
+def repair(log: EventLog, timeline: Timeline, stop: RunStop = _LOST) -> Sequence[Event]:
+    """Appends the end of everything that the active path leaves open, of a run `stop`; returns what it appended.
+
+    A process died in the middle of it; or the path ends there, because the head was moved to it.
+    """
+    start, path = len(log), log.path
     call = _open_call(log.events)
     if call is not None:
         log.append(call)
@@ -34,15 +43,15 @@ def repair(log: EventLog, timeline: Timeline) -> Sequence[Event]:
             # No model's call would say that this statement ended.
             log.append(_never_begun(cell.statement))
         if cell.started is not None and cell.finished is None:
-            log.append(_interrupted(cell.started, log.events))
+            log.append(_interrupted(cell.started, path))
     for call in log.open_calls:
         log.append(
             ToolResult(tool_call_id=call.tool_call_id, status="error", text="[interrupted]", parent_id=call.parent_id)
         )
-    for waiting in _queued(log.events):
+    for waiting in _queued(path):
         log.append(PromptWithdrawn(message_id=waiting))
-    if _run_is_open(log.events):
-        log.append(RunStop(reason="error", cause="error", detail="interrupted"))
+    if _run_is_open(path):
+        log.append(stop)
     return log.since(start)
 
 
@@ -54,7 +63,7 @@ def enforce_view(log: EventLog, warning: EnforcementWarning | None) -> Sequence[
     start = len(log)
     if warning is not None:
         announced: dict[str, int] = {}
-        for event in log.events:
+        for event in log.path:
             if isinstance(event, ViewEnforced):
                 announced[event.property_name] = announced.get(event.property_name, 0) + event.count
         fresh = [
@@ -96,6 +105,8 @@ def _queued(events: Sequence[Event]) -> list[MessageId]:
                 waiting[message_id] = None
             case UserMessage(message_id=message_id) | PromptWithdrawn(message_id=message_id):
                 waiting.pop(message_id, None)
+            case HeadMoved():
+                waiting.clear()  # what still waited was announced again
             case _:
                 pass
     return list(waiting)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -54,6 +54,10 @@ class RequestQueue:
     def is_busy(self) -> bool:
         """Whether a request that came now would have to wait."""
         return self._running is not None or bool(self._waiting)
+
+    def announced(self) -> Sequence[Ticket]:
+        """What waits and is announced on the log, in order."""
+        return [ticket for ticket in self._waiting if ticket.prompt_kind == "follow_up"]
 
     def take(self, ticket: Ticket, wanted: PromptKind | None) -> None:
         """Registers a request, or answers it at once, or has it steer the turn that is running.

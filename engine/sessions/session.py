@@ -23,6 +23,7 @@ from ..ports import Editor, Looked, Permissions
 from ..timeline.index import Cell
 from ..user_message import Composed, compose
 from ..view import Window
+from .branch_rows import BranchRow, branch_rows
 from .cancellation import to_the_end
 from .directories import Spellings, additional, check_working_directory, spelled
 from .parts import SessionParts
@@ -75,6 +76,11 @@ class Session:
         return cast("Sequence[AnyEvent]", self._parts.log.events)
 
     @property
+    def path(self) -> Sequence[AnyEvent]:
+        """The events of the active branch so far: what it shares with others, and its own. A snapshot."""
+        return cast("Sequence[AnyEvent]", self._parts.log.path)
+
+    @property
     def position(self) -> int:
         """How many events the log has."""
         return len(self._parts.log)
@@ -92,6 +98,11 @@ class Session:
     def cells(self) -> Sequence[Cell]:
         """The statements, oldest first, each with its latest execution."""
         return self._parts.timeline.cells
+
+    @property
+    def branches(self) -> Sequence[BranchRow]:
+        """The branches of the log, in the order in which they were made."""
+        return branch_rows(self._parts.log)
 
     @property
     def names(self) -> Collection[str]:
@@ -185,6 +196,32 @@ class Session:
         if end.execution is None:
             raise StatementWithdrawnError(self.session_id)
         return end.execution
+
+    async def rewind(self, statement: int) -> None:
+        """Goes back to where that statement had ended, 0 for the beginning, on a new branch; in its place in the queue.
+
+        The conversation and the namespace go back. What came after it stays on its branch, for `switch`.
+
+        Raises:
+            InvalidRequestError: there is no such statement, and nothing has changed.
+            SessionBusyError, SessionReadOnlyError: as from `accept`.
+        """
+        await self._commanded(f"/rewind {statement}")
+
+    async def switch(self, branch: str) -> None:
+        """Goes over to the end of another branch; in its place in the queue.
+
+        Raises:
+            InvalidRequestError: there is no such branch, or it is active already, and nothing has changed.
+            SessionBusyError, SessionReadOnlyError: as from `accept`.
+        """
+        await self._commanded(f"/branch {branch}")
+
+    async def _commanded(self, command: str) -> None:
+        end = await self.accept(command).end()
+        failure = end.failure or end.refused
+        if failure is not None:
+            raise failure
 
     async def tick(self) -> Sequence[Event]:
         """Lets running handles catch up with their files now; what changed, as events.
@@ -305,7 +342,7 @@ class Session:
         if self._made_turns is None:
             from .turns import Turns  # of the prompt stage
 
-            self._made_turns = Turns(self._parts)
+            self._made_turns = Turns(self._parts, self._requests.announced)
             self._made_turns.attach(self._permissions, self._editor)
             self.connect()
             if self._tasks is not None:

@@ -22,7 +22,7 @@ class TurnEnd(Struct, frozen=True):
 
     `detail` explains cause `error`; `seq` is the last event that belongs to it; `failure` is why it could not be
     carried out or recorded, if so; `execution` is what came of a cell; `unusable` says that the model has to be set up
-    before a prompt can be answered.
+    before a prompt can be answered. `refused` is why a command changed nothing, which its answer says too.
     """
 
     cause: StopCause
@@ -31,6 +31,7 @@ class TurnEnd(Struct, frozen=True):
     failure: EngineError | None = None
     execution: ExecutionFinished | None = None
     unusable: bool = False
+    refused: EngineError | None = None
 
 
 class Ticket:
@@ -94,6 +95,7 @@ def end_at(
     failure: EngineError | None = None,
     execution: ExecutionFinished | None = None,
     unusable: bool = False,
+    refused: EngineError | None = None,
 ) -> TurnEnd:
     """The end of a request whose last event is the log's last."""
-    return TurnEnd(cause, detail, Seq(len(log) - 1), failure, execution, unusable)
+    return TurnEnd(cause, detail, Seq(len(log) - 1), failure, execution, unusable, refused)

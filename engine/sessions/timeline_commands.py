@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ..cutting import ELLIPSIS, cut_line, more
+from ..cutting import ELLIPSIS, more
 from ..projection.results import result_text
 from ..text import as_printed, code_span, fenced, printable, visible
 from ..timeline.index import Cell
 from .command import CommandContext
+from .numbered import no_statement, numbered
 
 SHOWN_STATEMENTS: Final = 20
-_SHOWN_CHARS: Final = 20
-_NUMBER_DIGITS: Final = 9
 
 
 def timeline_glance(context: CommandContext, argument: str) -> str:
@@ -33,30 +32,18 @@ async def omit(context: CommandContext, argument: str) -> str:
     if not argument:
         omitted = [_cell_line(cell) for cell in cells if cell.omitted]
         return "\n".join(omitted) or "No statement is left out; `/omit 3` leaves statement 3 out."
-    cell = _numbered(cells, argument)
+    cell = numbered(cells, argument)
     if cell is None:
-        return _no_statement(cells, argument)
+        return no_statement(cells, argument)
     await context.omit(cell.statement.statement_id, not cell.omitted)
     now = "is left out of the namespace" if cell.omitted else "is in the namespace again"
     return f"Statement {argument} {now}, which is rebuilt when it is needed next. `/omit {argument}` takes that back."
 
 
-def _numbered(cells: Sequence[Cell], number: str) -> Cell | None:
-    is_number = number.isascii() and number.isdigit() and len(number) <= _NUMBER_DIGITS
-    return cells[int(number) - 1] if is_number and 1 <= int(number) <= len(cells) else None
-
-
-def _no_statement(cells: Sequence[Cell], number: str) -> str:
-    if not cells:
-        return "No statement has run yet."
-    there = "there is 1" if len(cells) == 1 else f"they are numbered from 1 to {len(cells)}"
-    return f"There is no statement {cut_line(number, _SHOWN_CHARS)}; {there}."
-
-
 def _one_statement(cells: Sequence[Cell], argument: str) -> str:
-    cell = _numbered(cells, argument)
+    cell = numbered(cells, argument)
     if cell is None:
-        return _no_statement(cells, argument)
+        return no_statement(cells, argument)
     output = result_text(cell.finished) if cell.finished is not None else "[running]"
     return f"{_cell_line(cell)}\n\n{fenced(visible(cell.statement.source), 'python')}\n\n{fenced(as_printed(output))}"
 

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from .. import temporary_files
 from ..cycles import CycleFold
-from ..errors import EnvironmentUnavailableError
+from ..errors import EnvironmentUnavailableError, InvalidRequestError
 from ..events import Event
-from ..events.conversation import AgentText, Attachment, RunStop, StopCause, UserMessage
+from ..events.conversation import AgentText, Attachment, RunStop, UserMessage
 from ..events.execution import StatementOmitted
-from ..events.session import ContextMeasured, TitleChanged
+from ..events.session import ContextMeasured, PromptQueued, TitleChanged
 from ..ids import MessageId, StatementId
 from ..models import close_model
 from ..ports import Editor, Environment, FeedItem, Looked, Model, Permissions
@@ -26,17 +26,20 @@ from ..projection.account import Account
 from ..projection.news import LogNews
 from ..projection.sent import SentProjections
 from ..search.ripgrep import find_ripgrep
+from ..timeline.past_values import KeptValues
 from ..timeline.replay import History
 from ..tools import Seen, Workspace
 from ..turn import Stop
 from ..view.cuts import Cut
 from .acts import Desk
 from .agent_loop import AgentLoop
+from .branch_rows import branch_rows
 from .buffers import SessionBuffers
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
-from .command import CommandContext
+from .command import Command, CommandContext
 from .commands import command_in, command_of
 from .condenser import Condenser
+from .head import Head
 from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
 from .openings import not_opened, openings
@@ -59,9 +62,9 @@ CommandRun = Callable[[CommandContext, str], Awaitable[str]]
 
 
 class Turns:
-    """Everything a session needs from its first request on."""
+    """Everything a session needs from its first request on. `announced` are the requests that wait, on the log."""
 
-    def __init__(self, parts: SessionParts) -> None:
+    def __init__(self, parts: SessionParts, announced: Callable[[], Sequence[Ticket]]) -> None:
         self._parts = parts
         log, journal, timeline = parts.log, parts.journal, parts.timeline
         workspace = Workspace(
@@ -73,7 +76,7 @@ class Turns:
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
         self._buffers = SessionBuffers(workspace, parts.clock)
         seen = Seen(parts.store.blob_get)
-        log.follow(seen.apply, Seen.FOLLOWS)
+        log.follow_path(seen, Seen.FOLLOWS)
         desk = Desk(
             log=log,
             store=parts.store,
@@ -89,18 +92,19 @@ class Turns:
             dismissed=self.cancel,
         )
         history = History()
-        log.follow(history.apply, History.FOLLOWS)
+        log.follow_path(history, History.FOLLOWS)
+        log.follow(history.values.apply, KeptValues.FOLLOWS)
         revisions = Revisions(parts.store, parts.redactor)
         log.follow(revisions.apply, Revisions.FOLLOWS)
         bound = PastBound(parts.store, parts.session_id, log, journal, parts.settings.past_bytes)
         values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
         self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store, values)
         news = LogNews()
-        log.follow(news.apply)
+        log.follow_path(news)
         sent = SentProjections()
         log.follow(sent.apply, SentProjections.FOLLOWS)
         account = Account()
-        log.follow(account.apply, Account.FOLLOWS)
+        log.follow_path(account, Account.FOLLOWS)
         calls = SentCalls(parts.store, parts.redactor, sent, account)
         calls_tools = parts.settings.calls_tools
         self._projector = Projector(
@@ -112,7 +116,7 @@ class Turns:
             calls_tools=calls_tools,
         )
         self.cycles = CycleFold()
-        log.follow(self.cycles.apply, CycleFold.FOLLOWS)
+        log.follow_path(self.cycles, CycleFold.FOLLOWS)
         model = parts.models()
         self._open_model: Model | None = model
         condenser = Condenser(
@@ -175,6 +179,17 @@ class Turns:
             servers=parts.servers,
             openings_of=self._openings_of,
         )
+        self._announced = announced
+        self._unsaid: UserMessage | None = None
+        """Of the prompt that is carried out, as long as it is not on the log."""
+        self._head = Head(
+            log=log,
+            timeline=timeline,
+            view=parts.view,
+            environment=self._environment,
+            preparer=self._preparer,
+            waiting=self._waiting,
+        )
         self._context = CommandContext(
             session_id=parts.session_id,
             timeline=timeline,
@@ -189,6 +204,9 @@ class Turns:
             names=self._handle_names,
             compact=self._compact,
             omit=self.omit,
+            branches=lambda: branch_rows(log),
+            rewind=lambda statement: self._moved(lambda: self._head.rewind(statement)),
+            switch=lambda name: self._moved(lambda: self._head.switch(name)),
         )
         self._notes = parts.notes
         self._cancellation = Cancellation()
@@ -216,16 +234,36 @@ class Turns:
         if ticket.cell or (command is not None and command.run is None):
             end = await self._run_cell(ticket, argument)
         else:
-            end = await self._serve_prompt(ticket, None if command is None else command.run, argument)
+            end = await self._serve_prompt(ticket, command, argument)
         await self._parts.journal.durable(end.seq)
         return end
 
-    async def _serve_prompt(self, ticket: Ticket, command: CommandRun | None, argument: str) -> TurnEnd:
-        self._parts.log.append(ticket.message(ticket.prompt_kind, aside=command is not None))
-        if command is not None:
-            return end_at(self._parts.log, await self._answer(command, argument))
+    async def _serve_prompt(self, ticket: Ticket, command: Command | None, argument: str) -> TurnEnd:
+        self._unsaid = ticket.message(ticket.prompt_kind, aside=command is not None)
+        if command is None or not command.moves_head:
+            self._begin_run()
+        if command is not None and command.run is not None:
+            return await self._answer(command.run, argument)
         stop = await self._run(ticket)
         return end_at(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
+
+    def _begin_run(self) -> None:
+        """Has the message of what is carried out be on the log."""
+        message, self._unsaid = self._unsaid, None
+        if message is not None:
+            self._parts.log.append(message)
+
+    def _waiting(self) -> Sequence[PromptQueued]:
+        """What is to be announced again where the head moves: what is carried out now, and what waits behind it."""
+        waits = [self._unsaid] if self._unsaid is not None and self._unsaid.prompt_kind == "follow_up" else []
+        behind = [PromptQueued(message_id=each.message_id, text=each.text) for each in self._announced()]
+        return [*(PromptQueued(message_id=each.message_id, text=each.text) for each in waits), *behind]
+
+    async def _moved(self, move: Callable[[], Awaitable[T]]) -> T:
+        """Moves the head. What moved it is on the log there."""
+        moved = await move()
+        self._begin_run()
+        return moved
 
     def steer(self, message: UserMessage) -> bool:
         """Has the running turn's next model call read `message`; False where no turn is running or it is ending.
@@ -270,19 +308,21 @@ class Turns:
         if sentences:
             self._say("\n".join(sentences) + "\n\n")
 
-    async def _answer(self, run: CommandRun, argument: str) -> StopCause:
-        """Carries out the command whose message is on the log, to its RunStop."""
+    async def _answer(self, run: CommandRun, argument: str) -> TurnEnd:
+        """Carries out a command to its RunStop."""
         self._cancellation = Cancellation()
+        stop, refused = _COMPLETED, None
         try:
             answer = await self._cancellation.guard(lambda: run(self._context, argument))
-        except EnvironmentUnavailableError as error:
-            answer = str(error)
+        except (EnvironmentUnavailableError, InvalidRequestError) as error:
+            answer, refused = str(error), error
         except WorkCancelledError:
-            self._parts.log.append(RunStop(reason="interrupted", cause="cancelled"))
-            return "cancelled"
-        self._say(answer)
-        self._parts.log.append(RunStop(reason="completed", cause="end_turn"))
-        return "end_turn"
+            answer, stop = "", RunStop(reason="interrupted", cause="cancelled")
+        self._begin_run()
+        if answer:
+            self._say(answer)
+        self._parts.log.append(stop)
+        return end_at(self._parts.log, stop.cause, refused=refused)
 
     async def _run_cell(self, ticket: Ticket, source: str) -> TurnEnd:
         """Runs one statement, to its RunStop.

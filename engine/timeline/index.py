@@ -32,6 +32,10 @@ class Timeline:
     )
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self._cells: dict[StatementId, Cell] = {}
         self._by_execution: dict[ExecutionId, Cell] = {}
         self._last_execution: ExecutionId | None = None

@@ -16,7 +16,6 @@ from ..events.execution import (
     ExecutionFinished,
     ExecutionStarted,
     StatementRecorded,
-    ValuesKept,
 )
 from ..events.nodes import (
     AdoptedContent,
@@ -26,11 +25,11 @@ from ..events.nodes import (
     StatementTicked,
 )
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
-from ..ids import Seq, ToolCallId
+from ..ids import ToolCallId
 from ..ports import PastAnswer, PastExecution, PastPayload, PastQuestion, PastRevision, PastTick, RunRequest
 from ..toolbox import call_title
 from .divergence import bound_names, ending_of
-from .past_values import past_values, unkept
+from .past_values import KeptValues
 from .payloads import payload_of
 
 ExecutionPart = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
@@ -48,7 +47,6 @@ class ExecutionStep(Struct):
     questions: dict[int, EffectRequested] = field(default_factory=dict[int, EffectRequested])
     answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
     revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
-    kept: list[ValuesKept] = field(default_factory=list[ValuesKept])
     ticks: list[float] = field(default_factory=list[float])
     is_omitted: bool = False
     reads: int = 0
@@ -65,11 +63,10 @@ class ExecutionStep(Struct):
             case StatementTicked():
                 self.ticks.append(event.now)
 
-    def past(self, reads: int, time_limit: float, dropped_before: Seq) -> PastExecution | None:
+    def past(self, reads: int, time_limit: float, values: KeptValues) -> PastExecution | None:
         """The step of a plan; None where it left nothing, or was left out.
 
         `reads` is how often a model had read before the step ahead of it. The statement may take `time_limit` seconds.
-        What was kept before the position `dropped_before` is gone.
         """
         started, finished = self.started, self.finished
         if started is None or finished is None or self.is_omitted or _left_nothing(finished):
@@ -90,8 +87,8 @@ class ExecutionStep(Struct):
             revisions=None if started.round_id is None else tuple(map(past_revision, self.revisions)),
             bound=tuple(bound_names(finished.diff)),
             unbound=finished.diff.deleted,
-            kept=past_values(self.kept, dropped_before),
-            unkept=unkept(self.kept),
+            kept=values.groups(finished.execution_id),
+            unkept=values.unkept(finished.execution_id),
             after_reading=self.reads > reads,
             ticks=tuple(self.ticks),
             record=ending_of(finished),

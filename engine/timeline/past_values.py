@@ -1,51 +1,70 @@
 """What a plan is told of kept values: those of one execution, and those of a rebuild, with the names it had no copy of.
 
-Pure. Used by `replay`.
+Copies are made some time after what they are of, so the head may have moved in between: they count on whatever branch
+they were recorded. So does what was dropped of them, because it is gone. Pure. Used by `replay`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import ClassVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from ..events.execution import ValuesKept
+from ..events import UNSTAMPED, Event
+from ..events.execution import ValuesDropped, ValuesKept
 from ..events.session import EnvironmentRestored
-from ..ids import Seq
+from ..ids import ExecutionId
 from ..ports import PastRebuild, PastValues
 
 
-class Rebuild(Struct):
-    """A rebuild that had no copy of some names, and what was kept of them after it."""
+class KeptValues:
+    """What was kept of each execution, and of each rebuild by its event's id. `apply` is for the whole log."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ValuesKept, ValuesDropped))
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[ValuesKept]] = {}
+        self._dropped_before = UNSTAMPED
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case ValuesKept(execution_id=execution_id):
+                self._kept.setdefault(execution_id, []).append(event)
+            case ValuesDropped(before=before):
+                self._dropped_before = before
+            case _:
+                pass
+
+    def groups(self, execution_id: ExecutionId) -> tuple[PastValues, ...]:
+        """The copies, those included that have been dropped since."""
+        return tuple(
+            PastValues(
+                names=group.names,
+                content=group.content,
+                dropped=each.seq < self._dropped_before,
+                size=group.size,
+                data=group.data,
+            )
+            for each in self._kept.get(execution_id, ())
+            for group in each.groups
+        )
+
+    def unkept(self, execution_id: ExecutionId) -> dict[str, str]:
+        """The names without a copy, each with the reason."""
+        return {name: reason for each in self._kept.get(execution_id, ()) for name, reason in each.unkept.items()}
+
+
+class Rebuild(Struct, frozen=True):
+    """A rebuild that had no copy of some names."""
 
     restored: EnvironmentRestored
-    kept: list[ValuesKept] = field(default_factory=list[ValuesKept])
 
-    def past(self, dropped_before: Seq) -> PastRebuild:
+    def past(self, values: KeptValues) -> PastRebuild:
         """As the plan has it."""
+        rebuild = ExecutionId(self.restored.event_id)
         return PastRebuild(
             anew=self.restored.anew,
             absent=self.restored.absent,
-            kept=past_values(self.kept, dropped_before),
-            unkept=unkept(self.kept),
+            kept=values.groups(rebuild),
+            unkept=values.unkept(rebuild),
         )
-
-
-def past_values(kept: Sequence[ValuesKept], dropped_before: Seq) -> tuple[PastValues, ...]:
-    """The groups; what was kept before that place on the log has been dropped."""
-    return tuple(
-        PastValues(
-            names=group.names,
-            content=group.content,
-            dropped=each.seq < dropped_before,
-            size=group.size,
-            data=group.data,
-        )
-        for each in kept
-        for group in each.groups
-    )
-
-
-def unkept(kept: Sequence[ValuesKept]) -> dict[str, str]:
-    """The names without a copy, each with the reason."""
-    return {name: reason for each in kept for name, reason in each.unkept.items()}

@@ -1,4 +1,4 @@
-"""What was prepared and has not come to an end, as a fold over the log: the queue of payloads that ticks take from.
+"""What was prepared and has not come to an end, as a fold over a path: the queue of payloads that ticks take from.
 
 Since it is the log that says what is ready, a session that is loaded again goes on with it. Must not know how anything
 is prepared, nor hold data: that is in the store. Followed by the log; read by the preparer, and by `replay`, which
@@ -24,15 +24,16 @@ class Payloads:
     )
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self._waiting: dict[PayloadId, AsyncPayloadPrepared] = {}
-        self.tokens = 0
-        """Those that models have taken for all that was ever prepared."""
 
     def apply(self, event: Event) -> None:
         match event:
             case AsyncPayloadPrepared():
                 self._waiting[event.payload_id] = event
-                self.tokens += event.cost.tokens
             case AsyncPayloadApplied() | AsyncPayloadDropped():
                 self._waiting.pop(event.payload_id, None)
             case _:
@@ -46,6 +47,19 @@ class Payloads:
     def waiting(self) -> Sequence[AsyncPayloadPrepared]:
         """In the order in which they were prepared."""
         return tuple(self._waiting.values())
+
+
+class PreparedTokens:
+    """Those that models have taken for all that was ever prepared, on whatever branch. `apply` is for the whole log."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((AsyncPayloadPrepared,))
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, AsyncPayloadPrepared):
+            self.taken += event.cost.tokens
 
 
 def payload_of(event: AsyncPayloadPrepared, data: bytes = b"") -> UpdatePayload:

@@ -1,6 +1,6 @@
 """How a namespace came about, as a fold over the log: the plan by which it is rebuilt.
 
-Executions and ticks in the order of the log, each with what it then saw. An execution that ended by itself runs again.
+Executions and ticks in the order of the path, each with what it then saw. An execution that ended by itself runs again.
 One that was stopped does not, nor one whose source held a secret: what it left comes from kept values. One that ended
 its worker left nothing, and one that the user left out is not in the plan. Pure: names contents by their digests. Must
 not know how a plan is carried out. Followed by the log; read by `sessions.live_environment`.
@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from ..events import UNSTAMPED, Event
+from ..events import Event
 from ..events.conversation import ToolCall
 from ..events.execution import (
     EffectAnswered,
@@ -22,8 +22,6 @@ from ..events.execution import (
     ExecutionStarted,
     StatementOmitted,
     StatementRecorded,
-    ValuesDropped,
-    ValuesKept,
 )
 from ..events.nodes import (
     AsyncPayloadApplied,
@@ -46,7 +44,7 @@ from ..ports import (
 )
 from .divergence import bound_names
 from .past_steps import ExecutionStep, TickStep, past_revision
-from .past_values import Rebuild
+from .past_values import KeptValues, Rebuild
 from .payloads import Payloads
 from .readings import READING, Readings
 
@@ -60,8 +58,6 @@ _OF_STEPS: Final = frozenset(
         StatementTicked,
         StatementOmitted,
         ToolCall,
-        ValuesKept,
-        ValuesDropped,
         EnvironmentRestored,
         AsyncPayloadPrepared,
         AsyncPayloadApplied,
@@ -76,13 +72,17 @@ _OF_STEPS: Final = frozenset(
 
 
 class History:
-    """What a rebuild goes through. `apply` is for the log alone."""
+    """What a rebuild goes through. `apply` is for the log alone, and so is that of `values`, for the whole of it."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = _OF_STEPS | READING
 
     def __init__(self) -> None:
+        self.values = KeptValues()
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self._steps: list[ExecutionStep | TickStep | Rebuild] = []
-        self._rebuilds: dict[str, Rebuild] = {}
         self._statements: dict[StatementId, ExecutionStep] = {}
         self._omitted: dict[StatementId, ExecutionStep] = {}
         self._by_execution: dict[ExecutionId, ExecutionStep] = {}
@@ -90,7 +90,6 @@ class History:
         self._readings = Readings()
         self._tiers: dict[str, OutlineTier] = {}
         self._payloads = Payloads()
-        self._dropped_before = UNSTAMPED
 
     def apply(self, event: Event) -> None:
         self._readings.apply(event)
@@ -113,22 +112,11 @@ class History:
                     self._omit(statement_id, omitted)
             case ToolCall(parent_id=str()) if isinstance(self._present, ExecutionStep):
                 self._present.calls[event.tool_call_id] = event
-            case ValuesKept() | ValuesDropped() | EnvironmentRestored():
-                self._apply_to_values(event)
-            case _:
-                self._apply_to_nodes(event)
-
-    def _apply_to_values(self, event: ValuesKept | ValuesDropped | EnvironmentRestored) -> None:
-        match event:
-            case ValuesKept(execution_id=execution_id):
-                step = self._by_execution.get(execution_id) or self._rebuilds.get(execution_id)
-                if step is not None:
-                    step.kept.append(event)
-            case ValuesDropped(before=before):
-                self._dropped_before = before
             case EnvironmentRestored(anew=anew, absent=absent):
                 if anew or absent:
                     self._note_rebuild(event)
+            case _:
+                self._apply_to_nodes(event)
 
     def _apply_to_nodes(self, event: Event) -> None:
         match event:
@@ -151,8 +139,7 @@ class History:
         place = len(self._steps)
         while place and isinstance(step := self._steps[place - 1], ExecutionStep) and step.finished is None:
             place -= 1
-        self._rebuilds[event.event_id] = rebuild = Rebuild(event)
-        self._steps.insert(place, rebuild)
+        self._steps.insert(place, Rebuild(event))
 
     def _end_payload(self, event: AsyncPayloadApplied | AsyncPayloadDropped) -> None:
         prepared, tick = self._payloads.get(event.payload_id), self._present
@@ -173,7 +160,7 @@ class History:
         if step is None:
             return
         step.started, step.finished, step.reads = event, None, self.reads
-        step.calls, step.questions, step.answers, step.revisions, step.kept, step.ticks = {}, {}, [], [], [], []
+        step.calls, step.questions, step.answers, step.revisions, step.ticks = {}, {}, [], [], []
         self._by_execution[event.execution_id] = step
 
     @property
@@ -204,12 +191,12 @@ class History:
         reads = 0
         for step in self._steps:
             if isinstance(step, Rebuild):
-                steps.append(step.past(self._dropped_before))
+                steps.append(step.past(self.values))
                 continue
             if isinstance(step, TickStep):
                 past = step.past(reads)
             else:
-                past = step.past(reads, time_limit, self._dropped_before)
+                past = step.past(reads, time_limit, self.values)
                 # What comes of leaving a statement out cannot be told from the record of another one.
                 past = replace(past, record=None) if past is not None and self._omitted else past
             if past is not None:

@@ -42,6 +42,10 @@ class Seen:
 
     def __init__(self, contents: Contents = _nothing) -> None:
         self._contents = contents
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, whose model has seen what is on it."""
         self._files: dict[str, _Known] = {}
 
     def apply(self, event: Event) -> None:

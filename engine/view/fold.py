@@ -1,8 +1,8 @@
-"""The session's View: a fold over its log that stays well-formed, and the log's check for condensations.
+"""The session's View: a fold over a path of its log that stays well-formed, and the log's check for condensations.
 
-Connect both ends: `EventLog(clock, journal, folds=[fold.apply], check=fold.refusal)`. No event that `EventLog.append`
-accepts then breaks a property. A log from elsewhere is loaded as it is, and what had to be left out of it or moved is
-reported as one value, `warning`.
+Connect both ends: `EventLog(clock, journal, check=fold.refusal)` and `log.follow_path(fold)`. No event that
+`EventLog.append` accepts then breaks a property. A log from elsewhere is loaded as it is, and what had to be left out
+of it or moved is reported as one value, `warning`.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ class ViewFold:
             self._corrected[correction.property_name] = (
                 self._corrected.get(correction.property_name, 0) + correction.count
             )
+
+    def reset(self) -> None:
+        """Called by the log when another path is active, whose events follow; the View stays the same object."""
+        self._view.reset()
+        self._corrected = {}
 
     def refusal(self, event: Event) -> str | None:
         """Why the log must not take this event, or None: a Condensation that does harm, a new render of no result."""

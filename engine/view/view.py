@@ -41,8 +41,16 @@ class View(Window):
         *,
         enforcing: bool = False,
     ) -> None:
-        super().__init__(rule, properties)
         self._enforcing = enforcing
+        super().__init__(rule, properties)
+
+    def reset(self) -> None:
+        """Holds nothing and remembers no event any more, because those of another path follow. A generation ends."""
+        self._generation += 1
+        self._begin()
+
+    def _begin(self) -> None:
+        super()._begin()
         self._last = UNSTAMPED
         tables = [each.recorders() for each in self._properties]
         kinds = {kind for table in tables for kind in table} | ENTERING.keys()

@@ -29,18 +29,23 @@ class Window:
         properties: the kinds of property that have to hold.
     """
 
-    __slots__ = ("_entries", "_generation", "_indices", "_properties", "_quiet", "_request", "_rule")
+    __slots__ = ("_entries", "_generation", "_indices", "_kinds", "_properties", "_quiet", "_request", "_rule")
 
     def __init__(
         self, rule: BoundaryRule = BoundaryRule.GAPS, properties: Sequence[type[Property]] = PROPERTIES
     ) -> None:
         self._rule = rule
-        self._properties = tuple(kind(rule) for kind in properties)
+        self._kinds = tuple(properties)
+        self._generation = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Holds nothing, and remembers nothing of a log."""
+        self._properties = tuple(kind(self._rule) for kind in self._kinds)
         self._entries: list[Event] = []
         self._indices = Indices(self._properties)
         self._quiet = Quiet(self._properties)
         self._request = False
-        self._generation = 0
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -8,33 +8,49 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.cycles import CycleFold
 from engine.events import EVENTS, Event
 from engine.events.execution import ExecutionStarted
 from engine.events.nodes import RevisionAdopted
-from engine.ids import BlobDigest, ExecutionId, StatementId
+from engine.ids import BlobDigest, ExecutionId, Seq, StatementId
 from engine.projection.account import Account
+from engine.projection.news import LogNews
 from engine.projection.sent import SentProjections
 from engine.redaction import Redactor
 from engine.sessions.policy import Policy
 from engine.sessions.revisions import Revisions
 from engine.store.memory import MemoryStore
 from engine.timeline.index import Timeline
-from engine.timeline.payloads import Payloads
+from engine.timeline.past_values import KeptValues
+from engine.timeline.payloads import Payloads, PreparedTokens
 from engine.timeline.replay import History
 from engine.timeline.rounds import Rounds
 from engine.timeline.server_modules import ServerModules
 from engine.tools.seen import Seen
+from engine.view import ViewFold
 from tests.support.fixed import FixedClock
 from tests.support.rich_log import events_of, rich_items
 
-FOLDS: tuple[Callable[[], Any], ...] = (
-    Timeline, Rounds, Policy, Seen, History, SentProjections, Account, CycleFold, Payloads, ServerModules,
+OF_A_PATH: tuple[Callable[[], Any], ...] = (Timeline, Seen, History, Account, CycleFold, Payloads)
+OF_THE_LOG: tuple[Callable[[], Any], ...] = (
+    Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens,
     lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
 )  # fmt: skip
-IGNORED = ("_store", "_redactor", "_contents", "_transitions")
-"""Parts that do not come from the log."""
+FOLDS = (*OF_A_PATH, *OF_THE_LOG)
+IGNORED = ("_store", "_redactor", "_contents", "_transitions", "_generation")
+"""Parts that do not come from the log, and how often it was another one."""
+
+
+def rich_log() -> list[Event]:
+    """A log with every kind of event."""
+    log = [
+        *events_of(rich_items()),
+        ExecutionStarted(execution_id=ExecutionId("x"), statement_id=StatementId("s"), round_id=1000),
+        RevisionAdopted(path="a", look=1, state="text", digest="0", content=BlobDigest("b")),
+    ]
+    return [replace(event, seq=Seq(seq)) for seq, event in enumerate(log)]
 
 
 def state(value: object) -> object:
@@ -62,11 +78,7 @@ def state(value: object) -> object:
 @pytest.mark.parametrize("make", FOLDS)
 def test_a_read_model_is_the_same_without_what_it_does_not_follow(make: Callable[[], Any]) -> None:
     changing: set[type[Event]] = set()
-    log = [
-        *events_of(rich_items()),
-        ExecutionStarted(execution_id=ExecutionId("x"), statement_id=StatementId("s"), round_id=1000),
-        RevisionAdopted(path="a", look=1, state="text", digest="0", content=BlobDigest("b")),
-    ]
+    log = rich_log()
     fold = make()
     for event in log:
         for each in (fold, make()):  # after all the others, and alone
@@ -79,7 +91,48 @@ def test_a_read_model_is_the_same_without_what_it_does_not_follow(make: Callable
     assert changing <= fold.FOLLOWS
 
 
+@pytest.mark.parametrize("make", [*OF_A_PATH, LogNews])
+@pytest.mark.parametrize("length", [0, 40, 90, 150])
+def test_a_read_model_that_was_reset_is_what_one_is_that_has_heard_of_no_other_path(
+    make: Callable[[], Any], length: int
+) -> None:
+    log = rich_log()
+    reset, fresh = make(), make()
+    changed = False
+    for event in log:
+        reset.apply(event)
+        changed = changed or state(reset) != state(fresh)
+    assert changed
+    reset.reset()
+    for event in log[:length]:
+        reset.apply(event)
+        fresh.apply(event)
+    assert state(reset) == state(fresh)
+
+
+@pytest.mark.parametrize("length", [0, 40, 90, 150])
+def test_a_view_that_was_reset_is_what_one_is_that_has_heard_of_no_other_path_but_of_another_generation(
+    length: int,
+) -> None:
+    log = rich_log()
+    reset, fresh = ViewFold(), ViewFold()
+    for event in log:
+        reset.apply(event)
+    view, before = reset.view, reset.view.generation
+    reset.reset()
+    assert reset.view is view
+    assert view.generation > before
+    for event in log[:length]:
+        reset.apply(event)
+        fresh.apply(event)
+    assert reset.warning == fresh.warning
+    for reading in ("events", "indices", "batches", "tool_loop_ranges", "unhandled_condensation_request"):
+        assert getattr(view, reading) == getattr(fresh.view, reading)
+    for open_run in (True, False):
+        assert view.enforced(open_run=open_run) == fresh.view.enforced(open_run=open_run)
+
+
 def test_every_read_model_that_says_what_it_follows_is_looked_at() -> None:
     engine = Path(__file__).parents[2] / "engine"
-    declared = [path for path in engine.rglob("*.py") if "    FOLLOWS: ClassVar" in path.read_text()]
-    assert len(declared) == len(FOLDS)
+    declared = sum(path.read_text().count("    FOLLOWS: ClassVar") for path in engine.rglob("*.py"))
+    assert declared == len(FOLDS)

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.events import Event
+from engine.events.branches import BranchCreated, HeadMoved
 from engine.events.conversation import (
     AgentReasoning,
     AgentText,
@@ -53,6 +54,7 @@ from engine.events.nodes import (
     NodesTicked,
     OutlineMade,
     PayloadBasis,
+    PayloadCost,
     RevisionAdopted,
     StatementTicked,
     TickApplied,
@@ -92,7 +94,18 @@ from engine.execution import (
     TextChange,
     TypeInfo,
 )
-from engine.ids import EventId, ExecutionId, MessageId, ObjId, PayloadId, Seq, StatementId, ToolCallId
+from engine.ids import (
+    MAIN_BRANCH,
+    BranchId,
+    EventId,
+    ExecutionId,
+    MessageId,
+    ObjId,
+    PayloadId,
+    Seq,
+    StatementId,
+    ToolCallId,
+)
 from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 
 CWD = "/work"
@@ -386,6 +399,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
         payload_kind="render",
         basis=PayloadBasis(obj_digest_hash="00"),
         payload_hash="01",
+        cost=PayloadCost(tokens=7),
     ),
     AsyncPayloadApplied(
         payload_id=PayloadId("pay-1"), obj_id=ObjId("view-1.1"), payload_kind="render", turn_id=1, delta="changed"
@@ -410,6 +424,8 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     Rewound(statement=1, restored=(_BACK,), left=(_LEFT,)),
     Rewound(statement=0, cancelled=True),
     Rewound(statement=0),
+    BranchCreated(branch=BranchId("b1"), parent=MAIN_BRANCH, before=Seq(9)),
+    HeadMoved(branch=MAIN_BRANCH, left=BranchId("b1"), statement=2),
 )
 
 

@@ -42,6 +42,8 @@ async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> No
         "- `/timeline [N]`",
         "- `/run STATEMENT`",
         "- `/omit [N]`",
+        "- `/rewind K`",
+        "- `/branch [NAME]`",
         "- `/compact`",
         "- `/tick`",
         "- `/help`",

@@ -61,6 +61,7 @@ def plan_of(*events: Event) -> RestorePlan:
     history = History()
     for event in events:
         history.apply(event)
+        history.values.apply(event)
     return history.plan(5.0)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from acp_adapter.facts import Facts
 from acp_adapter.wire.shown import Shown
-from acp_adapter.wire.v1.updates import conversation, execution, nodes, rewinding, session
+from acp_adapter.wire.v1.updates import branches, conversation, execution, nodes, rewinding, session
 from acp_adapter.wire.v1.updates.parts import Step
-from engine.events import AnyEvent, ConversationEvent, ExecutionEvent, NodeEvent, RewindingEvent
+from engine.events import AnyEvent, BranchEvent, ConversationEvent, ExecutionEvent, NodeEvent, RewindingEvent
 
 
 def step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
@@ -25,4 +25,6 @@ def _own_step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Ste
         return nodes.step(event, shown)
     if isinstance(event, RewindingEvent):
         return rewinding.step(event, shown, facts)
+    if isinstance(event, BranchEvent):
+        return branches.step(event, shown, is_live)
     return session.step(event, shown, facts)
