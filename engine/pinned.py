@@ -48,6 +48,11 @@ class Pinned(NamedTuple):
         return 0 if self.state is None else self.state.st_size
 
     @property
+    def mode(self) -> int | None:
+        """The permission bits; None where nothing is there."""
+        return None if self.state is None else stat.S_IMODE(self.state.st_mode)
+
+    @property
     def mark(self) -> str:
         """Stands for the digest of a content that is not read, and changes whenever the content does."""
         return "" if self.state is None else mark_of(self.state)

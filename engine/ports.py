@@ -419,13 +419,15 @@ class Touched(Struct, frozen=True, kw_only=True):
     """A file that a statement's own code is about to write, and what it holds until then.
 
     `path` is its real place, as the file system has it; `digest` is xxh3 hex, empty where there is no file. Where the
-    content was not read, `data` is None, `note` says why, and `digest` stands for the state of the file.
+    content was not read, `data` is None, `note` says why, and `digest` stands for the state of the file. `mode` are its
+    permission bits.
     """
 
     path: bytes
     digest: str = ""
     data: bytes | None = None
     note: str = ""
+    mode: int | None = None
 
 
 class EffectRequest(Struct, frozen=True, kw_only=True):

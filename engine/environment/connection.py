@@ -226,7 +226,8 @@ class Connection(ABC):
             self._parts.add(message.number, message.data)
             return
         data = self._parts.end(message.number, message.data)
-        self._touched(Touched(path=message.path, digest=message.digest, data=data, note=message.note))
+        touched = Touched(path=message.path, digest=message.digest, data=data, note=message.note, mode=message.mode)
+        self._touched(touched)
 
     def _take_kept(self, message: Kept) -> None:
         if message.execution_id != self._keeping:

@@ -135,7 +135,7 @@ class FileTouched(Event, frozen=True, kw_only=True):
 
     `before_digest` is the xxh3 hex of that, empty where there is no file. Where the content was not read, `note` says
     why, and `before_digest` stands for the state of the file (`unread-...`); where it holds a secret, `withheld` stands
-    for it. Whether the file is otherwise afterwards, a FileWritten says, or none.
+    for it. Whether the file is otherwise afterwards, a FileWritten says, or none. `mode` are its permission bits.
     """
 
     kind: ClassVar[str] = "file_touched"
@@ -146,6 +146,7 @@ class FileTouched(Event, frozen=True, kw_only=True):
     before_digest: Exact = ""
     note: str = ""
     withheld: Exact = ""
+    mode: int | None = None
 
 
 class FileWritten(Event, frozen=True, kw_only=True):
@@ -154,6 +155,8 @@ class FileWritten(Event, frozen=True, kw_only=True):
     `before` and `after` are the digests of the contents as blobs: None where there was no file, where the content is
     too large to be kept, and where it holds a secret, which `withheld` then stands for. `changes` are what a person is
     shown; for contents that are no text they are empty and `note` says so.
+
+    Modes are permission bits, None where there was no file or nobody looked.
 
     `noticed`: not the host but the statement's own code wrote it, or removed it. `note` says then, too, which content
     was not read; a digest that begins with `unread-` stands for its state. `unshown`: one of so many that a person is
@@ -174,6 +177,8 @@ class FileWritten(Event, frozen=True, kw_only=True):
     withheld: Exact = ""
     noticed: bool = False
     unshown: bool = False
+    before_mode: int | None = None
+    after_mode: int | None = None
 
 
 class CommandEnded(Event, frozen=True, kw_only=True):

@@ -14,15 +14,18 @@ from .base import Event
 class FileToRestore(Struct, frozen=True, kw_only=True):
     """One file: what the session last wrote there, and what it is to hold again. `path` is where it really is.
 
-    The digests are xxh3 hex, empty for no file. `present` and `wanted` are the contents as blobs: None for no file;
-    `present` also where the content is not kept, and `present_digest` may then stand for its state (`unread-...`).
+    The digests are xxh3 hex, empty for no file. `present` and `wanted` are the contents as blobs: None for no file, and
+    where the content is not kept; a digest may then stand for its state (`unread-...`). Modes are permission bits, None
+    where they are not known.
     """
 
     path: str
     present: BlobDigest | None = None
     present_digest: Exact = ""
+    present_mode: int | None = None
     wanted: BlobDigest | None = None
     wanted_digest: Exact = ""
+    wanted_mode: int | None = None
 
 
 class FileLeft(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,8 @@ from ..events import Event
 from ..events.codec import UndecodableEventError, decode
 from ..events.conversation import ToolCall
 from ..events.execution import EffectAnswered
-from ..ids import BlobDigest, SessionId
+from ..events.rewinding import FileLeft, RewindBegun, Rewound
+from ..ids import BlobDigest, EventId, Seq, SessionId
 from ..plain_data import DEEPEST, clean
 from ..ports import SessionRow, Store
 from ..redaction import Redactor
@@ -86,6 +87,20 @@ def import_lines(
     return store.row(row.session_id)
 
 
+def _given_up(begun: RewindBegun, due: int) -> Rewound:
+    """Ends a rewind that was under way where the session comes from: to open one never writes what a file says."""
+    reason = "the session was imported before that was done"
+    left = tuple(FileLeft(path=file.path, reason=reason) for file in begun.files)
+    return Rewound(
+        seq=Seq(due),
+        event_id=EventId(f"e{due}"),
+        at=begun.at,
+        branch_id=begun.branch_id,
+        statement=begun.statement,
+        left=(*begun.left, *left),
+    )
+
+
 class _Reader:
     """One pass over the lines; `lost` counts the contents that were lost where they come from."""
 
@@ -141,6 +156,7 @@ class _Reader:
         """What follows the header: contents and events, as `Store.add` takes them."""
         had: set[BlobDigest] = set()
         waiting: set[BlobDigest] = set()
+        begun: RewindBegun | None = None
         due = 0
         while line := self._line():
             if line.startswith(_BLOB_START):
@@ -159,9 +175,12 @@ class _Reader:
             if waiting:
                 self._refuse(f"the event does not name the content before it, {min(waiting)}")
             due += 1
+            begun = event if isinstance(event, RewindBegun) else None if isinstance(event, Rewound) else begun
             yield event
         if waiting or due != self._events:
             self._refuse(f"it ends after {due} of {self._events} events; export the session again")
+        if begun is not None:
+            yield _given_up(begun, due)
 
     def _event(self, line: bytes, due: int, had: set[BlobDigest]) -> Event:
         try:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ..events import Event
 from ..events.execution import EffectAnswered, FileTouched, FileWritten, ValuesKept
 from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
+from ..events.rewinding import FileToRestore, RewindBegun, Rewound
 from ..execution import KeptGroup
 from ..ids import BlobDigest
 from ..redaction import Redactor, redact_event, withheld
@@ -44,6 +45,10 @@ def _without(event: Event, left_out: dict[BlobDigest, str]) -> Event:
             kept = {name: each for name, each in (("before", before), ("after", after)) if each not in left_out}
             marks = " ".join(left_out[each] for each in lost if each is not None)
             return replace(event, **{"before": None, "after": None, **kept}, withheld=marks)
+        case RewindBegun(files=files):
+            return replace(event, files=tuple(_file_without(each, left_out) for each in files))
+        case Rewound(restored=files):
+            return replace(event, restored=tuple(_file_without(each, left_out) for each in files))
         case RevisionAdopted(content=content) if content is not None and content in left_out:
             return replace(event, content=None, withheld=left_out[content])
         case ContentsAdopted(files=files) if any(each.content in left_out for each in files):
@@ -58,6 +63,12 @@ def _content_without(seen: AdoptedContent, left_out: dict[BlobDigest, str]) -> A
     if seen.content is None or seen.content not in left_out:
         return seen
     return replace(seen, content=None, withheld=left_out[seen.content])
+
+
+def _file_without(file: FileToRestore, left_out: dict[BlobDigest, str]) -> FileToRestore:
+    """Its digests say that there was a content."""
+    kept = {name: None for name in ("present", "wanted") if getattr(file, name) in left_out}
+    return replace(file, **kept) if kept else file
 
 
 def _without_data(redactor: Redactor, event: Event) -> Event:

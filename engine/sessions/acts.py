@@ -199,20 +199,25 @@ class Acts:
         kept, kept_note = await anyio.to_thread.run_sync(within, changes, note, SHOWN_CHANGES_CHARS)
         await self._permit(request, call, FileSubject(path=place, changes=changes, note=note))
         with anyio.CancelScope(shield=True):
-            await self._put(change, held)
+            mode = await self._put(change, held)
             # On a thread, because a large content is looked through for every form of every secret.
             lost = [await anyio.to_thread.run_sync(self._withheld, data) for data in (change.before, change.after)]
             written = self._record(call, change, lost)
-            self._log.append(replace(written, changes=kept, note=kept_note))
+            self._log.append(replace(written, changes=kept, note=kept_note, before_mode=mode, after_mode=mode))
         return change.value
 
-    async def _put(self, change: Change, held: Unsaved | None) -> None:
-        """Does what was allowed: through the editor where it holds unsaved text, else on the disk."""
+    async def _put(self, change: Change, held: Unsaved | None) -> int | None:
+        """Does what was allowed: through the editor where it holds unsaved text, else on the disk.
+
+        Returns the permission bits that the file keeps, where that is known.
+        """
+        mode = None
         if held is not None:
             await self._desk.buffers.write(held, change.after)
         else:
-            await anyio.to_thread.run_sync(land, self._desk.workspace, change)
+            mode = await anyio.to_thread.run_sync(land, self._desk.workspace, change)
         self._desk.buffers.note_replaced(change.path, change.before)
+        return mode
 
     def _check_secrets(self, change: Change) -> None:
         line = marked_line(change.before or b"", change.after) if self._desk.redactor else None

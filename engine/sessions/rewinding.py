@@ -32,7 +32,7 @@ from .journal import Journal
 
 _HIDDEN: Final = "a secret in its path is not kept, so which file it is nobody knows"
 _UNSAVED: Final = "it has unsaved changes in the editor"
-_LOST: Final = "what it held then cannot be read from the store"
+_LOST: Final = "what it held then is not in the store"
 
 
 class FileRewinding:
@@ -114,9 +114,11 @@ class FileRewinding:
 
     def _restore(self, file: FileToRestore) -> Replaced | None:
         try:
-            wanted = None if file.wanted is None else self._store.blob_get(file.wanted)
+            wanted = self._store.blob_get(file.wanted) if file.wanted is not None else None
         except (KeyError, StoreError):
             raise OSError(_LOST) from None
+        if wanted is None and file.wanted_digest:  # which an export has left out
+            raise OSError(_LOST)
         return restore(self._workspace, file, wanted)
 
 

@@ -82,12 +82,13 @@ def records_of(parts: SessionParts) -> Records:
 
 
 class _Look(Struct, frozen=True):
-    """A file at one moment: `digest` and `mark` as in `Pinned`; `reason` says why the content is not there."""
+    """A file at one moment: `mark` and `mode` as in `Pinned`; `reason` says why the content is not there."""
 
     digest: str = ""
     mark: str = ""
     data: bytes | None = None
     reason: str = ""
+    mode: int | None = None
 
 
 class Touches:
@@ -124,7 +125,7 @@ class Touches:
         for path in places:
             self._held.add(os.fsdecode(path))
             found = await anyio.to_thread.run_sync(_look, os.fsdecode(path), HELD_BYTES)
-            self.take(Touched(path=path, digest=found.digest, data=found.data, note=found.reason))
+            self.take(Touched(path=path, digest=found.digest, data=found.data, note=found.reason, mode=found.mode))
 
     def _kept(self, place: str, touched: Touched) -> FileTouched:
         secret = self._withheld(touched.data)
@@ -135,6 +136,7 @@ class Touches:
             before_digest=touched.digest,
             note=touched.note,
             withheld=secret,
+            mode=touched.mode,
         )
 
     def _append_kept(self, place: str, done: asyncio.Future[FileTouched]) -> None:
@@ -249,6 +251,8 @@ class Touches:
             note="\n".join(filter(None, notes)),
             withheld=" ".join(filter(None, (before.withheld, secret))),
             noticed=True,
+            before_mode=before.mode,
+            after_mode=after.mode,
         )
 
     def _changes(self, before: FileTouched, after: _Look) -> tuple[tuple[TextChange, ...], str]:
@@ -283,7 +287,7 @@ def _read(found: Pinned, limit: int) -> _Look:
         try:
             data = b"".join(found.pieces(limit + 1))
         except OSError as error:
-            return _Look(found.mark, found.mark, reason=f"it cannot be read: {error.strerror}")
+            return _Look(found.mark, found.mark, reason=f"it cannot be read: {error.strerror}", mode=found.mode)
         if len(data) <= limit:
-            return _Look(xxhash.xxh3_64_hexdigest(data), found.mark, data)
-    return _Look(found.mark, found.mark, reason=f"it has more than {limit >> 20} MiB")
+            return _Look(xxhash.xxh3_64_hexdigest(data), found.mark, data, mode=found.mode)
+    return _Look(found.mark, found.mark, reason=f"it has more than {limit >> 20} MiB", mode=found.mode)

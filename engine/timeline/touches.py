@@ -30,7 +30,12 @@ def open_touches(events: Iterable[Event]) -> tuple[FileTouched, ...]:
                 found.setdefault(path, event)
             case FileWritten(path=path) if path in found:
                 found[path] = replace(
-                    found[path], before=event.after, before_digest=event.after_digest, note="", withheld=event.withheld
+                    found[path],
+                    before=event.after,
+                    before_digest=event.after_digest,
+                    note="",
+                    withheld=event.withheld,
+                    mode=event.after_mode,
                 )
             case ExecutionFinished():
                 found.clear()

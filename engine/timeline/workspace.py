@@ -78,7 +78,9 @@ def _take(found: dict[str, FileToRestore], file: FileToRestore, *, undone: bool 
     if undone:
         file = reversed_(file)
     first = found.get(file.path, file)
-    found[file.path] = replace(first, present=file.present, present_digest=file.present_digest)
+    found[file.path] = replace(
+        first, present=file.present, present_digest=file.present_digest, present_mode=file.present_mode
+    )
 
 
 def reversed_(file: FileToRestore) -> FileToRestore:
@@ -87,8 +89,10 @@ def reversed_(file: FileToRestore) -> FileToRestore:
         path=file.path,
         present=file.wanted,
         present_digest=file.wanted_digest,
+        present_mode=file.wanted_mode,
         wanted=file.present,
         wanted_digest=file.present_digest,
+        wanted_mode=file.present_mode,
     )
 
 
@@ -97,8 +101,10 @@ def _as_written(event: FileWritten) -> FileToRestore:
         path=event.path,
         present=event.after,
         present_digest=event.after_digest,
+        present_mode=event.after_mode,
         wanted=event.before,
         wanted_digest=event.before_digest,
+        wanted_mode=event.before_mode,
     )
 
 

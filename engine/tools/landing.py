@@ -34,8 +34,10 @@ _SINCE: Final = "the change was asked for"
 _NOT_SUPPORTED: Final = (errno.ENOSYS, errno.EINVAL)
 
 
-def land(workspace: Workspace, change: Change) -> None:
+def land(workspace: Workspace, change: Change) -> int | None:
     """Makes the file what it is to be, and missing directories above it; blocks until that is durable.
+
+    Returns the permission bits that it keeps; None for a new file.
 
     Raises:
         OSError: ESTALE where the file is not `change.before` any more, or is elsewhere; the operating system's own
@@ -45,6 +47,7 @@ def land(workspace: Workspace, change: Change) -> None:
         seen = _check_unchanged(place, change, workspace.shown(change.path))
         if change.after != change.before:
             replace_file(place, change.after, seen, workspace)
+        return None if seen is None else stat.S_IMODE(seen.st_mode)
 
 
 @contextlib.contextmanager
@@ -81,15 +84,22 @@ def _explained(path: str) -> Generator[None]:
         raise OSError(error.errno, f"{error.strerror}; nothing was written", path) from None
 
 
-def replace_file(place: Place, data: bytes, seen: os.stat_result | None, workspace: Workspace) -> None:
-    """Makes the file hold `data`, durably. `seen` is its state as it was compared, None for no file.
+def replace_file(
+    place: Place, data: bytes, seen: os.stat_result | None, workspace: Workspace, mode: int | None = None
+) -> None:
+    """Makes the file hold `data`, durably.
 
-    Raises OSError: ESTALE where it is in another state by now.
+    Args:
+        seen: its state as it was compared, None for no file.
+        mode: the permission bits that it is to have; None leaves it those that it has, or what the umask leaves.
+
+    Raises:
+        OSError: ESTALE where it is in another state by now.
     """
     place.check_writable()
     with recorded(workspace.records, place.folder) as temporary:
         try:
-            _fill(place, temporary, data, seen)
+            _fill(place, temporary, data, seen, mode)
             # Looked at once more, because making it durable takes the disk's time, and people save files.
             if not _is_still(place, seen):
                 raise stale(workspace.shown(place.path), _SINCE, None, b"")
@@ -110,17 +120,20 @@ def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> N
     sync_directory(place.directory)
 
 
-def _fill(place: Place, temporary: str, data: bytes, replaced: os.stat_result | None) -> None:
-    # Nobody else may read it before it has the rights of the file that it replaces.
-    mode = 0o666 if replaced is None else 0o600
+def _fill(place: Place, temporary: str, data: bytes, replaced: os.stat_result | None, mode: int | None) -> None:
+    # Nobody else may read it before it has the rights that it is to have.
+    first = 0o666 if replaced is None and mode is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, mode, dir_fd=place.directory)
+    descriptor = os.open(temporary, flags, first, dir_fd=place.directory)
     with open(descriptor, "wb", buffering=0) as file:
         rest = memoryview(data)
         while rest:
             rest = rest[file.write(rest) :]
         if replaced is not None:
             _take_over(place, descriptor, replaced)
+        if mode is not None:
+            with contextlib.suppress(PermissionError):  # because not every file system has modes
+                os.fchmod(descriptor, mode)
         os.fsync(descriptor)
 
 

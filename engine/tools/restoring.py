@@ -19,6 +19,7 @@ from ..pinned import LARGEST, mark_of
 from .landing import placed, remove, replace_file
 from .workspace import Workspace
 
+_PERMISSIONS: Final = 0o777
 _REPLACED: Final = "\ufffd"
 _CHANGED: Final = "it is not as the session last wrote it"
 _REMOVED: Final = "it was removed since the session last wrote it"
@@ -67,8 +68,18 @@ def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace:
     if wanted is None:
         remove(place, seen, workspace)
     else:
-        replace_file(place, wanted, seen, workspace)
+        replace_file(place, wanted, seen, workspace, _mode(file.wanted_mode, seen))
     return Replaced(data)
+
+
+def _mode(wanted: int | None, seen: os.stat_result | None) -> int | None:
+    """The permission bits that the file is to get; None where it has them, or nobody knows which they were.
+
+    Those that give it its owner's rights are left as they are, because a log is not to be believed in that.
+    """
+    if wanted is None or (seen is not None and not (wanted ^ seen.st_mode) & _PERMISSIONS):
+        return None
+    return wanted & _PERMISSIONS
 
 
 def _look(place: Place) -> tuple[os.stat_result | None, tuple[str, ...], bytes | None]:

@@ -355,7 +355,7 @@ class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
     `digest` is xxh3 hex of what the file holds, empty where there is none. `data` ends its content, which began with
     the parts of the same number. Where it is None and there is a file, `note` says why its content is not sent, and
-    `digest` is what stands for it (`pinned.Pinned.mark`).
+    `digest` is what stands for it (`pinned.Pinned.mark`). `mode` as in `Pinned`.
     """
 
     number: int
@@ -363,6 +363,7 @@ class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     digest: str = ""
     data: bytes | None = None
     note: str = ""
+    mode: int | None = None
 
 
 class TouchingPart(msgspec.Struct, frozen=True, tag=True, kw_only=True):

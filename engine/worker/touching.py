@@ -177,7 +177,7 @@ class WriteNotices:
             if size > LARGEST:
                 return None
         self._bytes += size
-        return Touching(number=number, path=found.place, digest=digest.hexdigest(), data=held)
+        return Touching(number=number, path=found.place, digest=digest.hexdigest(), data=held, mode=found.mode)
 
     def _send(self, message: Touching | TouchingPart) -> None:
         with self._interrupts.held():
@@ -185,7 +185,7 @@ class WriteNotices:
 
 
 def _unread(found: Pinned, number: int, reason: str) -> Touching:
-    return Touching(number=number, path=found.place, digest=found.mark, note=reason)
+    return Touching(number=number, path=found.place, digest=found.mark, note=reason, mode=found.mode)
 
 
 @contextmanager

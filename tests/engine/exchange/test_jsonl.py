@@ -18,10 +18,12 @@ from typing import IO
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.errors import InvalidRequestError, SessionNotFoundError
 from engine.events import Event
 from engine.events.execution import ValuesKept
+from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.exchange.jsonl_export import export_lines
 from engine.exchange.jsonl_import import import_lines
 from engine.execution import KeptGroup
@@ -170,6 +172,42 @@ def test_a_value_within_its_event_that_holds_a_secret_is_withheld_and_the_others
     token, fine = found.groups
     assert (token.data, bool(token.withheld)) == (b"", True)
     assert fine == groups[1]
+    store.close()
+
+
+def test_a_rewind_that_was_under_way_is_ended_and_not_carried_on_elsewhere(store: Store) -> None:
+    heard = begun(store, A, events=1)
+    content = store.blob_put(b"print('from elsewhere')")
+    file = FileToRestore(path="/work/setup.py", wanted=content, wanted_digest="00")
+    before = FileLeft(path="/work/large", reason="what it held then was not read")
+    store.submit(A, RewindBegun(seq=Seq(1), statement=1, since=Seq(0), files=(file,), left=(before,)))
+    heard.wait_for(1)
+    other = MemoryStore(CountingClock())
+    assert import_lines(other, io.BytesIO(exported(store)), "it").events == 3
+    ended = other.load(A)[-1]
+    assert isinstance(ended, Rewound)
+    left = FileLeft(path=file.path, reason="the session was imported before that was done")
+    assert (ended.seq, ended.restored, ended.left) == (2, (), (before, left))
+    again = MemoryStore(CountingClock())
+    assert import_lines(again, io.BytesIO(exported(other)), "it").events == 3
+    store.close()
+
+
+def test_a_content_with_a_secret_that_a_rewind_names_is_left_out_and_its_digest_stays(store: Store) -> None:
+    heard = begun(store, A, events=1)
+    secret, fine = store.blob_put(b"KEY=s3cret-of-ours"), store.blob_put(b"KEY=none")
+    file = FileToRestore(path="/a", present=secret, present_digest="11", wanted=fine, wanted_digest="22")
+    back = FileToRestore(path="/b", present=fine, present_digest="22", wanted=secret, wanted_digest="11")
+    store.submit(A, RewindBegun(seq=Seq(1), statement=1, since=Seq(0), files=(file, back)))
+    store.submit(A, Rewound(seq=Seq(2), statement=1, restored=(file, back)))
+    heard.wait_for(2)
+    data = b"".join(export_lines(store, A, Redactor(["s3cret-of-ours"])))
+    other = MemoryStore(CountingClock())
+    import_lines(other, io.BytesIO(data), "it")
+    _, started, ended = other.load(A)
+    assert isinstance(started, RewindBegun)
+    assert isinstance(ended, Rewound)
+    assert started.files == ended.restored == (replace(file, present=None), replace(back, wanted=None))
     store.close()
 
 

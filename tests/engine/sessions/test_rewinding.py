@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,7 +166,7 @@ async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: Desk)
     assert {os.path.basename(left.path): left.reason for left in ended.left} == {
         "changed": "it is not as the session last wrote it",
         "removed": "it was removed since the session last wrote it",
-        "damaged": "what it held then cannot be read from the store",
+        "damaged": "what it held then is not in the store",
         "hidden": "a secret in its path is not kept, so which file it is nobody knows",
     }
     assert desk.files() == {"***/hidden": b"x", "changed": b"by hand", "damaged": b"2", "fine": b"1"}
@@ -256,8 +257,10 @@ async def test_from_the_first_content_on_that_could_not_come_back_there_is_no_wa
 
 
 PROGRAM = """
-from pathlib import Path
-if Path('by-code').exists(): Path('removed').unlink()
+import os; from pathlib import Path
+if Path('by-code').exists():
+    Path('removed').unlink()
+    n = Path('new').write_text('new'); os.replace('new', 'replaced')
 n = Path('by-code').write_text(f'{k}\\n'); w = write('by-tool', f'{k}\\n')
 with open('by-open', 'w') as f: n = f.write(f'{k}\\n')
 w = write(f'made/{k}', 'x')
@@ -280,12 +283,14 @@ async def in_the_middle(store: Store, session: SessionId, at: int, workspace: Wo
     store.release(session)
 
 
-@pytest.mark.parametrize("done", [pytest.param(n, marks=pytest.mark.slow) if n != 2 else n for n in range(6)])
+@pytest.mark.parametrize("done", [pytest.param(n, marks=pytest.mark.slow) if n != 2 else n for n in range(7)])
 async def test_whoever_opens_the_session_after_a_kill_finishes_it(tmp_path: Path, done: int) -> None:
     """Statements write with their own code, by tools and by `open`; the kill comes after so many files."""
     project = tmp_path / "project"
     project.mkdir()
-    (project / "removed").write_text("as it was")
+    for name, mode in (("removed", 0o750), ("replaced", 0o711)):
+        (project / name).write_text("as it was")
+        (project / name).chmod(mode)
     store = MemoryStore(SystemClock())
     async with sessions_of(tmp_path / "state", store) as sessions:
         session = await sessions.create(str(project))
@@ -295,14 +300,15 @@ async def test_whoever_opens_the_session_after_a_kill_finishes_it(tmp_path: Path
         finished = await session.cell(f"k = 2\n{PROGRAM}")
         assert finished.exception is None, finished.exception
         session_id = session.session_id
-    assert "removed" not in files_in(project)
+    assert files_in(project).keys() ^ wanted.keys() == {"made/2", "removed"}
     await in_the_middle(store, session_id, at, Workspace(str(project)), done)
     async with sessions_of(tmp_path / "state", store) as sessions:
         again = await sessions.load(session_id)
         assert files_in(project) == wanted
+        assert [stat.S_IMODE((project / name).stat().st_mode) for name in ("removed", "replaced")] == [0o750, 0o711]
         ended = [event for event in again.events if isinstance(event, Rewound)]
         assert len(ended) == 1
-        assert len(ended[0].restored) == 5
+        assert len(ended[0].restored) == 6
         await sessions.close(session_id)
         await sessions.load(session_id)  # and only once
         assert len(store.load(session_id)) == again.position

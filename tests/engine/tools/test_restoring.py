@@ -32,7 +32,12 @@ def digest(data: bytes | None) -> str:
 
 
 def put_back(
-    workspace: Workspace, name: str, present: bytes | None, wanted: bytes | None, mark: str = ""
+    workspace: Workspace,
+    name: str,
+    present: bytes | None,
+    wanted: bytes | None,
+    mark: str = "",
+    mode: int | None = None,
 ) -> Replaced | None:
     """As a rewind does; `mark` stands for the digest of what is there."""
     file = FileToRestore(
@@ -40,6 +45,7 @@ def put_back(
         present_digest=mark or digest(present),
         wanted=None if wanted is None else BlobDigest("b"),
         wanted_digest=digest(wanted),
+        wanted_mode=mode,
     )
     return restore(workspace, file, wanted)
 
@@ -64,6 +70,28 @@ def test_a_file_gets_back_what_it_held_and_keeps_its_mode(workspace: Workspace) 
     assert path.read_bytes() == b"old"
     assert stat.S_IMODE(path.stat().st_mode) == 0o754
     assert os.listdir(workspace.cwd) == ["run.sh"]
+
+
+@pytest.mark.parametrize(("wanted", "kept"), [(0o750, 0o750), (0o6711, 0o711), (None, 0o644)])
+def test_a_file_that_was_removed_comes_back_with_its_mode(workspace: Workspace, wanted: int | None, kept: int) -> None:
+    old = os.umask(0o022)
+    try:
+        put_back(workspace, "a", None, b"old", mode=wanted)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(at(workspace, "a").stat().st_mode) == kept
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "kept"), [(0o600, 0o755, 0o755), (0o4755, 0o755, 0o4755), (0o600, None, 0o600)]
+)
+def test_a_file_that_was_replaced_gets_its_mode_back(
+    workspace: Workspace, present: int, wanted: int | None, kept: int
+) -> None:
+    at(workspace, "a").write_bytes(b"new")
+    at(workspace, "a").chmod(present)
+    put_back(workspace, "a", b"new", b"old", mode=wanted)
+    assert stat.S_IMODE(at(workspace, "a").stat().st_mode) == kept
 
 
 def test_a_file_that_was_made_goes_and_one_that_was_removed_comes_back(workspace: Workspace) -> None:
