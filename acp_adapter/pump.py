@@ -56,7 +56,7 @@ class Pump:
         self._handled = 0
         self._progress = anyio.Event()
         self._state = State.WAITING
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)
 
     async def run(self) -> None:
         """Sends what is published until the subscription ends."""

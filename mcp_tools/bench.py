@@ -53,7 +53,7 @@ class Bench:
         self._looked_at = 0
         self._looked: dict[tuple[tuple[str, ...], int | None], Looked] = {}
         self._costs: dict[str, int] = {}
-        self.turn = anyio.Lock()
+        self.turn = anyio.Lock(fast_acquire=True)
         """Of the calls that run statements: what one is made of, such as free names, must still be so when it runs."""
 
     @property

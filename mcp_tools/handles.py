@@ -23,6 +23,7 @@ from mcp_tools.arguments import ArgumentError
 Kind = Literal["view", "group"]
 _KINDS: Final[Mapping[str, Kind]] = {"ViewHandle": "view", "GroupHandle": "group"}
 """By the name of the type, as a namespace diff has it."""
+_FOLLOWED: Final = frozenset((StatementRecorded, ExecutionFinished, EnvironmentRestored))
 MOST_HANDLES: Final = 256
 """Of one session."""
 LONGEST_NAME: Final = 64
@@ -49,6 +50,10 @@ class Handles:
         """The names and paths of views that statements under way would open."""
 
     def apply(self, event: Event) -> None:
+        if type(event) in _FOLLOWED:
+            self._follow(event)
+
+    def _follow(self, event: Event) -> None:
         match event:
             case StatementRecorded(statement_id=statement_id, source=source):
                 found = _OPENING.match(source)

@@ -44,13 +44,12 @@ class Logs:
 
     async def tell(self, ctx: Context, events: Iterable[Event]) -> None:
         """Sends what happened to the session, as part of the answer to a request."""
-        for event in events:
-            for level, text in _messages(event):
-                if _LEVELS.index(level) >= self._least(ctx):
-                    message = types.LoggingMessageNotificationParams(level=level, data=text, logger="rewindow")
-                    await ctx.session.send_notification(
-                        types.LoggingMessageNotification(params=message), related_request_id=ctx.request_id
-                    )
+        for level, text in _messages(events):
+            if _LEVELS.index(level) >= self._least(ctx):
+                message = types.LoggingMessageNotificationParams(level=level, data=text, logger="rewindow")
+                await ctx.session.send_notification(
+                    types.LoggingMessageNotification(params=message), related_request_id=ctx.request_id
+                )
 
     def _least(self, ctx: Context) -> int:
         """The place in `_LEVELS` from which on the client wants messages; past the end where it wants none."""
@@ -60,14 +59,17 @@ class Logs:
         return _LEVELS.index(self._set.get(id(ctx.session.client_params), (None, _UNSET))[1])
 
 
-def _messages(event: Event) -> Iterable[tuple[types.LoggingLevel, str]]:
+def _messages(events: Iterable[Event]) -> Iterable[tuple[types.LoggingLevel, str]]:
     from engine.events.session import EnvironmentRestored, WorkStopped  # as above
 
-    match event:
-        case WorkStopped(sentences=sentences):
-            return [("warning", sentence) for sentence in sentences]
-        case EnvironmentRestored(executions=executions, divergences=divergences):
-            rebuilt = f"the namespace was rebuilt in a new worker: {executions} of its statements ran again"
-            return [("info", rebuilt), *(("warning", sentence) for sentence in divergences)]
-        case _:
-            return ()
+    for event in events:
+        match event:
+            case WorkStopped(sentences=sentences):
+                for sentence in sentences:
+                    yield "warning", sentence
+            case EnvironmentRestored(executions=executions, divergences=divergences):
+                yield "info", f"the namespace was rebuilt in a new worker: {executions} of its statements ran again"
+                for sentence in divergences:
+                    yield "warning", sentence
+            case _:
+                pass

@@ -103,7 +103,7 @@ class Requests:
         try:
             return await row.call(bench, arguments)
         finally:
-            await self._logs.tell(ctx, bench.session.events[cursor:])
+            await self._logs.tell(ctx, bench.session.since(cursor))
             if bench.handles.names() != before:
                 await self._feed.listed_anew(self._places.key(ctx), ctx.session)
 

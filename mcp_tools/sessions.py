@@ -36,7 +36,7 @@ class _Opened:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.changing = anyio.Lock()
+        self.changing = anyio.Lock(fast_acquire=True)  # each request takes it
         self.used = 0.0
         self.is_resting = False
 

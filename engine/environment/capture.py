@@ -16,6 +16,8 @@ from ..execution import Captured
 _DECODER: Final = codecs.getincrementaldecoder("utf-8")
 KEPT_BYTES: Final = 64 << 10
 """Bytes of a stream that are kept as text."""
+_NOTHING: Final = Captured(digest=xxhash.xxh3_64_hexdigest(b""), kept_bytes=0)
+"""What most statements write: one value for all of them, because a session's log keeps each for good."""
 
 
 class Capture:
@@ -41,6 +43,8 @@ class Capture:
 
     def finish(self) -> Captured:
         """What was captured. A character that is incomplete at the very end becomes U+FFFD; one cut off is left out."""
+        if not self._total:
+            return _NOTHING
         if self._decoder is not None and self._total <= KEPT_BYTES:
             self._keep(self._decoder.decode(b"", final=True))
         return Captured(

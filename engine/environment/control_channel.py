@@ -34,6 +34,8 @@ class Outbox:
         self._connection = connection
         self._epoll = epoll
         self._queue = bytearray()
+        self._awaits_room = False
+        """Whether the epoll has the socket for writing too."""
         connection.setblocking(False)
         epoll.register(connection.fileno(), select.EPOLLIN)
 
@@ -57,9 +59,11 @@ class Outbox:
             pass
         except OSError:
             self._queue.clear()  # the other end is gone, which reading will show
-        events = select.EPOLLIN | (select.EPOLLOUT if self._queue else 0)
-        with contextlib.suppress(OSError):
-            self._epoll.modify(self._connection.fileno(), events)
+        if bool(self._queue) is not self._awaits_room:
+            self._awaits_room = bool(self._queue)
+            events = select.EPOLLIN | (select.EPOLLOUT if self._queue else 0)
+            with contextlib.suppress(OSError):
+                self._epoll.modify(self._connection.fileno(), events)
 
     def stop_reading(self) -> None:
         """Takes the socket out of the epoll: its other end is gone."""

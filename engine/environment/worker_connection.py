@@ -53,6 +53,8 @@ class WorkerConnection(Connection):
         self._hung_up = False
         self._watch: asyncio.TimerHandle | None = None
         self._is_watched = False
+        self._runs_since: float | None = None
+        """Since when a statement runs, by the clock of the loop."""
         self._announces = self._announced = False
         for descriptor in pipes:
             os.set_blocking(descriptor, False)
@@ -125,19 +127,23 @@ class WorkerConnection(Connection):
         self._announces, self._announced = on, False
 
     def watch_memory(self, on: bool) -> None:
-        # A statement that is over before a first look was due costs the zygote nothing.
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        # A statement that is over before a first look was due costs the zygote nothing, and many in a row one timer.
         if self._is_watched and not self.dead:
             self._control.watch_memory(False)
         self._is_watched = False
-        if on:
+        self._runs_since = asyncio.get_running_loop().time() if on else None
+        if on and self._watch is None:
             self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._begin_watch)
 
     def _begin_watch(self) -> None:
         self._watch = None
-        if not self.dead:
+        if self.dead or self._runs_since is None:
+            return
+        loop = asyncio.get_running_loop()
+        due = self._runs_since + LOOK_SECONDS
+        if loop.time() < due:  # it was set for a statement that is over
+            self._watch = loop.call_at(due, self._begin_watch)
+        else:
             self._is_watched = True
             self._control.watch_memory(True)
 
@@ -170,6 +176,8 @@ class WorkerConnection(Connection):
             return
         self._closed = True
         self.watch_memory(False)
+        if self._watch is not None:
+            self._watch.cancel()
         self._epoll.close()
         self._control.close()
         self._worker.close()

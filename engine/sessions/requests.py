@@ -17,9 +17,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-import anyio
-import anyio.lowlevel
-
 from ..errors import EngineError, SessionBusyError, TurnFailedError
 from ..events.conversation import PromptKind
 from ..events.session import PromptQueued, PromptWithdrawn
@@ -105,7 +102,7 @@ class RequestQueue:
                 await self._serve_one(self._waiting.popleft())
             self._idle.set()
             # Whoever was waited for goes on first, perhaps with its next request.
-            await anyio.lowlevel.checkpoint()
+            await asyncio.sleep(0)
             if not self._waiting and not self._closing:
                 await self._rest()
         self._idle.set()
@@ -114,12 +111,20 @@ class RequestQueue:
         """Waits for the next request; what has waited for nobody to wait is done meanwhile."""
         self._wake.clear()
         seconds = self._turns().next_look if self._has_served else None
-        while seconds is not None:
-            with anyio.move_on_after(seconds):
-                await self._wake.wait()
-                return
+        while seconds is not None and not await self._is_woken(seconds):
             seconds = await self._look_after()
         await self._wake.wait()
+
+    async def _is_woken(self, seconds: float) -> bool:
+        """Whether the next request is there, or no other will be, by so many seconds from now."""
+        over = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            over.cancel()
+        if not self._waiting and not self._closing:
+            self._wake.clear()
+        return self._wake.is_set()
 
     async def _look_after(self) -> float | None:
         try:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.environment.capture import KEPT_BYTES, Capture
+from engine.execution import Captured
 
 PIECES = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda t: t.encode("utf-8", "replace"))))
 
@@ -34,3 +35,10 @@ def test_text_is_cut_at_a_character_boundary() -> None:
     assert captured.truncated
     assert captured.total_bytes == len(data)
     assert captured.digest == xxhash.xxh3_64_hexdigest(data)
+
+
+def test_all_that_wrote_nothing_have_one_record() -> None:
+    silent = Capture()
+    silent.feed(b"")
+    assert silent.finish() == Captured(digest=xxhash.xxh3_64_hexdigest(b""), kept_bytes=0)
+    assert silent.finish() is Capture().finish()
