@@ -37,6 +37,8 @@ class Options:
     scenario_timeout: float = 30.0
     auth: str | None = None
     allow_logout: bool = False
+    allow_always: bool = False
+    """Whether permissions may be given and refused for ever, which an agent may keep beyond the run."""
     tool: str | None = None
     """The tool of a server that is called; None: one is looked for."""
     arguments: Object | None = None

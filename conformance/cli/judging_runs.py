@@ -46,6 +46,9 @@ def add_prompt_options(parser: argparse.ArgumentParser) -> None:
     prompts.add_argument("--slow-prompt", default=_PROMPTS["slow_prompt"], help="one whose turn takes seconds")
     prompts.add_argument("--tool-prompt", default=_PROMPTS["tool_prompt"], help="one that makes it use tools")
     prompts.add_argument("--auth", metavar="METHOD", help="authenticate by this method first")
+    prompts.add_argument(
+        "--allow-always", action="store_true", help="permit and refuse tools for ever too, which an agent may remember"
+    )
 
 
 def add_tool_options(parser: argparse.ArgumentParser) -> None:

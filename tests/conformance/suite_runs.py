@@ -31,7 +31,9 @@ import mcp_defects  # noqa: E402
 import mcp_server  # noqa: E402
 import vectors_adapter  # noqa: E402
 
-OPTIONS = Options(prompt="hello", slow_prompt="count", tool_prompt="tool", cwd="/project", long_line=2_000_000)
+OPTIONS = Options(
+    prompt="hello", slow_prompt="count", tool_prompt="tool", allow_always=True, cwd="/project", long_line=2_000_000
+)
 Peer = Callable[..., Any]
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from conformance.driver import line, request_message
+from conformance.runner import run_scenario
+from conformance.traffic import Traffic
 from conformance.transcript import Transcript
 from tests.conformance.peers.acp_agent import Agent
-from tests.conformance.suite_runs import suite, transcript_of
+from tests.conformance.suite_runs import OPTIONS, in_memory, suite, transcript_of
 
 PROMPT = request_message(2, "session/prompt", {"sessionId": "s1", "prompt": []})
 CANCEL = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}
@@ -102,3 +105,35 @@ def test_a_turn_may_end_as_cancelled_where_no_option_of_a_permission_was_chosen(
     transcript.add(2, "client", line({"jsonrpc": "2.0", "id": 0, **answer}))
     transcript.add(3, "server", response(2, stopReason="cancelled"))
     assert outcome("ACP1-A-PROMPT-013", transcript) == expected
+
+
+@pytest.mark.parametrize("scenario", ["permission-refused-always", "permission-allowed-always"])
+def test_nothing_is_permitted_or_refused_for_ever_unless_that_is_allowed(scenario: str) -> None:
+    found = next(one for one in suite().scenarios if one.name == scenario)
+    transcript = run_scenario(found, in_memory(Agent), replace(OPTIONS, allow_always=False), {})
+    row = next(row for row in suite().requirements if row.scenario == scenario)
+    assert outcome(row.id, transcript) == "skipped"
+    assert not any(message.method == "session/prompt" for message in Traffic(transcript).messages)
+    assert outcome(row.id, transcript_of(scenario)) == "pass"
+
+
+def test_the_scenarios_that_an_agent_may_remember_are_the_last_ones() -> None:
+    names = [one.name for one in suite().scenarios if one.alone]
+    assert names[-2:] == ["permission-refused-always", "permission-allowed-always"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "waited", "expected"), [(True, False, "pass"), (False, False, "skipped"), (False, True, "fail")]
+)
+def test_only_a_request_that_was_waited_for_is_known_to_be_unanswered(
+    answered: bool, waited: bool, expected: str
+) -> None:
+    transcript = Transcript("")
+    transcript.add(0, "client", line(request_message(1, "initialize", {})))
+    transcript.add(1, "server", response(1, protocolVersion=1))
+    transcript.add(2, "client", line(PROMPT))
+    if answered:
+        transcript.add(3, "server", response(2, stopReason="end_turn"))
+    if waited:
+        transcript.mark(10_000, "unanswered", 2)
+    assert outcome("ACP1-A-RPC-019", transcript) == expected

@@ -28,7 +28,17 @@ def test_our_agent_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("REWINDOW_STATE_DIR", str(tmp_path / "state"))
     report = tmp_path / "report.json"
     prompts = ["--prompt", "1 + 1", "--slow-prompt", SLOW, "--tool-prompt", ACTS]
-    options = ["--timeout", "60", "--scenario-timeout", "120", "--budget", "900", "--json", str(report)]
+    options = [
+        "--allow-always",
+        "--timeout",
+        "60",
+        "--scenario-timeout",
+        "120",
+        "--budget",
+        "900",
+        "--json",
+        str(report),
+    ]
     code = main(
         ["acp", *prompts, *options, "--keep", str(tmp_path / "failures"), "--", str(AGENT), "--model", "direct"]
     )

@@ -60,6 +60,8 @@ def _did_not_complete(reason: str) -> Callable[[Traffic], Verdict]:
 
 
 def _turn_ends(traffic: Traffic) -> Verdict:
+    if traffic.marks("not-always"):
+        return skipped("what is permitted or refused for ever may outlive the run: allow it with --allow-always")
     if not _asked(traffic):
         return _unasked()
     for prompt in marked(traffic, "turn", "next"):

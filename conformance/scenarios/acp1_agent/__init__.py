@@ -26,4 +26,5 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *configuring.SCENARIOS,
     *framing.SCENARIOS,
     *cancelling.SCENARIOS,
+    *permitting.LASTING,
 )

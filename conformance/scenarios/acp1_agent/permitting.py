@@ -35,6 +35,16 @@ def _answered(answer: Callable[[Object], Answer]) -> Callable[[Driver], None]:
     return run
 
 
+def _always(kind: str) -> Callable[[Driver], None]:
+    def run(driver: Driver) -> None:
+        if driver.options.allow_always:
+            _answered(lambda params: choose(params, kind))(driver)
+        else:
+            driver.mark("not-always")
+
+    return run
+
+
 def _cancelling(*, late: bool) -> Callable[[Driver], None]:
     def run(driver: Driver) -> None:
         begin(driver)
@@ -62,8 +72,6 @@ def _cancelling(*, late: bool) -> Callable[[Driver], None]:
 
 SCENARIOS: Final = (
     Scenario("permission-refused", "Refuses every permission once.", _answered(lambda p: choose(p, "reject_once"))),
-    Scenario("permission-refused-always", "Refuses for ever.", _answered(lambda p: choose(p, "reject_always"))),
-    Scenario("permission-allowed-always", "Allows for ever.", _answered(lambda p: choose(p, "allow_always"))),
     Scenario(
         "permission-unknown-option",
         "Chooses an option that was not offered.",
@@ -81,3 +89,8 @@ SCENARIOS: Final = (
         "permission-late", "Cancels likewise, and answers the permission later.", _cancelling(late=True), alone=True
     ),
 )
+LASTING: Final = (
+    Scenario("permission-refused-always", "Refuses for ever.", _always("reject_always"), alone=True),
+    Scenario("permission-allowed-always", "Allows for ever.", _always("allow_always"), alone=True),
+)
+"""The last of all, because an agent may keep such an answer and ask for nothing any more in later scenarios."""
