@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
-import httpx2
 from mcp.client import Transport
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -23,6 +22,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from ..mcp_servers import HttpServer
 from ..ports import ServerProcess
+from .mcp_http_client import MessageClient
 
 LONGEST_LINE: Final = 16 << 20
 MOST_MESSAGES: Final = 200
@@ -30,9 +30,6 @@ MOST_BYTES: Final = 4 << 20
 WINDOW_SECONDS: Final = 0.1
 """So many messages or bytes are read in this time at most."""
 _FLUSH_SECONDS: Final = 0.5
-_CONNECT_SECONDS: Final = 20.0
-_SILENT_SECONDS: Final = 300.0
-"""Without a byte, before a stream of HTTP is given up."""
 
 Incoming = SessionMessage | Exception
 Streams = tuple[Any, Any]
@@ -138,42 +135,46 @@ def _message(line: bytes) -> SessionMessage | None:
         return None
 
 
-def over_http(server: HttpServer, ended: anyio.Event) -> AbstractAsyncContextManager[Streams]:
-    """The streams of a server behind a URL; `ended` is set when it says no more."""
-    return _watched(_sse(server) if server.transport == "sse" else _streamable(server), ended)
-
-
 @asynccontextmanager
-async def _watched(transport: Transport, ended: anyio.Event) -> AsyncGenerator[Streams]:
+async def over_http(server: HttpServer, ended: anyio.Event) -> AsyncGenerator[Streams]:
+    """The streams of a server behind a URL; `ended` is set when it says no more, or takes no more."""
+    client = MessageClient(server.headers)
     sender, receiver = anyio.create_memory_object_stream[Incoming](0)
 
-    async def pass_on() -> None:
+    async def pass_on(incoming: Any) -> None:
         try:
-            async with sender:
-                async for message in incoming:
-                    await sender.send(message)
+            async for message in incoming:
+                await sender.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # nobody listens any more
         finally:
             ended.set()
+            sender.close()
 
+    async def give_up() -> None:
+        await client.lost.wait()
+        # So that nobody waits for an answer. Over streamable HTTP each message that fails has been answered already.
+        ended.set()
+        sender.close()
+
+    transport = _sse(server, client) if server.transport == "sse" else _streamable(server, client)
     async with transport as (incoming, outgoing), anyio.create_task_group() as tasks:
-        tasks.start_soon(pass_on)
+        tasks.start_soon(pass_on, incoming)
+        if server.transport == "sse":
+            tasks.start_soon(give_up)
         yield receiver, outgoing
         tasks.cancel_scope.cancel()
 
 
-def _sse(server: HttpServer) -> Transport:
-    return sse_client(
-        server.url, headers=dict(server.headers), timeout=_CONNECT_SECONDS, sse_read_timeout=_SILENT_SECONDS
-    )
+def _sse(server: HttpServer, client: MessageClient) -> Transport:
+    def made(headers: Any = None, timeout: Any = None, auth: Any = None) -> MessageClient:
+        del headers, timeout, auth  # which the client has
+        return client
+
+    return sse_client(server.url, httpx_client_factory=made)
 
 
 @asynccontextmanager
-async def _streamable(server: HttpServer) -> AsyncGenerator[Streams]:
-    timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_SILENT_SECONDS)
-    async with (
-        httpx2.AsyncClient(headers=server.headers, timeout=timeout) as client,
-        streamable_http_client(server.url, http_client=client) as streams,
-    ):
+async def _streamable(server: HttpServer, client: MessageClient) -> AsyncGenerator[Streams]:
+    async with client, streamable_http_client(server.url, http_client=client) as streams:
         yield streams

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
+import anyio.lowlevel
 import pytest
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
@@ -50,12 +51,17 @@ def offering() -> MCPServer:
     return server
 
 
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+
 class Site:
-    """Where it is, and the headers of each request."""
+    """Where it is, and the headers of each request. `instead` answers messages in the server's place."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.authorizations: list[str] = []
+        self.instead: Callable[[Receive, Send], Awaitable[None]] | None = None
 
 
 @asynccontextmanager
@@ -65,9 +71,12 @@ async def serving(transport: Transport, port: int = 0) -> AsyncGenerator[Site]:
     listening = socket.create_server(("127.0.0.1", port))
     site = Site(f"http://127.0.0.1:{listening.getsockname()[1]}/{'sse' if transport == 'sse' else 'mcp'}")
 
-    async def app(scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]) -> None:
+    async def app(scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             site.authorizations.append(dict(scope["headers"]).get(b"authorization", b"").decode())
+            if site.instead is not None and scope["method"] == "POST":
+                await site.instead(receive, send)
+                return
         await inner(scope, receive, send)
 
     web = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
@@ -133,3 +142,92 @@ async def test_a_server_that_went_is_reached_again_when_it_is_back(
             (lost,) = [each for each in session.events if isinstance(each, ServerLost)]
             assert lost.again
             await sessions.close(session.session_id)
+
+
+async def refused(_receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 503, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def broken_off(_receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"10")]})
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    raise RuntimeError("the server falls over")
+
+
+async def sent_elsewhere(_receive: Receive, send: Send) -> None:
+    there = [(b"location", b"http://elsewhere.invalid/")]
+    await send({"type": "http.response.start", "status": 307, "headers": there})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize("instead", [refused, broken_off, sent_elsewhere])
+async def test_a_message_that_a_server_over_sse_does_not_take_ends_its_call_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instead: Callable[[Receive, Send], Awaitable[None]]
+) -> None:
+    monkeypatch.setattr(module, "BACKOFF", (0.05,) * 100)
+    async with serving("sse") as site, sessions_of(tmp_path) as sessions:
+        named = HttpServer(name="web", url=site.url, transport="sse")
+        session = await sessions.create(str(tmp_path), (), [named])
+        assert (await ran(session, "web.double(n=1).text")).value == "'2'"
+        site.instead = instead
+        with anyio.fail_after(SECONDS):
+            finished = await ran(session, "web.double(n=2)")
+        assert finished.exception is not None
+        assert finished.exception.type == "ConnectionError"
+        assert "the connection to the server ended; what was asked may have been done" in finished.exception.message
+        site.instead = None
+        with anyio.fail_after(SECONDS):
+            assert (await ran(session, "web.double(n=3).text")).value == "'6'"
+        await sessions.close(session.session_id)
+
+
+class Flood:
+    """Answers with JSON that does not end, as fast as it is taken; `sent` counts the bytes."""
+
+    def __init__(self, *headers: tuple[bytes, bytes]) -> None:
+        self._headers = [(b"content-type", b"application/json"), *headers]
+        self.sent = 0
+
+    async def __call__(self, receive: Receive, send: Send) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._send, send)
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        piece = b'["' + b"x" * (1 << 20)
+        while self.sent < FLOOD_BYTES:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            self.sent += len(piece)
+            await anyio.lowlevel.checkpoint()
+
+
+FLOOD_BYTES = 200 << 20
+
+
+@pytest.mark.parametrize(
+    ("headers", "most", "said"),
+    [
+        ((), 40 << 20, "its answer has more than 16 MiB"),
+        (((b"content-length", b"99999999999"),), 20 << 20, "its answer has more than 16 MiB"),
+        (((b"content-encoding", b"gzip"),), 20 << 20, "its answer is compressed, which nobody asked for"),
+    ],
+)
+async def test_an_answer_is_given_up_as_soon_as_it_is_too_large(
+    tmp_path: Path, headers: tuple[tuple[bytes, bytes], ...], most: int, said: str
+) -> None:
+    async with serving("http") as site, sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path), (), [HttpServer(name="web", url=site.url)])
+        assert (await ran(session, "web.double(n=1).text")).value == "'2'"
+        site.instead = flood = Flood(*headers)
+        with anyio.fail_after(SECONDS):
+            finished = await ran(session, "web.double(n=2)")
+        assert finished.exception is not None
+        assert said in finished.exception.message
+        assert flood.sent < most
+        site.instead = None
+        assert (await ran(session, "web.double(n=3).text")).value == "'6'"
+        await sessions.close(session.session_id)
