@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .models.setup import ModelSetup as ModelSetup
     from .ports import ASKED_CHARS as ASKED_CHARS
     from .ports import Buffers as Buffers
+    from .ports import CheckpointNews as CheckpointNews
     from .ports import Clock as Clock
     from .ports import CommandOutcome as CommandOutcome
     from .ports import CommandOutput as CommandOutput
@@ -183,6 +184,7 @@ __all__ = [
     "Buffers",
     "Captured",
     "Cell",
+    "CheckpointNews",
     "Clock",
     "CommandOutcome",
     "CommandOutput",
@@ -338,15 +340,14 @@ _MODULES: Final = {
     "mcp_servers": "HttpServer McpServer StdioServer",
     "models.setup": "ModelSetup",
     "ports": (
-        "ASKED_CHARS Buffers Clock CommandOutcome CommandOutput CommandRequest CommandSubject Comparison Contents "
-        "Differences Editor EffectAnswer EffectHandler EffectRequest Entropy Environment EnvironmentSpec FeedItem "
-        "FileSubject HandleRow Limits Looked MadeHandle Model ModelError ModelSignal ModelUnusableError News "
-        "OutputSink PastAnswer PastExecution PastLooks PastPayload PastQuestion PastRevision PastStatement PastStep "
-        "PastTick PastValues PermissionAnswer PermissionQuestion PermissionSubject Permissions Preserved "
-        "ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored RunOutcome RunRequest ServerCallSubject "
-        "ServerProcess ServerRequest SessionRow StartServer "
-        "StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload "
-        "ValueGroup Want ignore_touched"
+        "ASKED_CHARS Buffers CheckpointNews Clock CommandOutcome CommandOutput CommandRequest CommandSubject "
+        "Comparison Contents Differences Editor EffectAnswer EffectHandler EffectRequest Entropy Environment "
+        "EnvironmentSpec FeedItem FileSubject HandleRow Limits Looked MadeHandle Model ModelError ModelSignal "
+        "ModelUnusableError News OutputSink PastAnswer PastExecution PastLooks PastPayload PastQuestion PastRevision "
+        "PastStatement PastStep PastTick PastValues PermissionAnswer PermissionQuestion PermissionSubject Permissions "
+        "Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored RunOutcome RunRequest "
+        "ServerCallSubject ServerProcess ServerRequest SessionRow StartServer StatementAsked StatementSubject Store "
+        "TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want ignore_touched"
     ),
     "projection.feed": "changes_of connected_sentence lost_sentence moved_sentence",
     "projection.results": "given_text output_text printed_text result_text",

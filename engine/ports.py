@@ -902,8 +902,23 @@ Comparison = Callable[[PastExecution, RunOutcome], Differences]
 """Says what came out differently when that execution ran again."""
 
 
+class CheckpointNews(Struct, frozen=True, kw_only=True):
+    """What became of a checkpoint of the state after an execution: it is there, or, `dropped` for a reason, is not.
+
+    `seconds` is how long it kept the namespace from its work. `shared` are phrases on what it has in common with
+    others, or lacks: processes, what is behind pipes and sockets, shared memory. `dropped` is a phrase.
+    """
+
+    execution_id: ExecutionId
+    seconds: float = 0.0
+    shared: tuple[str, ...] = ()
+    dropped: str = ""
+
+
 class Restored(Struct, frozen=True, kw_only=True):
     """How a rebuild went: how many executions ran again, and a sentence on each thing that came out differently.
+
+    What was before the first of those comes from the checkpoint after the execution `checkpoint`, if there is one.
 
     Of the names in `anew` there was no copy, and they may be other values than they were; those in `absent` are not
     bound for the same reason. What `preserve` gives next has those in `anew`.
@@ -913,6 +928,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     divergences: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    checkpoint: ExecutionId | None = None
 
 
 class Environment(Protocol):
@@ -1033,13 +1049,22 @@ class Environment(Protocol):
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         """Replaces the namespace by a fresh one in which the plan's steps have run again, touching nothing outside.
 
-        They see what they saw then. Where one is stopped, or comes out differently, the names that it bound are set
-        from what was kept of them. What ends its worker now, or leaves Python unusable in it, is left out.
+        Where there is a checkpoint of the state after some of them, it begins there. A step that runs again and has no
+        `record` runs in any case, with all that follow it. They see what they saw then. Where one is stopped, or comes
+        out differently, the names that it bound are set from what was kept of them. What ends its worker now, or leaves
+        Python unusable in it, is left out.
         """
         ...
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
-        """Keeps the present state so that `restore` can be fast; False where this environment cannot."""
+        """Begins to keep the present state, which is that after this execution, so that `restore` can be fast.
+
+        Returns without waiting; what comes of it is among `checkpoints`. False where this environment cannot.
+        """
+        ...
+
+    def checkpoints(self) -> Sequence[CheckpointNews]:
+        """What became of checkpoints since this was asked last."""
         ...
 
     async def close(self) -> None:

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Final
 
 import anyio
+from msgspec.structs import replace
 
 from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
 from ..ports import (
     Buffers,
+    CheckpointNews,
     CommandOutcome,
     CommandRequest,
     Comparison,
@@ -40,6 +43,7 @@ from ..ports import (
     UpdatePayload,
     ignore_touched,
 )
+from ..timeline.checkpoints import NO_STEPS, after_execution, after_rebuild, after_tick, trails
 from ..worker.framing import ProtocolError, unpack_events
 from ..worker.protocol import (
     AskBuffers,
@@ -62,9 +66,11 @@ from ..worker.protocol import (
     Ticked,
 )
 from .bounded_request import ask, wait_for
+from .checkpoints import Checkpoints
 from .command_run import CommandRun, RunningProgram
 from .connection import Connection, Received
 from .death import Death
+from .paused_worker import PausedWorker
 from .rebuild import Rebuild
 from .sent_contents import SentContents
 from .statement_run import StatementRun
@@ -73,6 +79,8 @@ _STARTS: Final = 2
 """A start that failed with the parent of the worker is tried once more, with a new one."""
 _REQUEST_SECONDS: Final = 30.0
 """A tick or a projection that takes longer has lost its worker."""
+_REVIVE_SECONDS: Final = 5.0
+"""A checkpoint that does not give a worker within this time is none."""
 _KEEPING_SECONDS: Final = 2.0
 """What is pickled in the worker itself ends by itself long before; code that does not is interrupted."""
 _CLOSE_SECONDS: Final = 10.0
@@ -87,15 +95,23 @@ class _Waiting:
 class ConnectedEnvironment:
     """One session's namespace, and the programs beside it.
 
-    `connect` starts a runner, `start_program` a program; both raise EnvironmentUnavailableError where they cannot.
+    `connect` starts a runner, `start_program` a program, `revive` a runner that goes on where a checkpoint is; each
+    raises EnvironmentUnavailableError where it cannot.
     """
 
     def __init__(
         self,
         connect: Callable[[EnvironmentSpec], Connection],
         start_program: Callable[[EnvironmentSpec, CommandRequest], RunningProgram],
+        revive: Callable[[EnvironmentSpec, PausedWorker], Connection] | None = None,
     ) -> None:
         self._connect = connect
+        self._revive = revive
+        self._checkpoints = Checkpoints()
+        self._trail = NO_STEPS
+        """Of the present namespace."""
+        self._is_read_since = False
+        """It was told that a model has read its handles, after its latest step."""
         self._start_program = start_program
         self._commands: set[CommandRun] = set()
         self._spec: EnvironmentSpec | None = None
@@ -161,6 +177,8 @@ class ConnectedEnvironment:
                 return await self._running.conduct()
             finally:
                 self._running = None
+                self._trail = after_execution(self._trail, request.execution_id)
+                self._is_read_since = False
 
     def interrupt(self) -> None:
         """Stops the statement that is running, or waits for a tick or a projection; see `ports.Environment`."""
@@ -193,16 +211,15 @@ class ConnectedEnvironment:
             match await self._exchange(worker, tick, sent):
                 case Ticked(events=packed, time_ms=time_ms, nodes=nodes, stops=stops, wants=wants):
                     try:
-                        return TickOutcome(
-                            events=unpack_events(packed),
-                            time_ms=time_ms,
-                            nodes=nodes,
-                            stops=stops,
-                            wants=wants,
-                            contents=sent.contents,
-                        )
+                        events = unpack_events(packed)
                     except ProtocolError as error:
                         raise await self._abandon(worker, f"protocol violation: {error}") from error
+                    if nodes or events:
+                        self._trail = after_tick(self._trail, round_id, now)
+                        self._is_read_since = False
+                    return TickOutcome(
+                        events=events, time_ms=time_ms, nodes=nodes, stops=stops, wants=wants, contents=sent.contents
+                    )
                 case other:
                     raise await self._failed(worker, "tick", other)
 
@@ -310,8 +327,10 @@ class ConnectedEnvironment:
         """
         async with self._turn:
             try:
-                limits = Limits() if self._spec is None else self._spec.limits
-                return await Rebuild(self._fresh, limits, contents, compare).run(plan)
+                restored = await self._restored(plan, contents, compare)
+                anew, absent = restored.anew, restored.absent
+                self._trail = after_rebuild(trails(plan.steps)[-1], anew, absent)
+                return restored
             except BaseException:
                 # Half a namespace must not pass for a whole one.
                 with anyio.CancelScope(shield=True):
@@ -319,13 +338,32 @@ class ConnectedEnvironment:
                 raise
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
-        """Always False: this environment restores by running the history again."""
-        del execution_id
-        return False
+        """Has the worker fork a copy of itself; see `ports.Environment`. False where none can be asked for."""
+        async with self._turn:
+            # A reading belongs to the step that follows it.
+            if self._worker is None or self._worker.dead or self._spec is None or self._is_read_since:
+                return False
+            try:
+                paused = self._worker.snapshot(self._spec.limits.data_bytes)
+            except OSError:
+                return False
+            if paused is not None:
+                self._checkpoints.add(execution_id, self._trail, paused)
+            return paused is not None
+
+    def checkpoints(self) -> Sequence[CheckpointNews]:
+        """See `ports.Environment`."""
+        return self._checkpoints.news()
+
+    @property
+    def checkpoint_pids(self) -> Sequence[int]:
+        """The processes of the checkpoints that there are, oldest first, for tests and measurements."""
+        return self._checkpoints.pids
 
     async def close(self) -> None:
         """Ends what is at the other end and gives everything back, within seconds; may be repeated."""
         self._closed = True
+        self._checkpoints.close()
         with anyio.CancelScope(shield=True):
             await self._end_commands()
             if self._turn.locked():
@@ -348,6 +386,7 @@ class ConnectedEnvironment:
 
     def _take_reading(self) -> bool:
         was_read, self._was_read = self._was_read, False
+        self._is_read_since = self._is_read_since or was_read
         return was_read
 
     def _connected(self) -> Connection:
@@ -374,6 +413,31 @@ class ConnectedEnvironment:
                 raise
         self._started = self._is_unused = True
 
+    async def _restored(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
+        """Goes through the plan, from the checkpoint on that has most of it behind it."""
+        limits = Limits() if self._spec is None else self._spec.limits
+        while (found := self._checkpoints.serving(plan.steps)) is not None:
+            checkpoint, over = found
+            rest = RestorePlan(steps=plan.steps[over:], after_reading=plan.after_reading, tiers=plan.tiers)
+            try:
+                revived = partial(self._revived, checkpoint.paused)
+                restored = await Rebuild(revived, limits, contents, compare).run(rest)
+                return replace(restored, checkpoint=checkpoint.execution_id)
+            except EnvironmentUnavailableError as error:
+                self._checkpoints.drop(checkpoint, f"nothing can be restored from it: {error}")
+        return await Rebuild(self._fresh, limits, contents, compare).run(plan)
+
+    async def _revived(self, paused: PausedWorker) -> Connection:
+        await self._discard()
+        if self._closed or self._spec is None or self._revive is None:
+            raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
+        self._worker = self._revive(self._spec, paused)
+        message = await self._worker.receive(anyio.move_on_after(_REVIVE_SECONDS))
+        if not isinstance(message, Started):
+            raise EnvironmentUnavailableError(_described(message))
+        self._started = True
+        return self._worker
+
     async def _fresh(self) -> Connection:
         # Starting a worker takes as long as a hundred statements, and whoever restores has just started one.
         if self._worker is None or not self._is_unused or not self._worker.look():
@@ -382,7 +446,8 @@ class ConnectedEnvironment:
 
     async def _discard(self) -> None:
         worker, self._worker, self._following = self._worker, None, None
-        self._started = self._was_read = self._is_unused = False
+        self._started = self._was_read = self._is_unused = self._is_read_since = False
+        self._trail = NO_STEPS
         if worker is not None:
             try:
                 await worker.kill()

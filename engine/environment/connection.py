@@ -26,6 +26,7 @@ from ..worker.protocol import (
 )
 from .capture import Capture
 from .death import Death
+from .paused_worker import PausedWorker
 
 START_SECONDS: Final = 30.0
 """How long the other side may take to begin."""
@@ -132,6 +133,15 @@ class Connection(ABC):
     def watch_memory(self, on: bool) -> None:
         """A statement begins or ends; where there is a process, what it holds with all its own is bounded meanwhile."""
         del on
+
+    def snapshot(self, data_bytes: int) -> PausedWorker | None:
+        """Has a copy made of the other side, after what was asked of it before; returns at once. None for never.
+
+        Raises:
+            OSError: nobody can be asked.
+        """
+        del data_bytes
+        return None
 
     @abstractmethod
     def drain(self) -> None:

@@ -15,7 +15,7 @@ import time
 from typing import Final
 
 from ..worker.framing import FrameBuffer, frame, from_zygote
-from ..worker.protocol import Died, Execute, Fork, Forked, Interrupt, Interrupted, Kill, Watch
+from ..worker.protocol import Adopt, Died, Execute, Fork, Forked, Interrupt, Interrupted, Kill, Watch
 from .death import Death, describe_status
 from .zygote import Zygote
 
@@ -30,7 +30,7 @@ _PIECE: Final = 1 << 20
 class Outbox:
     """What waits to be sent on one socket, which `epoll` has for reading, and for writing while something waits."""
 
-    def __init__(self, connection: socket.socket, epoll: select.epoll) -> None:
+    def __init__(self, connection: socket.socket, epoll: select.epoll | select.poll) -> None:
         self._connection = connection
         self._epoll = epoll
         self._queue = bytearray()
@@ -74,7 +74,7 @@ class Outbox:
 class ControlChannel:
     """One process, from the request to fork it until `close`. `who` is what its death calls it: the worker ..."""
 
-    def __init__(self, zygote: Zygote, connection: socket.socket, epoll: select.epoll, who: str) -> None:
+    def __init__(self, zygote: Zygote, connection: socket.socket, epoll: select.epoll | select.poll, who: str) -> None:
         self._zygote = zygote
         self._brand = zygote.brand
         self._connection = connection
@@ -90,10 +90,15 @@ class ControlChannel:
         self.death: Death | None = None
         """How it ended, once that is known."""
 
+    @property
+    def is_of_this_zygote(self) -> bool:
+        """Whether the zygote that was asked is the present one."""
+        return self._brand == self._zygote.brand
+
     def fileno(self) -> int:
         return self._connection.fileno()
 
-    def begin(self, request: Fork | Execute) -> None:
+    def begin(self, request: Fork | Execute | Adopt) -> None:
         """Asks for the process. Raises FrameTooLargeError with nothing sent."""
         self._outbox.post(frame(request))
 
@@ -163,6 +168,14 @@ class ControlChannel:
 def socket_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
     """Two connected sockets, each closed by the stack of its side."""
     left, right = socket.socketpair()
+    ours.callback(left.close)
+    theirs.callback(right.close)
+    return left, right
+
+
+def record_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
+    """The same for records, with which descriptors travel."""
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.callback(left.close)
     theirs.callback(right.close)
     return left, right

@@ -6,7 +6,6 @@ not know what the messages mean. Used by `thread_connection`.
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections import deque
@@ -14,6 +13,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Final
 
+from ..worker import own_process
 from ..worker.framing import FrameBuffer, frame, to_worker
 from ..worker.protocol import FromWorker, ToWorker
 
@@ -61,14 +61,13 @@ class ThreadChannel:
 
     def __init__(self, bell: Doorbell) -> None:
         self._bell = bell
-        self._owner = os.getpid()
         self._gone = False
         self.to_thread: SimpleQueue[bytes | None] = SimpleQueue()
         self.to_host: deque[bytes] = deque()
 
     @property
     def ours(self) -> bool:
-        return os.getpid() == self._owner
+        return own_process.is_own()
 
     @property
     def idle(self) -> bool:

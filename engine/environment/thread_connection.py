@@ -110,7 +110,7 @@ class ThreadConnection(Connection):
         try:
             count = self._count or counter()
             resident = _Resident(self._spec, self._channel, self._pipe, self._interrupts, count)
-            serve(self._channel, resident.answer, resident.kept)
+            serve(self._channel, resident.answer, resident.kept, lambda: None)
         except HostGone:
             pass
         except Exception as error:

@@ -24,11 +24,12 @@ from ..errors import EnvironmentUnavailableError
 from ..ports import EnvironmentSpec
 from ..worker.framing import FrameBuffer, ProtocolError, frame
 from ..worker.memory import LOOK_SECONDS
-from ..worker.protocol import Content, Fork, OutputTaken, ToWorker
+from ..worker.protocol import Adopt, Content, Fork, OutputTaken, Snapshot, ToWorker
 from .capture import Capture
 from .connection import START_SECONDS, Connection, Received
-from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, pipe, socket_pair
+from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, pipe, record_pair, socket_pair
 from .death import Death
+from .paused_worker import PausedWorker, adoption_pair
 from .zygote import Zygote
 
 _CHUNK: Final = 65536
@@ -41,8 +42,16 @@ _LOOK_SECONDS: Final = 0.5
 class WorkerConnection(Connection):
     """One worker, from the request to fork it until `close`."""
 
-    def __init__(self, zygote: Zygote, control: socket.socket, worker: socket.socket, pipes: list[int]) -> None:
+    def __init__(
+        self,
+        zygote: Zygote,
+        control: socket.socket,
+        worker: socket.socket,
+        pipes: list[int],
+        handover: socket.socket,
+    ) -> None:
         super().__init__()
+        self._handover = handover
         self._zygote = zygote
         self._epoll = select.epoll()
         self._control = ControlChannel(zygote, control, self._epoll, "the worker")
@@ -76,9 +85,11 @@ class WorkerConnection(Connection):
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             try:
                 control, worker = (socket_pair(ours, theirs) for _ in range(2))
+                handover = record_pair(ours, theirs)
                 pipes = [pipe(ours, theirs) for _ in range(2)]
-                zygote.fork([control[1].fileno(), worker[1].fileno(), *(writer for _, writer in pipes)])
-                connection = cls(zygote, control[0], worker[0], [reader for reader, _ in pipes])
+                writers = [writer for _, writer in pipes]
+                zygote.fork([control[1].fileno(), worker[1].fileno(), *writers, handover[1].fileno()])
+                connection = cls(zygote, control[0], worker[0], [reader for reader, _ in pipes], handover[0])
                 ours.pop_all()
                 ours.callback(connection.close)
                 connection._control.begin(connection._fork_request(spec))
@@ -86,6 +97,44 @@ class WorkerConnection(Connection):
                 raise EnvironmentUnavailableError(f"no worker could be requested: {error}") from error
             ours.pop_all()
             return connection
+
+    @classmethod
+    def restore(cls, zygote: Zygote, checkpoint: PausedWorker, data_bytes: int) -> WorkerConnection:
+        """The same for a worker that goes on where a checkpoint is.
+
+        Raises:
+            EnvironmentUnavailableError: nobody can be asked.
+        """
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            try:
+                control, worker = (socket_pair(ours, theirs) for _ in range(2))
+                handover, known = record_pair(ours, theirs), adoption_pair(theirs)
+                outlines = theirs.enter_context(zygote.ask_outlines())
+                pipes = [pipe(ours, theirs) for _ in range(2)]
+                writers = [writer for _, writer in pipes]
+                zygote.fork([control[1].fileno(), known[0].fileno()])
+                connection = cls(zygote, control[0], worker[0], [reader for reader, _ in pipes], handover[0])
+                ours.pop_all()
+                ours.callback(connection.close)
+                connection._control.begin(Adopt(data_bytes))
+                sockets = (handover[1], outlines, known[1])
+                checkpoint.hand_over([worker[1].fileno(), *writers, *(each.fileno() for each in sockets)])
+            except OSError as error:
+                raise EnvironmentUnavailableError(f"no worker could be restored: {error}") from error
+            ours.pop_all()
+            return connection
+
+    def snapshot(self, data_bytes: int) -> PausedWorker:
+        """Has the worker make a checkpoint of itself, after what was asked of it before; returns at once.
+
+        Raises:
+            OSError: nobody can be asked.
+        """
+        if not self._control.is_of_this_zygote:
+            raise OSError("the worker's parent is another by now")
+        checkpoint = PausedWorker.ask_for(self._zygote, self._handover, data_bytes)
+        self.send(Snapshot())
+        return checkpoint
 
     def _fork_request(self, spec: EnvironmentSpec) -> Fork:
         return Fork(
@@ -181,6 +230,7 @@ class WorkerConnection(Connection):
         self._epoll.close()
         self._control.close()
         self._worker.close()
+        self._handover.close()
         for descriptor in self._pipes:
             os.close(descriptor)
         self._pipes = {}

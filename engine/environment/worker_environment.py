@@ -10,6 +10,7 @@ from functools import partial
 from ..ports import EnvironmentSpec
 from .connected_environment import ConnectedEnvironment
 from .forked_program import ForkedProgram
+from .paused_worker import PausedWorker
 from .worker_connection import WorkerConnection
 from .zygote import Zygote
 
@@ -18,12 +19,16 @@ class WorkerEnvironment(ConnectedEnvironment):
     """One session's namespace, in a process of its own."""
 
     def __init__(self, zygote: Zygote) -> None:
-        super().__init__(self._open, partial(ForkedProgram.start, zygote))
+        super().__init__(self._open, partial(ForkedProgram.start, zygote), self._go_on)
         self._zygote = zygote
         self._latest: WorkerConnection | None = None
 
     def _open(self, spec: EnvironmentSpec) -> WorkerConnection:
         self._latest = WorkerConnection.open(self._zygote, spec)
+        return self._latest
+
+    def _go_on(self, spec: EnvironmentSpec, paused: PausedWorker) -> WorkerConnection:
+        self._latest = WorkerConnection.restore(self._zygote, paused, spec.limits.data_bytes)
         return self._latest
 
     @property

@@ -134,7 +134,7 @@ class Zygote:
                 self._forks.send(b"W")
 
     def fork(self, descriptors: list[int]) -> None:
-        """Hands over the descriptors of a worker to be: control channel, worker socket, stdout and stderr pipes.
+        """Hands over descriptors: those of a process to be, as `worker.zygote` has them, or of a copy of one.
 
         Raises:
             EnvironmentUnavailableError: the zygote cannot take them.

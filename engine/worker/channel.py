@@ -3,6 +3,8 @@
 Owns the socket. Must not know what the messages mean. Used by `main`, `effects` and `touching`; the host knows its exit
 status.
 
+A checkpoint has the worker's objects without its socket; a worker that is restored from it gets another (`reopen`).
+
 Threads of a statement send, too, and so may a signal handler or a finalizer that runs while its own thread is sending.
 Frames must not mix: a thread waits for the one that sends, and what comes from within a frame goes after it.
 """
@@ -15,6 +17,7 @@ import socket
 import threading
 from collections import deque
 
+from . import own_process
 from .framing import FrameBuffer, frame, to_worker
 from .protocol import FromWorker, ToWorker
 
@@ -27,15 +30,18 @@ class Channel:
     """Frames between this worker and its host. A process forked from the worker closes it at once."""
 
     def __init__(self, connection: socket.socket) -> None:
+        self.reopen(connection)
+        os.register_at_fork(after_in_child=self._close)
+
+    def reopen(self, connection: socket.socket) -> None:
+        """Begins anew on another socket: nothing of what was under way on the last one goes on."""
         self._connection = connection
         self._buffer = FrameBuffer()
         self._lock = threading.RLock()
         self._unsent: deque[bytes] = deque()
         self._is_sending = False
-        self._owner = os.getpid()
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
-        os.register_at_fork(after_in_child=self._close)
 
     def _close(self) -> None:
         self._connection.close()
@@ -43,7 +49,7 @@ class Channel:
     @property
     def ours(self) -> bool:
         """Whether this is the worker itself and not something it forked."""
-        return os.getpid() == self._owner
+        return own_process.is_own()
 
     def send(self, message: FromWorker) -> None:
         """Raises FrameTooLargeError with nothing sent. A lost socket ends the process: the host is gone."""

@@ -19,7 +19,7 @@ import sysconfig
 from types import ModuleType
 from typing import Final, NoReturn
 
-from . import main, streams
+from . import main, own_process, streams
 from .framing import frame
 from .limits import set_limits
 from .privileges import give_up_reading_others
@@ -31,16 +31,19 @@ _RESERVED: Final = 8
 _EXIT_SETUP: Final = 70
 
 
-def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int, outlines: int) -> NoReturn:
+def become_worker(
+    request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int, handover: int, outlines: int
+) -> NoReturn:
     """Turns this forked process into a worker that leaves by `os._exit` only."""
     channel = None
+    own_process.take_place()
     try:
         os.setsid()
         become_subreaper()
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
         set_limits(request.data_bytes, request.open_files)
-        channel, spares, asks = _place(worker_socket, stdout, stderr, outlines)
+        spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
         # Ahead of the import path, because a project's .pth files may run code.
         give_up_reading_others(domain=not request.allow_sudo)
         gc.enable()
@@ -48,7 +51,7 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         _set_environment(request.variables)
         namespace = _main_module()
         _set_path(request)
-        main.serve(channel, spares, asks, namespace, request)
+        main.serve(channel, spares, asks, copies, namespace, request)
     except BaseException as error:
         with contextlib.suppress(BaseException):
             reason = f"{type(error).__name__}: {error}"
@@ -57,13 +60,10 @@ def become_worker(request: Fork, parent: int, worker_socket: int, stdout: int, s
         os._exit(_EXIT_SETUP)
 
 
-def _place(
-    worker_socket: int, stdout: int, stderr: int, outlines: int
-) -> tuple[socket.socket, tuple[int, int], socket.socket]:
+def _place(stdout: int, stderr: int, *sockets: int) -> tuple[tuple[int, int], list[socket.socket]]:
     """Puts the pipes on 1 and 2, /dev/null on 0, ours at the top of the limit, and closes all others."""
     floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
-    asks = fcntl.fcntl(outlines, fcntl.F_DUPFD_CLOEXEC, floor)
-    channel = fcntl.fcntl(worker_socket, fcntl.F_DUPFD_CLOEXEC, floor)
+    placed = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, floor) for each in sockets]
     spares = (
         fcntl.fcntl(stdout, fcntl.F_DUPFD_CLOEXEC, floor),
         fcntl.fcntl(stderr, fcntl.F_DUPFD_CLOEXEC, floor),
@@ -71,10 +71,10 @@ def _place(
     streams.replace(spares)
     os.closerange(3, floor)
     for descriptor in range(floor, floor + _RESERVED):
-        if descriptor not in (channel, *spares, asks):
+        if descriptor not in (*spares, *placed):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-    return socket.socket(fileno=channel), spares, socket.socket(fileno=asks)
+    return spares, [socket.socket(fileno=each) for each in placed]
 
 
 def _set_environment(variables: dict[str, str]) -> None:

@@ -19,6 +19,7 @@ from typing import Final, Literal, cast
 
 from ..cutting import cut_middle
 from ..execution import ExceptionInfo, NamespaceDiff
+from . import own_process
 from .failures import describe_failure
 from .interrupts import Interrupts
 from .namespace import NamespaceWatch
@@ -66,7 +67,6 @@ class Executor:
         self._flush_more = flush
         self._settle = settle
         self._let_go = let_go
-        self._owner = os.getpid()
 
     def run(self, source: str, label: str, *, traced: bool = True) -> Result:
         """Runs the statement; tracebacks call it `label`. Never raises for what user code does.
@@ -155,7 +155,7 @@ class Executor:
 
     def _leave_if_forked(self, error: BaseException | None) -> None:
         """A process that the statement forked, and that came back here, must not go on as a second worker."""
-        if os.getpid() == self._owner:
+        if own_process.is_own():
             return
         with suppress(BaseException):
             if error is not None:

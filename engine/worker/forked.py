@@ -10,14 +10,20 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from struct import Struct
 from typing import Final, NoReturn
 
 from . import child, program
 from .framing import FrameBuffer, frame
-from .protocol import Died, Execute, Fork, Forked, FromZygote
+from .proc import is_below
+from .protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
 
 HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
 """The signals that the zygote has handlers for."""
+
+
+_CREDENTIALS: Final = Struct("=iII")
+"""Of the sender of a record: process, user and group."""
 
 
 class ForkedProcess:
@@ -43,6 +49,25 @@ class ForkedProcess:
         # The host may have gone or closed the session; then there is nobody to report to.
         with contextlib.suppress(OSError):
             self.control.sendall(frame(message))
+
+    def begin_adoption(self, request: Adopt) -> socket.socket | None:
+        """The copy of a worker is this process, when it says so on the socket that is returned."""
+        if self.pid is not None or not self.passed:
+            return None
+        self.limit, self.who = request.data_bytes, "the statement"
+        return socket.socket(fileno=self.passed.pop())
+
+    def adopt(self, known: socket.socket) -> None:
+        """Whoever spoke on the socket is this process, if it is below the zygote; says so on both sides."""
+        pid = said_by(known)
+        if pid and is_below(pid, os.getpid()):
+            self.pid = pid
+            with contextlib.suppress(OSError):
+                known.send(b"K")
+            self.say(Forked(pid))
+        else:
+            self.say(Died(-1, "it was not copied"))
+        known.close()
 
     def forget(self) -> None:
         """Closes what was to be passed on."""
@@ -70,10 +95,21 @@ class ForkedProcess:
 
     def _become(self, request: Fork | Execute, parent: int, outlines: int) -> NoReturn:
         """What was forked goes its own way and does not return."""
-        connection, stdout, stderr, *stdin = self.passed
         if isinstance(request, Fork):
-            child.become_worker(request, parent, connection, stdout, stderr, outlines)
+            connection, stdout, stderr, handover = self.passed
+            child.become_worker(request, parent, connection, stdout, stderr, handover, outlines)
+        connection, stdout, stderr, *stdin = self.passed
         program.become_keeper(request, parent, connection, stdout, stderr, *stdin)
+
+
+def said_by(connection: socket.socket) -> int:
+    """The process that has sent the next record, as the kernel says; 0 where that cannot be told."""
+    with contextlib.suppress(OSError):
+        data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_DONTWAIT)
+        for level, kind, value in ancillary:
+            if data and level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                return int(_CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0])
+    return 0
 
 
 def fork(become: Callable[[], NoReturn]) -> int:

@@ -15,7 +15,7 @@ from ..events.codec import UndecodableEventError
 from ..events.codec import decode as decode_event
 from ..events.codec import encode as encode_event
 from ..plain_data import clean
-from .protocol import FromKeeper, FromWorker, FromZygote, ReplayStep, ToWorker, ToZygote
+from .protocol import FromCheckpoint, FromKeeper, FromWorker, FromZygote, ReplayStep, ToWorker, ToZygote
 
 MAX_FRAME: Final = 80 << 20
 """Bytes of one frame's body, at most, in either direction: 64 MiB of content with what is said of it."""
@@ -36,7 +36,7 @@ class FrameTooLargeError(ProtocolError):
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-def frame(message: ToZygote | FromZygote | FromKeeper | ToWorker | FromWorker) -> bytes:
+def frame(message: ToZygote | FromZygote | FromKeeper | FromCheckpoint | ToWorker | FromWorker) -> bytes:
     """The message as bytes to send, cleaned where it has to be.
 
     Raises:
@@ -107,6 +107,7 @@ def _decoder(messages: Any) -> msgspec.msgpack.Decoder[Any]:
 _TO_ZYGOTE: Final = _decoder(ToZygote)
 _FROM_ZYGOTE: Final = _decoder(FromZygote)
 _FROM_KEEPER: Final = _decoder(FromKeeper)
+_FROM_CHECKPOINT: Final = _decoder(FromCheckpoint)
 _TO_WORKER: Final = _decoder(ToWorker)
 _FROM_WORKER: Final = _decoder(FromWorker)
 _STEP: Final = _decoder(ReplayStep)
@@ -130,6 +131,10 @@ def from_zygote(body: bytes) -> FromZygote:
 
 def from_keeper(body: bytes) -> FromKeeper:
     return _decode(_FROM_KEEPER, body)
+
+
+def from_checkpoint(body: bytes) -> FromCheckpoint:
+    return _decode(_FROM_CHECKPOINT, body)
 
 
 def to_worker(body: bytes) -> ToWorker:

@@ -172,6 +172,12 @@ class Interpreter:
             case Settle():
                 return self._settle(request)
 
+    def take_place(self) -> None:
+        """This process has taken the worker's place: what the last one had under way is over."""
+        self._interrupts.install()
+        self._interrupts.forget()
+        self._values.take_place()
+
     def kept(self, execution_id: str) -> Kept:
         """What follows the answer to a request that `keeps`."""
         return self._values.kept(execution_id)

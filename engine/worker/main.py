@@ -13,7 +13,7 @@ from functools import partial
 from typing import NoReturn
 
 from ..tokens import counter
-from . import alarms, streams
+from . import alarms, own_process, streams
 from .channel import Channel
 from .ending import end_below
 from .guard import OutsideGuard
@@ -22,17 +22,19 @@ from .interrupts import SignalInterrupts
 from .outlines import Outlines
 from .own_python import OwnPython
 from .proc import children_of
-from .processes import flush_c_streams
-from .protocol import CleanUp, Fork, FromWorker
+from .processes import become_subreaper, flush_c_streams
+from .protocol import CleanUp, Fork, FromWorker, Started
 from .serving import serve as serve_requests
 
 
 class Surroundings:
-    """The process as its statements find it."""
+    """The process as its statements find it. On `handover` come the descriptors of copies of it."""
 
-    def __init__(self, spares: tuple[int, int], channel: Channel) -> None:
+    def __init__(self, spares: tuple[int, int], channel: Channel, handover: socket.socket, outlines: Outlines) -> None:
         self._spares = spares
         self._channel = channel
+        self._handover = handover
+        self._outlines = outlines
         self._children: frozenset[int] | None = None
         """The processes that there were when the latest statement began."""
 
@@ -64,6 +66,22 @@ class Surroundings:
 
         return answer_all
 
+    def snapshot(self, interpreter: Interpreter) -> Started | None:
+        """Makes a checkpoint. A worker that is restored from it begins here, and says so."""
+        # Late, as the keeper: the zygote loads it when it is ready.
+        from .checkpoint import take
+
+        restoring = take(self._handover, self._spares)
+        if restoring is None:
+            return None
+        own_process.take_place()
+        become_subreaper()
+        self._handover = restoring.handover
+        self._channel.reopen(restoring.channel)
+        self._outlines.reopen(partial(next, iter((restoring.outlines,)), None))
+        interpreter.take_place()
+        return Started()
+
     def _end_started(self) -> None:
         """Ends what the statement that was stopped has started: nothing of it goes on."""
         before, now = self._children, children_of("self")
@@ -80,12 +98,13 @@ def serve(
     connection: socket.socket,
     spares: tuple[int, int],
     outlines: socket.socket,
+    handover: socket.socket,
     namespace: dict[str, object],
     fork: Fork,
 ) -> NoReturn:
     """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way.
 
-    On `outlines` outlines are asked for.
+    On `outlines` outlines are asked for, on `handover` come the descriptors of copies of this process.
     """
     streams.install()
     interrupts = SignalInterrupts()
@@ -94,7 +113,8 @@ def serve(
     channel = Channel(connection)
     # Ahead of what takes Python's functions as they are now for Python's own.
     guard = OutsideGuard(own_process=True, turn_off=alarms.turn_off)
-    surroundings = Surroundings(spares, channel)
+    outliner = Outlines(partial(next, iter((outlines,)), None))
+    surroundings = Surroundings(spares, channel, handover, outliner)
     interpreter = Interpreter(
         namespace,
         channel,
@@ -110,6 +130,11 @@ def serve(
         output=surroundings,
         python=OwnPython.of_this_process(),
         forks=True,
-        outliner=Outlines(partial(next, iter((outlines,)), None)),
+        outliner=outliner,
     )
-    serve_requests(channel, surroundings.answering(interpreter.answer), interpreter.kept)
+    serve_requests(
+        channel,
+        surroundings.answering(interpreter.answer),
+        interpreter.kept,
+        partial(surroundings.snapshot, interpreter),
+    )

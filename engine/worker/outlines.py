@@ -24,6 +24,7 @@ from ..nodes.outline.indentation import outline_by_indentation
 from ..nodes.outline.languages import language_of
 from ..nodes.outline.model import TIERS, Outline, Tier
 from ..nodes.outline.requests import LOST, RECORD_BYTES, Pieces, Reply, Request, records, reply_of
+from . import own_process
 
 _KEPT: Final = 512
 _KEPT_SYMBOLS: Final = 100_000
@@ -54,7 +55,6 @@ class Outlines:
         self._connection: socket.socket | None = None
         self._number = 0
         # A process that a statement forks has no part in this conversation.
-        self._owner = os.getpid()
         os.register_at_fork(after_in_child=self._forget_connection)
 
     def outline(
@@ -74,6 +74,11 @@ class Outlines:
         outline = self._made(text(), path, tier, references=references, patient=patient)
         self._keep(key, outline)
         return outline
+
+    def reopen(self, connect: Connect) -> None:
+        """Begins another conversation, in a process that has taken the worker's place."""
+        self._drop()
+        self._connect = connect
 
     def close(self) -> None:
         """Ends the conversation; the process on the other side leaves then. May be used again."""
@@ -112,7 +117,7 @@ class Outlines:
 
     def _asked(self, request: Request) -> Reply | None:
         """The answer; None where there is nobody to ask. A process that died of it has an answer too."""
-        if os.getpid() != self._owner:
+        if not own_process.is_own():
             return None
         with self._lock:
             self._number += 1

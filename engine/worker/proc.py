@@ -79,6 +79,18 @@ def has_children() -> bool:
     return True
 
 
+def is_below(pid: int, ancestor: int) -> bool:
+    """Whether a process descends from another."""
+    seen: set[int] = set()
+    while pid not in (0, *seen):
+        seen.add(pid)
+        found = stat_of(pid)
+        if found is None or found.parent == ancestor:
+            return found is not None
+        pid = found.parent
+    return False
+
+
 def latest_pid() -> int:
     """The number that was given last: while it stays the same, no process has begun. 0 where nobody says."""
     fields = read("/proc/loadavg").split()

@@ -26,9 +26,9 @@ def die_with_parent(number: signal.Signals, parent: int) -> bool:
     return os.getppid() == parent
 
 
-def become_subreaper() -> None:
-    """Makes orphaned descendants children of this process."""
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def become_subreaper(on: bool = True) -> None:
+    """Makes orphaned descendants children of this process, or no longer."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
 
 
 def take_brand(brand: Brand) -> None:

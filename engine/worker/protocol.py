@@ -1,6 +1,6 @@
 """The messages between host, zygote and worker, as tagged structures; `framing` turns them into bytes.
 
-Owns every message of the five directions. Must not know who sends or receives them. Used by `zygote`, `main` and
+Owns every message of the six directions. Must not know who sends or receives them. Used by `zygote`, `main` and
 `program` on one side and by `environment` on the other. One file in spite of its length, because whoever
 reads one side of a conversation needs the other.
 """
@@ -62,7 +62,14 @@ class Watch(msgspec.Struct, frozen=True, tag=True):
     on: bool
 
 
-ToZygote = Fork | Execute | Interrupt | Kill | Watch
+class Adopt(msgspec.Struct, frozen=True, tag=True):
+    """The third first message on a control channel: a copy of a worker will say on the socket that came with it that it
+    is there, and then counts as if it had been forked. Size in bytes."""
+
+    data_bytes: int
+
+
+ToZygote = Fork | Execute | Adopt | Interrupt | Kill | Watch
 
 # --- zygote to host --------------------------------------------------------------------------------------------------
 
@@ -102,6 +109,27 @@ class NotStarted(msgspec.Struct, frozen=True, tag=True):
 
 
 FromKeeper = Finished | NotStarted
+
+# --- checkpoint to host, on its own socket ---------------------------------------------------------------------------
+
+
+class Paused(msgspec.Struct, frozen=True, tag=True):
+    """The copy is there, and the worker was kept from its work for so many seconds.
+
+    `shared`: phrases on what it has in common with others, or lacks.
+    """
+
+    seconds: float
+    shared: tuple[str, ...] = ()
+
+
+class NotTaken(msgspec.Struct, frozen=True, tag=True):
+    """There is no copy, and why, in a phrase that says what there is."""
+
+    reason: str
+
+
+FromCheckpoint = Paused | NotTaken
 
 # --- host to worker --------------------------------------------------------------------------------------------------
 
@@ -243,6 +271,10 @@ class CleanUp(msgspec.Struct, frozen=True, tag=True):
     """The statement was stopped: end what it has started, and forget an interrupt that came too late for it."""
 
 
+class Snapshot(msgspec.Struct, frozen=True, tag=True):
+    """Make a checkpoint, with the descriptors that came on the hand-over socket. Has no answer: the copy reports."""
+
+
 class Preserve(msgspec.Struct, frozen=True, tag=True):
     """Pickle the names that changed and are in no answer so far; with `large` also large values, in a child."""
 
@@ -310,6 +342,7 @@ ToWorker = (
     | BuffersMoved
     | BufferTexts
     | CleanUp
+    | Snapshot
     | Preserve
     | Collect
     | Content

@@ -14,18 +14,27 @@ from ..execution import ExceptionInfo
 from .effects import Transport
 from .framing import FrameTooLargeError, events_of
 from .interpreter import Request
-from .protocol import Answer, BufferTexts, Failed, FromWorker, Kept, OutputTaken, Ran, Run, Started
+from .protocol import Answer, BufferTexts, Failed, FromWorker, Kept, OutputTaken, Ran, Run, Snapshot, Started
 
 
 def serve(
-    transport: Transport, answer: Callable[[Request], FromWorker | None], kept: Callable[[str], Kept]
+    transport: Transport,
+    answer: Callable[[Request], FromWorker | None],
+    kept: Callable[[str], Kept],
+    snapshot: Callable[[], Started | None],
 ) -> NoReturn:
-    """Says Started and answers one request after the other; ended from within `transport.receive`."""
+    """Says Started and answers one request after the other; ended from within `transport.receive`.
+
+    What `snapshot` returns is for the host of another process, which has been copied from this one.
+    """
     transport.send(Started())
     while True:
         request = transport.receive()
         # An answer here is one to a question whose wait was interrupted, and the last is about a replay that is over.
-        if not isinstance(request, Answer | BufferTexts | OutputTaken):
+        if isinstance(request, Snapshot):
+            if (started := snapshot()) is not None:
+                transport.send(started)
+        elif not isinstance(request, Answer | BufferTexts | OutputTaken):
             _reply(transport, request, answer)
         if isinstance(request, Run) and request.keeps:
             # After the reply, which the host records meanwhile.

@@ -22,6 +22,7 @@ from contextlib import suppress
 from threading import RLock
 from typing import Any, Final, Protocol, cast
 
+from . import own_process
 from .proc import pids
 
 _NAME: Final = "rewindow-open"
@@ -74,7 +75,6 @@ class Staging:
         """Of the file while it is open, without anybody having asked for it; -1 afterwards."""
         self.lock = RLock()
         """Held where the descriptor is used or closed: its number may be another file's a moment later."""
-        self.owner = os.getpid()
 
     def land_if_open(self) -> None:
         """Hands on what was written so far. Not to be called with a lock of one of the layers."""
@@ -148,7 +148,7 @@ class _Raw(Layer, io.FileIO):
 
     def close(self) -> None:
         # In a process that a statement forked the lock may have been copied in its locked state.
-        if self.staging is None or self.staging.owner != os.getpid():
+        if self.staging is None or not own_process.is_own():
             super().close()
             return
         with self.staging.lock:

@@ -68,6 +68,11 @@ class Values:
         """Binds these names to what was kept of them and deletes those; the names that failed, with the reasons."""
         return self._set(self._keeper(), groups, delete)
 
+    def take_place(self) -> None:
+        """This process has taken the worker's place."""
+        if self._made is not None:
+            self._made.leave_children()
+
     def forget(self, anew: Iterable[str]) -> None:
         """What has changed by now is kept already, but for these names."""
         self._watch.changed(anew)

@@ -28,9 +28,9 @@ from .framing import ProtocolError, to_zygote
 from .memory import Watch as MemoryWatch
 from .parsers import Parsers
 from .privileges import become_unreadable
-from .proc import children_of
+from .proc import children_of, is_below
 from .processes import become_subreaper, die_with_parent, give_back_memory, send, take_brand
-from .protocol import Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
+from .protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
 
 LIVES: Final = b"L"
 """First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
@@ -38,7 +38,9 @@ READY: Final = b"R"
 """Second record: everything is loaded, fork requests are served."""
 PASSED: Final = (4, 5)
 """How many descriptors come with a fork request: control channel, the socket of who is forked, stdout and stderr pipes,
-and for a program that is talked to its stdin pipe."""
+for a worker its hand-over socket, and for a program that is talked to its stdin pipe."""
+ADOPTED: Final = 2
+"""Those of a copy of a worker: control channel, and the socket on which it says that it is there."""
 ASKS: Final = 1
 """Descriptors that come with the request to serve a socket on which outlines are asked for: that socket."""
 _CHUNK: Final = 65536
@@ -59,6 +61,8 @@ class ZygoteLoop:
         self._poll = select.epoll()
         self._poll.register(forks.fileno(), select.EPOLLIN)
         self._processes: dict[int, ForkedProcess] = {}
+        self._copies: dict[int, tuple[socket.socket, ForkedProcess]] = {}
+        """Copies of workers that have not said yet that they are there, by the sockets on which they will."""
         self._parsers = Parsers(self._poll)
         self._wake_read, wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -82,6 +86,8 @@ class ZygoteLoop:
                     self._reap()
                 elif descriptor in self._processes:
                     self._receive(self._processes[descriptor])
+                elif descriptor in self._copies:
+                    self._adopt(descriptor)
                 elif self._parsers.has(descriptor):
                     self._parsers.serve(descriptor)
 
@@ -137,7 +143,7 @@ class ZygoteLoop:
         if len(passed) == ASKS:
             self._parsers.add(socket.socket(fileno=passed[0]))
             return
-        if len(passed) not in PASSED:  # the host's record to load, or a request that lost its descriptors
+        if len(passed) not in (ADOPTED, *PASSED):  # the host's record to load, or a request that lost its descriptors
             for descriptor in passed:
                 os.close(descriptor)
             return
@@ -165,28 +171,46 @@ class ZygoteLoop:
 
     def _drop(self, process: ForkedProcess) -> None:
         self._poll.unregister(process.control.fileno())
+        for descriptor in [each for each, (_, expected) in self._copies.items() if expected is process]:
+            self._poll.unregister(descriptor)
+            self._copies.pop(descriptor)[0].close()
         del self._processes[process.control.fileno()]
         process.forget()
-        if process.pid is not None:
-            end_tree(process.pid, self._reap_orphan)
+        self._end(process)
         process.control.close()
+
+    def _end(self, process: ForkedProcess) -> None:
+        # What a statement had pass for a copy of its worker is nobody's child here: its id may be another's by now.
+        if process.pid is not None and is_below(process.pid, os.getpid()):
+            end_tree(process.pid, self._reap_orphan)
 
     def _handle(self, process: ForkedProcess, message: ToZygote) -> None:
         match message:
             case Fork() | Execute():
                 process.fork(message)
+            case Adopt():
+                self._expect(process, process.begin_adoption(message))
             case Interrupt():
                 if process.pid is not None:
                     send(process.pid, signal.SIGINT)
                 process.say(Interrupted())
             case Kill():
-                if process.pid is not None:
-                    end_tree(process.pid, self._reap_orphan)
+                self._end(process)
             case Watch(on=on):
                 if process.pid is not None and on:
                     self._memory.begin(process.pid, process.limit, process.who)
                 elif process.pid is not None:
                     self._memory.end(process.pid)
+
+    def _expect(self, process: ForkedProcess, known: socket.socket | None) -> None:
+        if known is not None:
+            self._copies[known.fileno()] = known, process
+            self._poll.register(known.fileno(), select.EPOLLIN)
+
+    def _adopt(self, descriptor: int) -> None:
+        known, process = self._copies.pop(descriptor)
+        self._poll.unregister(descriptor)
+        process.adopt(known)
 
     def _reap(self) -> None:
         """Reaps all that has ended, ends what dead workers left, and reports whom the host asked for."""
@@ -260,8 +284,8 @@ def _load() -> None:
 
 def _load_later() -> None:
     """What the first statement does without: workers that were forked by then load it by themselves."""
-    from . import outlining, rerun
+    from . import checkpoint, outlining, rerun
     from .keeping import keeper
 
-    del keeper, outlining, rerun
+    del checkpoint, keeper, outlining, rerun
     gc.freeze()

@@ -15,6 +15,7 @@ import pytest
 import engine
 from engine import (
     Buffers,
+    CheckpointNews,
     CommandOutcome,
     CommandRequest,
     Comparison,
@@ -101,6 +102,9 @@ class Abacus:
 
     async def snapshot(self, execution_id: str) -> bool:
         return False
+
+    def checkpoints(self) -> Sequence[CheckpointNews]:
+        return ()
 
     async def close(self) -> None:
         self.alive = False
@@ -209,6 +213,7 @@ PUBLIC = [
     "Editor",
     "Captured",
     "Cell",
+    "CheckpointNews",
     "Clock",
     "Comparison",
     "CycleSummary",

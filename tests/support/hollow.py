@@ -10,6 +10,7 @@ import anyio.lowlevel
 from engine.ids import ExecutionId
 from engine.ports import (
     Buffers,
+    CheckpointNews,
     CommandOutcome,
     CommandRequest,
     Comparison,
@@ -125,6 +126,9 @@ class HollowEnvironment:
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
         return False
+
+    def checkpoints(self) -> Sequence[CheckpointNews]:
+        return ()
 
     async def close(self) -> None:
         self.alive = False

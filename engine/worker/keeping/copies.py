@@ -121,6 +121,10 @@ class Copies:
 
     def _close(self) -> None:
         quiet_fork.reap(self.pid)
+        self.leave()
+
+    def leave(self) -> None:
+        """Gives the descriptors back; what the child writes is of no use here."""
         for descriptor in (self._memory, self._process):
             with suppress(OSError):
                 os.close(descriptor)

@@ -1,6 +1,6 @@
 """Where the descriptors of this package are: out of a statement's way, and none of a statement's in a child.
 
-Used by `copies`.
+Used by `copies`, and for copies of a worker by `checkpoint` and `separation`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,11 @@ from typing import Final
 
 _RESERVED: Final = 8
 """As many at the top of the limit are ours, the socket to the host among them."""
+
+
+def is_high(descriptor: int) -> bool:
+    """Whether it is among those that are ours."""
+    return descriptor >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
 
 
 def keep_high(descriptor: int) -> int:

@@ -147,6 +147,11 @@ class Keeper:
                 size += len(finished.data)
         return Pickled(groups=tuple(groups), unkept=unkept, pending=True)
 
+    def leave_children(self) -> None:
+        """This process has taken the worker's place: what pickles is the child of another."""
+        while self._children:
+            self._children.popleft().leave()
+
     def put(self, groups: Sequence[ValueGroup], delete: Iterable[str]) -> dict[str, str]:
         """Binds names to what was kept of them and deletes others; returns those that failed, each with the reason.
 

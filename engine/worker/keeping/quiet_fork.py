@@ -7,7 +7,7 @@ halves of what Python does around it. What is lost is what the C library does: i
 another thread may hold at that moment, and then the child hangs at its first allocation. So this is for a process with
 one thread; with more of them (numpy brings some), or where the number of the call is not known, `os.fork` has to do.
 
-Used by `copies`.
+Used by `copies` and `forking_off`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import warnings
 from contextlib import suppress
 from typing import Final
 
@@ -27,10 +28,18 @@ _C: Final = ctypes.PyDLL(None, use_errno=True)
 _C.syscall.restype = ctypes.c_long
 
 
+def is_quiet() -> bool:
+    """Whether nobody would hear of a child that `fork` made now."""
+    return _CLONE is not None and len(os.listdir(_THREADS)) == 1
+
+
 def fork() -> int:
     """As `os.fork`. Raises OSError."""
-    if _CLONE is None or len(os.listdir(_THREADS)) > 1:
-        return os.fork()
+    if _CLONE is None or not is_quiet():
+        with warnings.catch_warnings():
+            # Python 3.12 and later print that this may deadlock, which a statement would show as its own.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return os.fork()
     _C.PyOS_BeforeFork()
     pid = _C.syscall(ctypes.c_long(_CLONE), *(ctypes.c_long(0),) * 5)
     if pid == 0:
@@ -41,6 +50,11 @@ def fork() -> int:
     if pid < 0:
         raise OSError(number, os.strerror(number))
     return pid
+
+
+def wait(pid: int) -> int:
+    """Waits for the end of a child; its status, as from `os.waitpid`."""
+    return os.waitpid(pid, _WAIT_FOR_ALL)[1]
 
 
 def reap(pid: int) -> None:

@@ -13,7 +13,6 @@ import pytest
 from engine.errors import EnvironmentUnavailableError
 from engine.events.execution import NamesRebound
 from engine.execution import ExceptionInfo
-from engine.ids import ExecutionId
 from engine.ports import EffectAnswer, EffectRequest, Environment, EnvironmentSpec, RestorePlan
 from tests.support.environments import (
     PATIENCE,
@@ -381,10 +380,6 @@ async def test_several_environments_share_neither_names_nor_output(
             assert await bench.value("x") == str(number)
             written = "".join(text for _, text in bench.output)
             assert written == "".join(f"{number} {n}\n" for n in range(200))
-
-
-async def test_snapshots_are_not_to_be_had(b: AnyBench) -> None:
-    assert await b.environment.snapshot(ExecutionId("ex_1")) is False
 
 
 async def test_a_view_of_a_pipe_or_of_an_endless_device_says_what_it_is(b: AnyBench, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from engine.environment.worker_environment import WorkerEnvironment
 from engine.ids import ExecutionId
 from engine.ports import (
     Buffers,
+    CheckpointNews,
     CommandOutcome,
     CommandRequest,
     Comparison,
@@ -40,7 +41,7 @@ from tests.support.workers import shared_zygote
 
 MEMBERS = (
     "alive", "idle", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee", "read", "follow",
-    "kept", "preserve", "collect", "restore", "snapshot", "close",
+    "kept", "preserve", "collect", "restore", "snapshot", "checkpoints", "close",
 )  # fmt: skip
 LINES = 75
 """Of an Environment that somebody makes up, at most."""
@@ -111,6 +112,9 @@ class EchoEnvironment:
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
         return False
+
+    def checkpoints(self) -> Sequence[CheckpointNews]:
+        return ()
 
     async def close(self) -> None:
         self._alive = False

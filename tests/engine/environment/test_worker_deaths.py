@@ -123,8 +123,8 @@ async def test_limits_are_in_force_and_nothing_is_inherited(tmp_path: Path) -> N
         await b.run("import resource as r, os")
         assert await b.value("r.getrlimit(r.RLIMIT_NOFILE), r.getrlimit(r.RLIMIT_CORE)") == "((256, 256), (0, 0))"
         assert await b.value("r.getrlimit(r.RLIMIT_DATA)") == str((1 << 30, 1 << 30))
-        # 0, 1, 2, the socket, the one for outlines and two spare pipes; listing the directory opens one more.
-        assert await b.value("len(os.listdir('/proc/self/fd'))") == "8"
+        # 0, 1, 2, the socket, those for outlines and for copies, two spare pipes; listing the directory opens one more.
+        assert await b.value("len(os.listdir('/proc/self/fd'))") == "9"
         assert await b.value("os.getsid(0) == os.getpgid(0) == os.getpid()") == "True"
 
 

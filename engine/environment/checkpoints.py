@@ -1,0 +1,90 @@
+"""The checkpoints of one session: what each is the state of, which are kept, and which one serves a plan.
+
+Must not know how a worker is restored, nor how a checkpoint is made. Owned by `connected_environment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ..ids import ExecutionId
+from ..ports import CheckpointNews, PastStep
+from ..timeline.checkpoints import given, surplus, trails
+from ..worker.protocol import NotTaken, Paused
+from .paused_worker import PausedWorker
+
+_SURPLUS: Final = "newer ones are kept"
+
+
+class Checkpoint(Struct, eq=False):
+    """One of them. `number` counts those of the session; `is_told`: the session knows that it is there."""
+
+    number: int
+    execution_id: ExecutionId
+    trail: int
+    paused: PausedWorker
+    is_told: bool = False
+
+
+class Checkpoints:
+    """Those that there are or may come, oldest first."""
+
+    def __init__(self) -> None:
+        self._kept: list[Checkpoint] = []
+        self._taken = 0
+        self._news: list[CheckpointNews] = []
+
+    def add(self, execution_id: ExecutionId, trail: int, paused: PausedWorker) -> None:
+        """One was asked for, of the state after that execution."""
+        self._taken += 1
+        self._kept.append(Checkpoint(self._taken, execution_id, trail, paused))
+        numbers = surplus([each.number for each in self._kept])
+        for each in [each for each in self._kept if each.number in numbers]:
+            self.drop(each, _SURPLUS)
+
+    def serving(self, steps: Sequence[PastStep]) -> tuple[Checkpoint, int] | None:
+        """The one that has most of the steps behind it, the newest of several, and how many; None for none."""
+        self._look()
+        places = {trail: number for number, trail in enumerate(trails(steps[: given(steps)]))}
+        found = [each for each in self._kept if each.trail in places]
+        if not found:
+            return None
+        best = max(found, key=lambda each: (places[each.trail], each.number))
+        return best, places[best.trail]
+
+    def drop(self, checkpoint: Checkpoint, reason: str) -> None:
+        """Ends it."""
+        self._kept.remove(checkpoint)
+        checkpoint.paused.close()
+        self._news.append(CheckpointNews(execution_id=checkpoint.execution_id, dropped=reason))
+
+    def news(self) -> Sequence[CheckpointNews]:
+        """What became of them since this was asked last."""
+        self._look()
+        news, self._news = self._news, []
+        return news
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """The processes that are known."""
+        self._look()
+        return [pid for each in self._kept if (pid := each.paused.pid) is not None]
+
+    def close(self) -> None:
+        """Ends them all; may be repeated."""
+        while self._kept:
+            self._kept.pop().paused.close()
+
+    def _look(self) -> None:
+        for each in tuple(self._kept):
+            is_there, said = each.paused.look(), each.paused.said
+            if isinstance(said, Paused) and not each.is_told:
+                each.is_told = True
+                self._news.append(
+                    CheckpointNews(execution_id=each.execution_id, seconds=said.seconds, shared=said.shared)
+                )
+            if not is_there:
+                self.drop(each, said.reason if isinstance(said, NotTaken) else "its process ended")

@@ -1,0 +1,127 @@
+"""What a forked copy of a worker shares with it by descriptor, and how the copy is given its own.
+
+A fork copies memory, not what is behind descriptors. Left as it is, the copy would read on where the worker has read,
+keep locks and ports of files and sockets that the worker has closed, and keep whoever waits for the end of a pipe
+waiting. So in the copy each descriptor becomes what it can be there:
+
+- a regular file is opened anew, at the place where it was;
+- a file in memory, which nobody could open again, is copied;
+- a pipe or a socket is one whose other end is closed: what it led to belongs to the worker, and ends with it;
+- the pipes of stdout and stderr lead nowhere, and are known again when the copy gets pipes of its own.
+
+Everything else (devices, directories) is shared, as is what cannot be had anew. Must not know why there is a copy. Used
+by `checkpoint`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct
+
+from .keeping.descriptors import is_high
+
+_ACCESS: Final = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_SYNC | getattr(os, "O_DIRECT", 0)
+"""Of a descriptor's flags: those that a second open of its file is to have."""
+_COPIED: Final = 64 << 20
+"""Bytes of a file in memory that are copied at most; of a larger one the copy is empty."""
+_PIECE: Final = 1 << 20
+_MEMORY_FILE: Final = "/memfd:"
+
+
+class Separated(Struct):
+    """What was found: the descriptors that led to stdout and to stderr, and how many pipes and sockets were left."""
+
+    outputs: tuple[list[int], list[int]]
+    lost: int = 0
+
+
+def separate(spares: tuple[int, int], kept: frozenset[int]) -> Separated:
+    """Gives this process, a forked copy, descriptors of its own.
+
+    Args:
+        spares: two that lead to stdout and stderr.
+        kept: those that are the copy's own already.
+    """
+    places = [_identity(os.fstat(spare)) for spare in spares]
+    found = Separated(outputs=([], []))
+    null, dead = os.open(os.devnull, os.O_RDWR), _dead_end()
+    try:
+        for descriptor in _others({null, dead, *kept}):
+            with suppress(OSError):
+                file = os.fstat(descriptor)
+                if _identity(file) in places:
+                    found.outputs[places.index(_identity(file))].append(descriptor)
+                    _replace(null, descriptor)
+                elif stat.S_ISREG(file.st_mode):
+                    _open_anew(descriptor)
+                elif stat.S_ISFIFO(file.st_mode) or stat.S_ISSOCK(file.st_mode):
+                    _replace(dead, descriptor)
+                    found.lost += not is_high(descriptor)
+    finally:
+        os.close(null)
+        os.close(dead)
+    return found
+
+
+def open_files_anew() -> None:
+    """Gives a copy of a copy its own places in files, and its own files in memory."""
+    for descriptor in _others(set()):
+        with suppress(OSError):
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                _open_anew(descriptor)
+
+
+def give_outputs(found: Separated, pipes: tuple[int, int]) -> None:
+    """Has what led to stdout and stderr lead to these."""
+    for pipe, descriptors in zip(pipes, found.outputs, strict=True):
+        for descriptor in descriptors:
+            _replace(pipe, descriptor)
+
+
+def _others(kept: set[int]) -> list[int]:
+    return [number for name in os.listdir("/proc/self/fd") if (number := int(name)) not in kept]
+
+
+def _identity(file: os.stat_result) -> tuple[int, int]:
+    return file.st_dev, file.st_ino
+
+
+def _dead_end() -> int:
+    """A socket whose other end is closed: reading finds the end, writing raises BrokenPipeError."""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    return ours.detach()
+
+
+def _replace(source: int, target: int) -> None:
+    os.dup2(source, target, inheritable=os.get_inheritable(target))
+
+
+def _open_anew(descriptor: int) -> None:
+    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    path = f"/proc/self/fd/{descriptor}"
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _ACCESS
+    name = os.readlink(path)
+    fresh = _copied(descriptor, flags) if name.startswith(_MEMORY_FILE) else os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.lseek(fresh, place, os.SEEK_SET)
+        _replace(fresh, descriptor)
+    finally:
+        os.close(fresh)
+
+
+def _copied(descriptor: int, flags: int) -> int:
+    name = os.readlink(f"/proc/self/fd/{descriptor}")[len(_MEMORY_FILE) :].removesuffix(" (deleted)")
+    fresh = os.memfd_create(name, os.MFD_CLOEXEC)
+    size = os.fstat(descriptor).st_size
+    at = 0
+    while at < size <= _COPIED and (data := os.pread(descriptor, _PIECE, at)):
+        at += os.pwrite(fresh, data, at)
+    fcntl.fcntl(fresh, fcntl.F_SETFL, flags)
+    return fresh

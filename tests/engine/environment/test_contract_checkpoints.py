@@ -1,0 +1,352 @@
+"""Restoring a namespace from a checkpoint and by running its history again: the same namespace, nothing left behind.
+
+Each statement is the history's and runs in the worker first. Where it is asked for, a checkpoint follows.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from engine.environment.worker_environment import WorkerEnvironment
+from engine.ids import ExecutionId
+from engine.ports import CheckpointNews, PastExecution, PastStep, Restored, RestorePlan
+from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, opened, past, refuse, until
+from tests.support.workers import gone, running, shared_zygote
+
+pytestmark = pytest.mark.anyio
+
+
+class History:
+    """A namespace with what it went through; `forks` says whether checkpoints are taken where they may be."""
+
+    def __init__(self, b: Bench[WorkerEnvironment], *, forks: bool) -> None:
+        self.b = b
+        self.forks = forks
+        self.steps: list[PastStep] = []
+        self.news: list[CheckpointNews] = []
+
+    async def run(self, source: str, *, keep: bool = False) -> str | None:
+        """Runs a statement that has to succeed; its value. A checkpoint follows if it is to `keep` its state."""
+        step = past(source, label=f"<statement {len(self.steps) + 1}>")
+        with anyio.fail_after(PATIENCE):
+            outcome = await self.b.environment.run(step.request, refuse, self.b.take)
+        assert outcome.status == "ok", outcome.exception
+        self.steps.append(step)
+        if keep and self.forks:
+            await self.keep(step.request.execution_id)
+        return outcome.value
+
+    async def keep(self, execution_id: str) -> CheckpointNews:
+        """Takes a checkpoint; what came of it."""
+        assert await self.b.environment.snapshot(ExecutionId(execution_id))
+        before = len(self.news)
+        await until(lambda: len(self._hear()) > before)
+        return self.news[before]
+
+    def execution(self, number: int) -> ExecutionId:
+        """The execution of the statement of that number, from 0."""
+        step = self.steps[number]
+        assert isinstance(step, PastExecution)
+        return step.request.execution_id
+
+    def _hear(self) -> list[CheckpointNews]:
+        self.news += self.b.environment.checkpoints()
+        return self.news
+
+    async def restore(self, steps: int | None = None) -> Restored:
+        """Restores what was there after so many steps."""
+        self.steps = self.steps[:steps]
+        plan = RestorePlan(steps=tuple(self.steps))
+        with anyio.fail_after(PATIENCE):
+            return await self.b.environment.restore(plan, contents, ended_otherwise)
+
+
+@pytest.fixture(params=["checkpoint", "re-execution"])
+async def h(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[History]:
+    """A history that is restored in one of the two ways."""
+    async with opened(WorkerEnvironment(shared_zygote()), tmp_path) as bench:
+        yield History(bench, forks=request.param == "checkpoint")
+
+
+@pytest.fixture
+async def forked(tmp_path: Path) -> AsyncIterator[History]:
+    """A history with checkpoints."""
+    async with opened(WorkerEnvironment(shared_zygote()), tmp_path) as bench:
+        yield History(bench, forks=True)
+
+
+async def test_the_namespace_is_what_it_was_however_it_is_restored(h: History) -> None:
+    await h.run("x = [1]\nclass C: pass\nc = C(); c.x = x", keep=True)
+    await h.run("x.append(2); y = 3")
+    restored = await h.restore(1)
+    assert restored.executions == (0 if h.forks else 1)
+    assert restored.checkpoint == (h.execution(0) if h.forks else None)
+    assert await h.b.value("x, c.x is x, type(c) is C, 'y' in globals()") == "([1], True, True, False)"
+
+
+async def test_what_came_after_the_checkpoint_runs_again(h: History) -> None:
+    await h.run("x = [1]", keep=True)
+    await h.run("x.append(len(x) + 1)")
+    await h.run("import os")
+    restored = await h.restore()
+    assert restored.executions == (2 if h.forks else 3)
+    assert await h.b.value("x, os.getpid() > 0") == "([1, 2], True)"
+
+
+async def test_generators_locks_random_numbers_and_places_in_files_are_where_they_were(h: History) -> None:
+    (h.b.cwd / "lines").write_text("one\ntwo\nthree\n")
+    await h.run(
+        "import os, random, threading\nrandom.seed(7); first = random.random()\n"
+        "steps = iter(range(9)); made = (n * n for n in steps); next(made); next(made)\n"
+        "lock = threading.Lock(); lock.acquire()\n"
+        "text = open('lines'); text.readline(); raw = os.open('lines', os.O_RDONLY); os.read(raw, 4)",
+        keep=True,
+    )
+    seen = "[random.random(), next(made), lock.locked(), text.readline(), os.read(raw, 3)]"
+    live = await h.b.value(seen)
+    for _ in range(2):
+        await h.restore()
+        assert await h.b.value(seen) == live
+        assert await h.b.value("[next(made), text.readline(), os.read(raw, 3)]") == "[9, 'three\\n', b'\\nth']"
+
+
+async def test_sockets_children_and_pipes_are_the_last_workers_and_their_names_are_there(h: History) -> None:
+    await h.run("import socket, subprocess, os\nleft, right = socket.socketpair(); r, w = os.pipe()", keep=True)
+    await h.restore()
+    assert await h.b.value("type(left).__name__, left.fileno() >= 0, os.fstat(w).st_nlink") == "('socket', True, 1)"
+
+
+async def test_a_thread_that_runs_means_no_checkpoint_and_it_is_said(forked: History) -> None:
+    source = "import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait); t.start(); x = 1"
+    await forked.run(source)
+    news = await forked.keep(forked.execution(0))
+    assert news.dropped == "1 thread of the statements at work"
+    assert (await forked.restore()).checkpoint is None
+    assert await forked.b.value("x") == "1"
+    await forked.run("stop.set(); t.join()")
+    assert (await forked.keep(forked.execution(-1))).dropped == ""
+
+
+async def test_what_a_checkpoint_has_in_common_with_others_is_said(forked: History) -> None:
+    await forked.run(
+        "import mmap, os, socket, subprocess\nchild = subprocess.Popen(['sleep', '100'], stdin=subprocess.PIPE)\n"
+        "left, right = socket.socketpair(); shared = mmap.mmap(-1, 4096)"
+    )
+    news = await forked.keep(forked.execution(0))
+    assert news.shared == ("child processes: 1", "open pipes and sockets: 3", "mappings of shared memory: 1")
+    assert news.seconds > 0
+
+
+async def test_a_checkpoint_keeps_nobody_waiting_for_what_the_worker_has_closed(forked: History) -> None:
+    await forked.run(
+        "import fcntl, io, os, socket, subprocess\nchild = subprocess.Popen(['cat'], stdin=subprocess.PIPE)\n"
+        "door = socket.create_server(('127.0.0.1', 0)); port = door.getsockname()[1]\n"
+        "held = io.open('held', 'w'); fcntl.flock(held, fcntl.LOCK_EX); r, w = os.pipe(); os.write(w, b'x')",
+        keep=True,
+    )
+    with anyio.fail_after(PATIENCE):
+        assert await forked.b.value("child.stdin.close(); child.wait(10)") == "0"
+        assert await forked.b.value("os.close(w); os.read(r, 9), os.read(r, 9)") == "(b'x', b'')"
+        assert await forked.b.value("door.close(); socket.create_server(('127.0.0.1', port)).close()") is None
+        assert await forked.b.value("held.close(); fcntl.flock(open('held'), fcntl.LOCK_EX | fcntl.LOCK_NB)") is None
+
+
+async def test_output_of_a_restored_worker_is_its_own(forked: History) -> None:
+    await forked.run("import os, sys; spare = os.dup(1)\nprint('before')", keep=True)
+    await forked.restore()
+    assert "".join(text for _, text in forked.b.output) == "before\n"
+    outcome = await forked.b.run(
+        "print('a'); os.system('echo b'); os.write(spare, b'c\\n'); print('d', file=sys.stderr)"
+    )
+    assert (outcome.stdout.text, outcome.stderr.text) == ("a\nb\nc\n", "d\n")
+
+
+async def test_nobody_hears_of_a_checkpoint_in_the_worker(forked: History) -> None:
+    await forked.run(
+        "import os, signal; heard = []; signal.signal(signal.SIGCHLD, lambda *_: heard.append(1))", keep=True
+    )
+    refused = "try: os.waitpid(-1, 0)\nexcept ChildProcessError: pass\nelse: heard.append(2)\nheard"
+    assert await forked.b.value(refused) == "[]"
+    await forked.run("import threading; numbers = [0]", keep=True)
+    assert await forked.b.value(refused) == "[]"
+
+
+async def test_what_ran_otherwise_on_this_branch_takes_an_older_checkpoint_or_none(forked: History) -> None:
+    await forked.run("x = 1", keep=True)
+    await forked.run("x = 2", keep=True)
+    first = forked.execution(0)
+    forked.steps[1] = past("x = 20", label="<statement 2>")
+    restored = await forked.restore()
+    assert (restored.checkpoint, restored.executions) == (first, 1)
+    assert await forked.b.value("x") == "20"
+    forked.steps[0] = past("x = 10")
+    assert (await forked.restore(1)).checkpoint is None
+
+
+async def test_a_statement_whose_outcome_is_asked_for_runs_in_any_case(forked: History) -> None:
+    await forked.run("x = 1", keep=True)
+    await forked.run("x += 1", keep=True)
+    step = forked.steps[1]
+    assert isinstance(step, PastExecution)
+    forked.steps[1] = replace(step, record=None)
+    restored = await forked.restore()
+    assert (restored.checkpoint, restored.executions) == (forked.execution(0), 1)
+    assert await forked.b.value("x") == "2"
+
+
+ENDINGS = (
+    "os._exit(3)",
+    "import ctypes; ctypes.string_at(0)",
+    "os.closerange(0, 1 << 16)",
+    "os.kill(os.getpid(), 9)",
+    "os.kill(0, 9)",
+    "os.killpg(os.getpgid(0), 9)",
+    "for pid in os.listdir('/proc'):\n"
+    "    if pid.isdigit() and open(f'/proc/{pid}/stat').read().split()[3] == str(os.getpid()): os.kill(int(pid), 9)\n"
+    "os._exit(0)",
+)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_what_a_statement_does_to_its_worker_does_nothing_to_the_names_before_it(h: History, ending: str) -> None:
+    await h.run("import os; x = [1]", keep=True)
+    await h.run("x.append(2)", keep=True)
+    outcome = await h.b.run(ending)
+    assert outcome.exception is not None
+    assert outcome.exception.type == "WorkerDied"
+    restored = await h.restore()
+    assert restored.executions == (0 if h.forks else 2)
+    assert await h.b.value("x") == "[1, 2]"
+
+
+async def test_earlier_effects_do_not_cost_names(forked: History) -> None:
+    made = (
+        "import os; number = os.open('made', os.O_CREAT | os.O_WRONLY); os.write(number, b'once'); key = os.urandom(8)"
+    )
+    await forked.run(made, keep=True)
+    key = await forked.b.value("key")
+    await forked.b.run("os._exit(1)")
+    assert await forked.restore() == Restored(executions=0, checkpoint=forked.execution(0))
+    assert await forked.b.value("key") == key
+    assert (forked.b.cwd / "made").read_bytes() == b"once"
+
+
+async def test_a_statement_that_is_stopped_hard_leaves_the_checkpoints(forked: History) -> None:
+    await forked.run("x = 1", keep=True)
+    checkpoint = forked.b.environment.checkpoint_pids
+    stubborn = "while True:\n    try:\n        while True: sum(range(10**6))\n    except KeyboardInterrupt: pass"
+    outcome = await forked.b.run(stubborn, time_limit=0.1)
+    assert outcome.status == "timeout"
+    assert not forked.b.environment.alive
+    assert all(map(running, checkpoint))
+    assert (await forked.restore()).executions == 0
+    assert await forked.b.value("x") == "1"
+
+
+async def test_a_signal_that_reaches_a_checkpoint_changes_nothing_in_it(forked: History) -> None:
+    await forked.run("import signal; heard = []; signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))", keep=True)
+    (checkpoint,) = forked.b.environment.checkpoint_pids
+    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM):
+        os.kill(checkpoint, number)
+    await forked.restore()
+    assert await forked.b.value("heard") == "[]"
+    assert await forked.b.value("signal.raise_signal(signal.SIGUSR1); heard") == "[1]"
+
+
+async def test_a_restored_worker_is_interrupted_and_ends_what_it_started_as_any(forked: History) -> None:
+    await forked.run("import subprocess, time", keep=True)
+    await forked.restore()
+    outcome = await forked.b.interrupted(
+        "p = subprocess.Popen(['sleep', '100']); print(p.pid, flush=True); time.sleep(99)"
+    )
+    assert outcome.status == "cancelled"
+    await gone(int(outcome.stdout.text))
+    assert await forked.b.value("p.wait()") == "-9"
+    orphan = (
+        "subprocess.run(['sh', '-c', 'sleep 100 > /dev/null 2>&1 & echo $!'], capture_output=True, text=True).stdout"
+    )
+    pid = int((await forked.b.value(f"int({orphan})")) or 0)
+    assert running(pid)
+    await forked.b.run("import os; os._exit(0)")
+    await gone(pid)
+
+
+async def test_a_checkpoint_that_was_killed_is_told_and_others_serve(forked: History) -> None:
+    await forked.run("x = 1", keep=True)
+    await forked.run("y = 2", keep=True)
+    *_, newest = forked.b.environment.checkpoint_pids
+    os.kill(newest, signal.SIGKILL)
+    await gone(newest)
+    restored = await forked.restore()
+    assert (restored.checkpoint, restored.executions) == (forked.execution(0), 1)
+    assert forked.b.environment.checkpoints()[-1].dropped
+
+
+async def test_closing_ends_the_checkpoints(forked: History) -> None:
+    await forked.run("x = 1", keep=True)
+    await forked.run("y = 1", keep=True)
+    pids = forked.b.environment.checkpoint_pids
+    assert len(pids) == 2
+    await forked.b.environment.close()
+    await gone(*pids)
+
+
+@pytest.mark.slow
+async def test_checkpoints_beyond_those_that_are_kept_end(forked: History) -> None:
+    for number in range(40):
+        await forked.run(f"x = {number}", keep=True)
+    assert 16 < len(forked.b.environment.checkpoint_pids) < 24
+    assert (await forked.restore(1)).checkpoint is not None
+    assert await forked.b.value("x") == "0"
+
+
+HOST = """
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+import anyio
+from engine.environment.worker_environment import WorkerEnvironment
+from engine.environment.zygote import Zygote
+from tests.engine.environment.test_contract_checkpoints import History
+from tests.support.environments import opened
+zygote = Zygote.spawn()
+async def main():
+    async with opened(WorkerEnvironment(zygote), Path({cwd!r})) as bench:
+        history = History(bench, forks=True)
+        await history.run("x = 1", keep=True)
+        await history.restore()
+        await history.run("y = 1", keep=True)
+        print(zygote.pid, bench.environment.pid, *bench.environment.checkpoint_pids, flush=True)
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["host", "zygote"])
+async def test_whoever_is_killed_no_checkpoint_is_left(tmp_path: Path, victim: str) -> None:
+    script = HOST.format(root=str(Path(__file__).parents[3]), cwd=str(tmp_path))
+    with anyio.fail_after(PATIENCE):
+        async with await anyio.open_process([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as host:
+            assert host.stdout is not None
+            said = b""
+            while said.count(b"\n") < 1:
+                said += await host.stdout.receive()
+            zygote, *others = map(int, said.split())
+            assert len(others) == 3
+            assert all(map(running, others))
+            os.kill(host.pid if victim == "host" else zygote, signal.SIGKILL)
+            await gone(*others)
+            with suppress(ProcessLookupError):
+                host.kill()
+            await gone(zygote)
