@@ -24,8 +24,10 @@ from acp_adapter.wire.codec import Codec, Json
 from acp_adapter.wire.shown import Shown
 from engine import Item, OutputStreamed, ReasoningStreamed, Seq, Subscription, TextStreamed, path_of
 from engine.events import AnyEvent, Event
+from engine.events.session import ConfigChanged, ModeChanged, TitleChanged
 
 FRAME_SECONDS: Final = 1 / 60
+_OF_ALL_BRANCHES: Final = (ModeChanged, ConfigChanged, TitleChanged)
 
 Send = Callable[[Json], Awaitable[None]]
 """Sends one update; waits while the editor does not read."""
@@ -98,7 +100,8 @@ class Pump:
     async def replay(self, events: Sequence[AnyEvent]) -> None:
         """Shows what was sent so far of the branch that was active then, as it stands by now; `events` is the log."""
         async with self._turn:
-            replay = self._codec.updates.replay(path_of(events[: self._sent + 1]), self._facts, self._nothing)
+            path = path_of(events[: self._sent + 1], _OF_ALL_BRANCHES)
+            replay = self._codec.updates.replay(path, self._facts, self._nothing)
             for update in replay:
                 await self._send(update)
             self._shown = replay.shown

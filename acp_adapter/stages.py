@@ -24,6 +24,7 @@ STAGES: Final[dict[Stage, tuple[str, ...]]] = {
         "acp_adapter.handlers.session_cancel",
         "acp_adapter.handlers.session_close",
         "acp_adapter.handlers.session_delete",
+        "acp_adapter.handlers.session_fork",
         "acp_adapter.handlers.session_list",
         "acp_adapter.handlers.session_load",
         "acp_adapter.handlers.session_resume",

@@ -17,7 +17,7 @@ Must not know what events mean. Owned by `EventLog`; `path_of` is for logs that 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -127,6 +127,12 @@ def branches_of(events: Sequence[Event]) -> Branches:
     return branches
 
 
-def path_of(events: Sequence[E]) -> Sequence[E]:
-    """The path that is active at the end of `events`, a log from its beginning."""
-    return branches_of(events).path(events)
+def path_of(events: Sequence[E], everywhere: Collection[type[Event]] = ()) -> Sequence[E]:
+    """The path that is active at the end of `events`, a log from its beginning.
+
+    Of the kinds `everywhere` those of other branches are among them: what they say holds for the whole session.
+    """
+    branches = branches_of(events)
+    if not everywhere:
+        return branches.path(events)
+    return [event for event in events if type(event) in everywhere or branches.holds(event)]

@@ -21,6 +21,8 @@ from .ids import EventId, Seq, ToolCallId
 from .ports import Clock
 
 _MODEL: Final = "the model"
+_ID_DIGITS: Final = 15
+"""Of a number that is counted on from; an imported log may have any ids."""
 Fold = Callable[[Event], None]
 """How a read model is told of every event, in order, exactly once."""
 
@@ -141,10 +143,16 @@ class EventLog:
         event = self.redacted(event)
         seq = Seq(len(self._events))
         branch = event.branch if isinstance(event, HeadMoved) else self._branches.active
-        stamped = replace(event, seq=seq, event_id=EventId(f"e{seq}"), at=self._clock.now(), branch_id=branch)
+        stamped = replace(event, seq=seq, event_id=self._next_id(), at=self._clock.now(), branch_id=branch)
         self._journal(stamped)
         self._take(stamped)
         return seq
+
+    def _next_id(self) -> EventId:
+        """An id that no event has: ids count on, and from further on than positions where a log was made of a path."""
+        last = self._events[-1].event_id[1:] if self._events else ""
+        is_number = last.isascii() and last.isdigit() and len(last) <= _ID_DIGITS
+        return EventId(f"e{max(int(last) + 1 if is_number else 0, len(self._events))}")
 
     def redacted(self, event: Event) -> Event:
         """The event as it would be on the log, without the stamp: its secrets taken out."""

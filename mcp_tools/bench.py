@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from engine import changes_of, cut_middle, original, result_text
+from engine.events.branches import HeadMoved
 from engine.events.execution import StatementRecorded
 from mcp_tools import statements
 from mcp_tools.errors import CallError
@@ -58,11 +59,13 @@ class Bench:
 
     @property
     def handles(self) -> Handles:
-        """The handles as of now."""
-        events = self.session.since(self._position)
+        """The handles as of now, on the branch that is active."""
+        new = events = self.session.since(self._position)
+        if any(isinstance(event, HeadMoved) for event in new):
+            self._handles, events = Handles(), self.session.path
         for event in events:
             self._handles.apply(event)
-        self._position += len(events)
+        self._position += len(new)
         return self._handles
 
     @property

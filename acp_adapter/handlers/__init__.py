@@ -19,6 +19,7 @@ _MODULES: Final = {
     "session/new": "session_new",
     "session/load": "session_load",
     "session/resume": "session_resume",
+    "session/fork": "session_fork",
     "session/list": "session_list",
     "session/delete": "session_delete",
     "session/prompt": "session_prompt",

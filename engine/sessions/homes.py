@@ -43,6 +43,12 @@ class Homes:
         logger.warning("session %s is in memory only: %s", session_id, reason)
         return self._memory, WARNING.format(reason=reason)
 
+    def beside(self, session_id: SessionId, new: SessionId) -> Store:
+        """Where a session is, and a new one that is made of it goes."""
+        if session_id in self._in_memory:
+            self._in_memory.add(new)
+        return self.of(session_id)
+
     def rows(
         self, cwds: Collection[str] | None, titled: bool, after: Place | None, limit: int | None
     ) -> Sequence[SessionRow]:

@@ -27,7 +27,7 @@ from ..nodes.outline.model import Outliner
 from ..ports import Clock, Entropy, Environment, Model, Place, SessionRow, StartServer, Store
 from ..redaction import Redactor
 from .assembly import Surroundings, assemble, newly_named
-from .directories import alike, check_working_directory, missing
+from .directories import alike, check_working_directory, missing, spelled
 from .homes import Homes
 from .journal import Journal
 from .naming import Opening, session_named
@@ -202,6 +202,45 @@ class Sessions:
             journal = Journal(surroundings.store, session_id, surroundings.redactor, failure=_reason(error))
             session = await reopened(journal=journal)
         return self._begin(session)
+
+    async def fork(
+        self,
+        session_id: SessionId,
+        cwd: str | None = None,
+        directories: Sequence[str] | None = None,
+        servers: Sequence[McpServer] = (),
+    ) -> Session:
+        """A new session that goes on from the active branch of another one, which stays as it is.
+
+        The other one may be open, here or elsewhere, and busy: what is on its log by now counts, and a run that is
+        under way is one that was interrupted. Listings have no title of the new one until
+        `Session.entitle`.
+
+        Args:
+            session_id: which.
+            cwd: where the new one works; None for where the other one does.
+            directories: all its additional ones, likewise.
+            servers: its MCP servers, as for `create`.
+
+        Raises:
+            SessionNotFoundError, StoreError.
+            InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
+        """
+        from .forking import fork  # of the prompt stage
+
+        if cwd is not None:
+            check_working_directory(spelled(cwd))
+        there = self._open.get(session_id)
+        if there is not None:
+            await there.durable(there.position - 1)
+        surroundings, forked = self._surroundings, self._surroundings.minter.session()
+        store = self._homes.beside(session_id, forked)
+        await anyio.to_thread.run_sync(fork, store, session_id, forked, surroundings.clock.now())
+        try:
+            return await self._load(forked, cwd, directories, servers=servers)
+        except BaseException:
+            store.delete(forked)
+            raise
 
     async def rows(
         self,

@@ -71,6 +71,11 @@ class Session:
         return self._spellings.of(path)
 
     @property
+    def title(self) -> str | None:
+        """What it is called, after its first prompt; None before that."""
+        return self._parts.policy.title
+
+    @property
     def events(self) -> Sequence[AnyEvent]:
         """Everything on the log so far; a snapshot."""
         return cast("Sequence[AnyEvent]", self._parts.log.events)
@@ -277,6 +282,12 @@ class Session:
                 f"session {self.session_id} is busy in {self.cwd}; cancel it or wait before it goes on {how}"
             )
         return True
+
+    def entitle(self) -> None:
+        """Has listings show it under its title, if it has one: a session that was forked is not shown before."""
+        if self.title is not None:
+            self._parts.store.retitle(self.session_id, self.title)
+            self._parts.store.flush()
 
     def set_mode(self, mode: str) -> None:
         """Also while a turn is running; it counts from the next statement on. Raises InvalidRequestError."""

@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 
 from jsonschema_rs import Draft202012Validator
 
+_SERVED_SHAPES = ("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities", "SystemPrompt")
 SCHEMAS = Path(__file__).parent.parent / "schemas" / "acp"
 Edition = Literal["stable", "unstable"]
 _FILES: dict[Edition, str] = {"stable": "schema.json", "unstable": "schema.unstable.json"}
@@ -92,8 +93,14 @@ def _check_params(edition: Edition, message: dict[str, Any]) -> None:
 
 @cache
 def schema(edition: Edition) -> dict[str, Any]:
-    """The vendored schema of ACP v1."""
-    return json.loads((SCHEMAS / "v1" / _FILES[edition]).read_text(encoding="utf-8"))
+    """The vendored schema of ACP v1, the stable one with what the agent serves of the unstable one."""
+    found: dict[str, Any] = json.loads((SCHEMAS / "v1" / _FILES[edition]).read_text(encoding="utf-8"))
+    if edition == "stable":
+        unstable = schema("unstable")["$defs"]
+        found["$defs"] |= {name: unstable[name] for name in _SERVED_SHAPES}
+        capabilities = "SessionCapabilities"
+        found["$defs"][capabilities]["properties"]["fork"] = unstable[capabilities]["properties"]["fork"]
+    return found
 
 
 @cache

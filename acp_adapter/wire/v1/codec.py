@@ -21,6 +21,7 @@ _MODULES: Final = {
     "session/new": ".sessions",
     "session/load": ".sessions",
     "session/resume": ".sessions",
+    "session/fork": ".sessions",
     "session/list": ".sessions",
     "session/delete": ".sessions",
     "session/close": ".sessions",

@@ -46,7 +46,12 @@ def _write_initialized(reply: Initialized) -> Json:
             prompt_capabilities=PromptCapabilities(image=False, audio=False, embedded_context=True),
             mcp_capabilities=McpCapabilities(http=True, sse=True),
             session_capabilities=SessionCapabilities(
-                list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=Empty()
+                list_=Empty(),
+                delete=Empty(),
+                additional_directories=Empty(),
+                resume=Empty(),
+                close=Empty(),
+                fork=Empty(),
             ),
         ),
         auth_methods=[] if reply.sign_in is None else [_method(reply.sign_in)],

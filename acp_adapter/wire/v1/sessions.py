@@ -1,4 +1,4 @@
-"""What an editor asks about sessions in version 1: new, load, resume, list, delete, close, cancel."""
+"""What an editor asks about sessions in version 1: new, load, resume, fork, list, delete, close, cancel."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import from_wire, to_wire
 from acp_adapter.wire.v1.options import config_options, mode_state
 from acp_adapter.wire.v1.shapes.sessions import (
+    ForkSessionRequest,
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
@@ -60,6 +61,10 @@ def _read_resume(params: object) -> OpenSession:
     return _opened(from_wire(ResumeSessionRequest, params))
 
 
+def _read_fork(params: object) -> OpenSession:
+    return _opened(from_wire(ForkSessionRequest, params))
+
+
 def _opened(request: LoadSessionRequest | ResumeSessionRequest) -> OpenSession:
     directories, servers = tuple(request.additional_directories), _servers(request.mcp_servers)
     return OpenSession(request.session_id, request.cwd, directories, servers)
@@ -99,6 +104,7 @@ READERS: Final = {
     "session/new": _read_new,
     "session/load": _read_load,
     "session/resume": _read_resume,
+    "session/fork": _read_fork,
     "session/list": _read_list,
     "session/delete": _read_ref,
     "session/close": _read_ref,
@@ -108,5 +114,6 @@ WRITERS: Final = {
     "session/new": _write_new,
     "session/load": _write_loaded,
     "session/resume": _write_loaded,
+    "session/fork": _write_new,
     "session/list": _write_page,
 }

@@ -54,6 +54,8 @@ async def test_every_method_and_every_kind_of_update_occurs_and_is_valid(store: 
         where = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
         await agent.call("session/load", where)
         await agent.call("session/resume", where)
+        fork = (await agent.call("session/fork", where))["sessionId"]
+        assert await agent.call("session/delete", {"sessionId": fork}) == {}
         assert [row["sessionId"] for row in (await agent.call("session/list", {}))["sessions"]] == [session]
         assert await agent.call("session/delete", {"sessionId": session}) == {}
         assert (await agent.call("session/list", {}))["sessions"] == []
@@ -81,7 +83,7 @@ async def test_what_is_advertised_is_served(agent: Client) -> None:
     capabilities = (await agent.initialize())["agentCapabilities"]
     assert capabilities["loadSession"] is True
     advertised = {f"session/{name}" for name in capabilities["sessionCapabilities"]} - {"session/additionalDirectories"}
-    assert advertised == {"session/list", "session/delete", "session/resume", "session/close"}
+    assert advertised == {"session/list", "session/delete", "session/resume", "session/close", "session/fork"}
     for method in advertised | {"session/load", "session/set_mode", "session/set_config_option"}:
         assert (await agent.error(method, {"sessionId": 7, "cwd": "relative"}))["code"] == -32602
 

@@ -275,7 +275,7 @@ CAPABILITIES = initialize.AgentCapabilities(
     prompt_capabilities=initialize.PromptCapabilities(image=True, audio=True, embedded_context=True),
     mcp_capabilities=initialize.McpCapabilities(http=True, sse=False),
     session_capabilities=initialize.SessionCapabilities(
-        list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=None
+        list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=None, fork=Empty()
     ),
     auth=initialize.AgentAuthCapabilities(logout=Empty()),
     meta={"rewindow": {}},
@@ -299,6 +299,7 @@ RESPONSES: list[tuple[str, WireModel]] = [
     ("session/new", sessions.NewSessionResponse(session_id="s", modes=MODES, config_options=[SELECT, SWITCH])),
     ("session/load", sessions.LoadSessionResponse(modes=MODES, config_options=[GROUPED])),
     ("session/resume", sessions.LoadSessionResponse()),
+    ("session/fork", sessions.NewSessionResponse(session_id="s", modes=MODES)),
     ("session/list", sessions.ListSessionsResponse(sessions=[], next_cursor=None)),
     (
         "session/list",

@@ -76,6 +76,7 @@ class SessionCapabilities(WireModel):
     additional_directories: Empty | None = None
     resume: Empty | None = None
     close: Empty | None = None
+    fork: Empty | None = None
 
 
 class AgentAuthCapabilities(WireModel):

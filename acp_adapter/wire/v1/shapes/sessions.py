@@ -1,4 +1,4 @@
-"""What an editor asks about sessions: new, load, resume, list, delete, close, cancel.
+"""What an editor asks about sessions: new, load, resume, fork, list, delete, close, cancel.
 
 Source: ACP v1 schema, the requests and responses of the same names. Must not know how a session is kept.
 """
@@ -62,6 +62,8 @@ class NewSessionRequest(ForgivingModel):
 
 
 class NewSessionResponse(WireModel):
+    """The answer to session/new and to session/fork."""
+
     session_id: str
     modes: SessionModeState | None = None
     config_options: list[ConfigOption] | None = None
@@ -88,6 +90,10 @@ class ResumeSessionRequest(ForgivingModel):
     cwd: AbsolutePath
     mcp_servers: NullableList[McpServer] = Field(default_factory=list[McpServer])
     additional_directories: NullableList[AbsolutePath] = Field(default_factory=list[str])
+
+
+class ForkSessionRequest(ResumeSessionRequest):
+    """A session of its own goes on from what is of that one so far. Of the schema's unstable part."""
 
 
 class ListSessionsRequest(ForgivingModel):
