@@ -59,6 +59,9 @@ class LiveEnvironment:
         self.step = asyncio.Lock()
         """Held from the beginning of a statement or a tick until all that came of it is on the log: what the log says
         of nodes belongs to the step that it stands in."""
+        self._changing = asyncio.Lock()
+        """Held while a worker is started, rebuilt or ended: whoever ends one that is rebuilt at that moment, because
+        another past counts from then on, would be left with one of the past before."""
         self._make = make
         self._environment: Environment | None = None
         self._buffers: Buffers | None = None
@@ -77,6 +80,10 @@ class LiveEnvironment:
         Raises:
             EnvironmentUnavailableError: no worker can be started.
         """
+        async with self._changing:
+            return await self._made_ready()
+
+    async def _made_ready(self) -> Environment:
         if self._environment is None:
             self._environment = self._make()
             self._environment.follow(self._buffers)
@@ -170,10 +177,9 @@ class LiveEnvironment:
         return await self._values.look_after(self._environment)
 
     async def rest(self) -> None:
-        """Ends the worker; whoever uses it next gets a rebuilt one."""
-        environment = self._environment
-        await self.close()
-        if self._environment is environment:
+        """Ends the worker; whoever uses it next gets one that is rebuilt from what the log says when this returns."""
+        async with self._changing:
+            await self.close()
             self._environment = None
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 import pytest
 
 from engine import Session
@@ -17,6 +18,7 @@ from engine.events.session import EnvironmentRestored, PromptQueued
 from engine.store.memory import MemoryStore
 from engine.view import View
 from tests.support.fixed import FixedClock
+from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
 
@@ -173,3 +175,34 @@ async def test_a_value_that_was_kept_after_the_cut_serves_the_rebuild(tmp_path: 
         assert await value(session, "token") == token
         restored = [event for event in session.path if isinstance(event, EnvironmentRestored)]
         assert restored[-1].executions == 1
+
+
+async def test_a_namespace_that_is_being_rebuilt_while_the_head_moves_is_not_the_one_that_is_used(
+    tmp_path: Path,
+) -> None:
+    made: list[HollowEnvironment] = []
+    rebuilding, goes_on = anyio.Event(), anyio.Event()
+
+    async def meanwhile(moment: Moment) -> None:
+        if moment == "restore" and len(made) == 2:
+            rebuilding.set()
+            await goes_on.wait()
+
+    def make() -> HollowEnvironment:
+        made.append(HollowEnvironment(meanwhile))
+        return made[-1]
+
+    async with sessions_of(tmp_path, environments=make) as sessions, anyio.create_task_group() as tasks:
+        session = await sessions.create(str(tmp_path))
+        for source in ("x = 1", "x = 2", "x = 3"):
+            await session.cell(source)
+        await session.rest()
+        tasks.start_soon(session.count, ["text"])
+        await rebuilding.wait()
+        tasks.start_soon(session.rewind, 1)
+        await anyio.wait_all_tasks_blocked()
+        goes_on.set()
+        await session.idle()
+        await session.cell("y = 4")
+        assert [environment.alive for environment in made] == [False, False, True]
+        assert made[-1].restored == ["x = 1"]
