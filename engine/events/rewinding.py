@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from ..ids import BlobDigest, Seq
+from ..ids import BlobDigest, BranchId, Seq
 from ..text import Exact
 from .base import Event
 
@@ -36,16 +36,19 @@ class FileLeft(Struct, frozen=True, kw_only=True):
 
 
 class RewindBegun(Event, frozen=True, kw_only=True):
-    """The workspace goes back to where statement `statement` left it, 0 being the beginning.
+    """The files go back to where statement `statement` left them, 0 being the beginning, and the session with them.
 
-    `since` is the position on the log from which on what was written is undone. Durable before the first of `files` is
-    replaced, so that whoever opens the session after a kill can finish it; `left` is known beforehand.
+    `since` is the position on the log from which on what was written is undone. The head moves to `branch`, which is
+    new or was left there; where it is None, the conversation stays, and what ran after the statement is left out of the
+    namespace. Durable before the first of `files` is replaced, so that whoever opens the session after a kill can
+    finish it; of those `left` it is known beforehand.
     """
 
     kind: ClassVar[str] = "rewind_begun"
 
     statement: int
     since: Seq
+    branch: BranchId | None = None
     files: tuple[FileToRestore, ...] = ()
     left: tuple[FileLeft, ...] = ()
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..events import Event
 from ..events.session import ProjectionSent
-from ..ids import BlobDigest, BranchId, SessionId, StatementId
+from ..ids import BlobDigest, SessionId, StatementId
 from ..ports import FeedItem
 from ..projection.sent import SentProjections
 from ..timeline.index import Timeline
@@ -18,6 +18,7 @@ from ..view.cuts import Cut
 from .branch_rows import BranchRow
 from .context_text import Breakdown
 from .projector import Projection
+from .rewinder import Gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +27,10 @@ class CommandContext:
 
     `project`, `names`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be
     started. `compact` says what went, and how many tokens a model would now be sent; None where nothing could go.
-    `branches` are those of the log, to read. `rewind` goes back to a statement, 0 for the beginning, on a new branch,
-    and `switch` to the end of another one; both raise InvalidRequestError with one sentence, and are for commands that
-    move the head. `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence
+    `branches` are those of the log, to read. `rewind` goes back to a statement, 0 for the beginning, with the files or
+    without, and with the conversation, which is on a new branch then, or without; `switch` goes to the end of another
+    branch, with the files or without. Both raise InvalidRequestError with one sentence, and are for commands that move
+    the head. `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence
     what is missing.
     `names` is what the namespace calls its handles now, by their ids; one without a name is called by its id. `foresee`
     says what the next tick would find by now, of each handle that it would change.
@@ -48,8 +50,8 @@ class CommandContext:
     compact: Callable[[], Awaitable[tuple[Cut, int] | None]]
     omit: Callable[[StatementId, bool], Awaitable[None]]
     branches: Callable[[], Sequence[BranchRow]]
-    rewind: Callable[[int], Awaitable[BranchId]]
-    switch: Callable[[str], Awaitable[None]]
+    rewind: Callable[[int, bool, bool], Awaitable[Gone]]
+    switch: Callable[[str, bool], Awaitable[Gone]]
 
     @property
     def as_of(self) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..text import code_span
 from ..user_message import MAX_TEXT_CHARS, Composed, is_long_text
-from .branch_commands import branch, rewind
+from .branch_commands import KEEP_CONVERSATION, KEEP_FILES, branch, rewind
 from .command import Command, CommandContext, glancing
 from .context_commands import compact, context, context_glance, tick, views, views_glance
 from .timeline_commands import omit, timeline_glance
@@ -79,18 +79,20 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         Command(
             "rewind",
-            "K",
+            f"K [{KEEP_FILES}] [{KEEP_CONVERSATION}]",
             "number of a statement, 0 for the beginning",
-            "Go back to where statement K had ended, on a new branch: the conversation and the namespace",
+            "Go back to where statement K had ended, on a new branch: the conversation, the namespace, and the files "
+            "that statements wrote since",
             rewind,
             takes="statement",
             moves_head=True,
         ),
         Command(
             "branch",
-            "[NAME]",
+            f"[NAME [{KEEP_FILES}]]",
             "name of a branch",
-            "Switch to another branch: its conversation and its namespace; alone, list the branches",
+            "Switch to another branch: its conversation, its namespace, and files as they were when it was left; "
+            "alone, list the branches",
             branch,
             moves_head=True,
         ),

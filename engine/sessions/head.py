@@ -9,8 +9,8 @@ active path `repair` makes whole like any other. Called between two runs, one at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from ..errors import InvalidRequestError
 from ..events import UNSTAMPED, Event
 from ..events.branches import BranchCreated, HeadMoved
 from ..events.conversation import RunStop
-from ..events.execution import StatementRecorded
+from ..events.execution import StatementOmitted, StatementRecorded
 from ..events.session import PromptQueued, ServerConnected, ServerLost
 from ..ids import BranchId, Seq
 from ..log import EventLog
@@ -31,8 +31,48 @@ from .numbered import no_statement
 from .preparer import Preparer
 from .repair import enforce_view, repair
 
+T = TypeVar("T")
 _SHOWN_CHARS: Final = 20
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="it goes on on another branch")
+
+
+class Goal(NamedTuple):
+    """Where a session goes: to the branch, which is new or was left at position `since` of the log.
+
+    None leaves the conversation as it is, and what ran after statement `statement` out of the namespace. That is the
+    last one which counts then, 0 for none.
+    """
+
+    branch: BranchId | None
+    since: Seq
+    statement: int
+
+
+def reach(log: EventLog, timeline: Timeline, view: ViewFold, goal: Goal) -> None:
+    """Records that the session is there now. What is on the log of that already is not recorded again."""
+    if goal.branch is None:
+        for cell in timeline.cells[goal.statement :]:
+            if not cell.omitted:
+                log.append(StatementOmitted(statement_id=cell.statement.statement_id))
+        return
+    left = log.branches.active
+    if goal.branch == left:
+        return
+    if log.branches.named(goal.branch) is None:
+        log.append(_created(log, goal.branch, goal.since))
+    path = log.branches.path(log.events, goal.branch)
+    last = next((event.index for event in reversed(path) if isinstance(event, StatementRecorded)), 0)
+    log.append(HeadMoved(branch=goal.branch, left=left, statement=last))
+    repair(log, timeline, _INTERRUPTED)
+    enforce_view(log, view.warning)
+    _tell_servers(log)
+
+
+def _created(log: EventLog, branch: BranchId, end: Seq) -> BranchCreated:
+    """A branch that shares the active path before position `end`."""
+    shared = [event for event in log.path if event.seq < end]
+    parent = shared[-1].branch_id if shared else log.branches.active
+    return BranchCreated(branch=branch, parent=parent, before=Seq(shared[-1].seq + 1 if shared else 0))
 
 
 class Head:
@@ -55,28 +95,20 @@ class Head:
         self._preparer = preparer
         self._waiting = waiting
 
-    async def rewind(self, statement: int) -> BranchId:
-        """Makes a branch that goes as far as the result of that statement, 0 for the beginning, and moves to it.
+    def after(self, statement: int, *, conversation: bool = True) -> Goal:
+        """Back to the result of that statement, 0 for the beginning; with the `conversation` on a new branch.
 
         Raises:
             InvalidRequestError: there is no such statement.
         """
-        end = end_after(self._log.path, statement)
+        # The beginning is that of the whole log: what another branch has written since is of a later time, too.
+        end = end_after(self._log.path if statement else self._log.events, statement)
         if end is None:
             raise InvalidRequestError(no_statement(self._timeline.cells, str(statement)))
-        return await self.branch_at(end)
+        return Goal(self._log.branches.next_name if conversation else None, end, statement)
 
-    async def branch_at(self, end: Seq) -> BranchId:
-        """Makes a branch that shares the active path before position `end`, and moves to it."""
-        shared = [event for event in self._log.path if event.seq < end]
-        parent = shared[-1].branch_id if shared else self._log.branches.active
-        before = Seq(shared[-1].seq + 1 if shared else 0)
-        branch = self._log.branches.next_name
-        await self._move(branch, BranchCreated(branch=branch, parent=parent, before=before))
-        return branch
-
-    async def switch(self, name: str) -> None:
-        """Moves to the end of another branch.
+    def end_of(self, name: str) -> Goal:
+        """Over to the end of another branch.
 
         Raises:
             InvalidRequestError: there is no such branch, or it is active already.
@@ -87,30 +119,40 @@ class Head:
             there = ", ".join(branch.name for branch in branches.all)
             wrong = "is active already" if found else "is none of the session's branches"
             raise InvalidRequestError(f"{cut_line(name, _SHOWN_CHARS)} {wrong}; there are {there}")
-        await self._move(found.name)
+        own = (event.seq for event in reversed(self._log.events) if event.branch_id == found.name)
+        statements = [event for event in self._log.events if isinstance(event, StatementRecorded)]
+        last = next((event.index for event in reversed(branches.path(statements, found.name))), 0)
+        return Goal(found.name, Seq(next(own, found.before - 1) + 1), last)
 
-    async def _move(self, branch: BranchId, *created: Event) -> None:
+    async def branch_at(self, end: Seq) -> BranchId:
+        """Makes a branch that shares the active path before position `end`, and moves to it."""
+        branch = self._log.branches.next_name
+        await self.go(Goal(branch, end, 0), _nothing)
+        return branch
+
+    async def go(self, goal: Goal, before: Callable[[], Awaitable[T]]) -> T:
+        """Goes there; what comes of `before`, which is done when the worker has ended. Nothing is awaited after it."""
         async with self._environment.step:
             await self._environment.rest()
-            for event in created:
-                self._log.append(event)
-            left = self._log.branches.active
-            path = self._log.branches.path(self._log.events, branch)
-            last = next((event.index for event in reversed(path) if isinstance(event, StatementRecorded)), 0)
-            self._log.append(HeadMoved(branch=branch, left=left, statement=last))
-            repair(self._log, self._timeline, _INTERRUPTED)
-            enforce_view(self._log, self._view.warning)
-            self._tell_servers()
-            for prompt in self._waiting():
-                self._log.append(prompt)
-            self._preparer.forget()
+            done = await before()
+            reach(self._log, self._timeline, self._view, goal)
+            if goal.branch is not None:
+                for prompt in self._waiting():
+                    self._log.append(prompt)
+                self._preparer.forget()
+            return done
 
-    def _tell_servers(self) -> None:
-        """Says again what became of each MCP server last, where that is not on the path: it is so on every branch."""
-        latest: dict[str, Event] = {}
-        for event in self._log.events:
-            if isinstance(event, ServerConnected | ServerLost):
-                latest[event.module] = event
-        for event in latest.values():
-            if not self._log.branches.holds(event):
-                self._log.append(replace(event, seq=UNSTAMPED))
+
+async def _nothing() -> None:
+    """What is done before a move that takes no files along."""
+
+
+def _tell_servers(log: EventLog) -> None:
+    """Says again what became of each MCP server last, where that is not on the path: it is so on every branch."""
+    latest: dict[str, Event] = {}
+    for event in log.events:
+        if isinstance(event, ServerConnected | ServerLost):
+            latest[event.module] = event
+    for event in latest.values():
+        if not log.branches.holds(event):
+            log.append(replace(event, seq=UNSTAMPED))

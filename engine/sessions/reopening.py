@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from .. import temporary_files
 from ..config.project import ProjectEnvironment, find_project_environment
 from ..errors import InvalidRequestError, StoreError
 from ..events import Event
@@ -24,7 +23,6 @@ from ..ports import SessionRow
 from ..text import printable
 from ..timeline.touches import open_touches
 from ..timeline.workspace import open_rewind
-from ..tools import Workspace
 from .assembly import Surroundings, assemble, newly_named
 from .directories import additional, check_working_directory, missing, spelled
 from .journal import Journal
@@ -107,15 +105,13 @@ async def _settle(parts: SessionParts) -> Sequence[Event]:
 
 
 async def _finish_rewind(parts: SessionParts) -> Sequence[Event]:
-    """Ends a rewind of files that was under way; returns what it appended."""
+    """Ends a rewind that was under way; returns what it appended."""
     start = len(parts.log)
     begun = open_rewind(reversed(parts.log.events))
     if begun is not None:
-        from .rewinding import FileRewinding  # because few loads have one to finish
+        from .rewinder import carry_on  # because few loads have one to finish
 
-        records = str(parts.settings.state_dir / temporary_files.FOLDER)
-        workspace = Workspace(parts.cwd, parts.directories, records=records)
-        await FileRewinding(parts.log, parts.journal, parts.store, workspace).finish(begun)
+        await carry_on(parts, begun)
     return parts.log.since(start)
 
 

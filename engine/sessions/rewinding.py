@@ -55,27 +55,25 @@ class FileRewinding:
         return Restorable(tuple(sorted(files, key=_is_lost)), (*found.left, *hidden))
 
     async def rewind(self, begun: RewindBegun) -> Rewound:
-        """Does what a `plan` says, which is recorded by `begun`; the end, as it is on the log.
+        """Does what a `plan` says, which is recorded by `begun`; the end, which is not recorded yet.
 
-        A cancel takes back what is done already, and is recorded.
+        Nothing is awaited after the last file. A cancel, or a defect, takes back what is done, and that is recorded.
 
         Raises:
             SessionReadOnlyError: nothing can be recorded; no file was touched.
         """
-        seq = self._log.append(begun)
-        return await self._finish(begun, seq)
+        return await self._end(begun, self._log.append(begun))
 
     async def finish(self, begun: RewindBegun) -> Rewound:
-        """Ends one that a process which was killed has left, and that is on the log."""
-        return await self._finish(begun, begun.seq)
+        """The same of one that is on the log, because a process was killed in the middle of it."""
+        return await self._end(begun, begun.seq)
 
-    async def _finish(self, begun: RewindBegun, seq: Seq) -> Rewound:
+    async def _end(self, begun: RewindBegun, seq: Seq) -> Rewound:
+        await self._journal.durable(seq)
         done: list[FileToRestore] = []
         replaced: list[FileToRestore] = []
         left = list(begun.left)
-        is_cancelled = False
         try:
-            await self._journal.durable(seq)
             for file in begun.files:
                 put = partial(self._put, file)
                 outcome = await (to_the_end(put) if _is_lost(file) else put())
@@ -84,16 +82,11 @@ class FileRewinding:
                 else:
                     done.append(file)
                     replaced += [file] * outcome
-        except anyio.get_cancelled_exc_class():
-            is_cancelled, left = True, []
-            with anyio.CancelScope(shield=True):
-                done = await self._taken_back(replaced)
+        except BaseException:
+            lost = await to_the_end(lambda: self._taken_back(replaced))
+            self._log.append(Rewound(statement=begun.statement, restored=tuple(lost), cancelled=True))
             raise
-        finally:
-            ended = Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left), cancelled=is_cancelled)
-            taken = self._log.at(self._log.append(ended))
-        assert isinstance(taken, Rewound)
-        return taken
+        return Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left))
 
     async def _taken_back(self, replaced: Sequence[FileToRestore]) -> list[FileToRestore]:
         """Brings back what these files held before, the last one first; the files of which that was not possible."""

@@ -7,6 +7,7 @@ what serves them (`turns`), which is loaded with the first. Must not know any pr
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -14,8 +15,9 @@ from anyio.abc import TaskGroup
 
 from ..errors import InvalidRequestError, SessionBusyError, StatementWithdrawnError
 from ..events import AnyEvent, Event
-from ..events.conversation import Attachment, PromptKind
+from ..events.conversation import Attachment, PromptKind, UserMessage
 from ..events.execution import ExecutionFinished
+from ..events.rewinding import Rewound
 from ..events.session import ConfigChanged, ModeChanged
 from ..ids import Seq, SessionId
 from ..mcp_servers import McpServer
@@ -193,8 +195,7 @@ class Session:
             end = await ticket.end()
         except anyio.get_cancelled_exc_class():
             self.cancel(ticket)
-            with anyio.CancelScope(shield=True):
-                await ticket.end()
+            await to_the_end(ticket.end)
             raise
         if end.failure is not None:
             raise end.failure
@@ -202,31 +203,60 @@ class Session:
             raise StatementWithdrawnError(self.session_id)
         return end.execution
 
-    async def rewind(self, statement: int) -> None:
-        """Goes back to where that statement had ended, 0 for the beginning, on a new branch; in its place in the queue.
+    async def rewind(self, statement: int, *, files: bool = True, conversation: bool = True) -> Rewound | None:
+        """Goes back to where that statement had ended, 0 for the beginning; in its place in the queue.
 
-        The conversation and the namespace go back. What came after it stays on its branch, for `switch`.
+        The namespace goes back, and what came after it stays on its branch, for `switch`. Cancelling the waiting task
+        gives it up, and then all is as before.
+
+        Args:
+            statement: its number.
+            files: those that statements wrote since go back, too; one that somebody else has changed does not.
+            conversation: it goes back, too, on a new branch. Otherwise the statements after it are left out of the
+                namespace, as by `/omit`.
+
+        Returns:
+            What became of files; None where none was to go back.
 
         Raises:
             InvalidRequestError: there is no such statement, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        await self._commanded(f"/rewind {statement}")
+        from .branch_commands import KEEP_CONVERSATION, KEEP_FILES  # of the prompt stage
 
-    async def switch(self, branch: str) -> None:
-        """Goes over to the end of another branch; in its place in the queue.
+        keeps = ((KEEP_FILES, not files), (KEEP_CONVERSATION, not conversation))
+        return await self._commanded(" ".join(("/rewind", str(statement), *(name for name, is_set in keeps if is_set))))
+
+    async def switch(self, branch: str, *, files: bool = True) -> Rewound | None:
+        """Goes over to the end of another branch; in its place in the queue, and cancelled as `rewind`.
+
+        Args:
+            branch: its name.
+            files: those that statements wrote are as they were when it was left; as for `rewind`, and returned so.
 
         Raises:
             InvalidRequestError: there is no such branch, or it is active already, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        await self._commanded(f"/branch {branch}")
+        from .branch_commands import KEEP_FILES  # of the prompt stage
 
-    async def _commanded(self, command: str) -> None:
-        end = await self.accept(command).end()
+        return await self._commanded(f"/branch {branch}" if files else f"/branch {branch} {KEEP_FILES}")
+
+    async def _commanded(self, command: str) -> Rewound | None:
+        ticket = self.accept(command)
+        try:
+            end = await ticket.end()
+        except anyio.get_cancelled_exc_class():
+            self.cancel(ticket)
+            await to_the_end(ticket.end)
+            raise
         failure = end.failure or end.refused
         if failure is not None:
             raise failure
+        own = takewhile(
+            lambda event: not isinstance(event, UserMessage), map(self._parts.log.at, map(Seq, range(end.seq, -1, -1)))
+        )
+        return next((event for event in own if isinstance(event, Rewound)), None)
 
     async def tick(self) -> Sequence[Event]:
         """Lets running handles catch up with their files now; what changed, as events.

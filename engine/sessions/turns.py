@@ -50,6 +50,8 @@ from .projector import Projection, Projector
 from .questions import Questions
 from .rerendering import Rerendering
 from .revisions import Revisions
+from .rewinder import Rewinder
+from .rewinding import FileRewinding
 from .sent import SentCalls
 from .signals import TextStreamed
 from .statements import StatementRunner
@@ -190,6 +192,8 @@ class Turns:
             preparer=self._preparer,
             waiting=self._waiting,
         )
+        files = FileRewinding(log, journal, parts.store, workspace, self._buffers)
+        self._rewinder = Rewinder(log, self._head, files, self._begin_run)
         self._context = CommandContext(
             session_id=parts.session_id,
             timeline=timeline,
@@ -205,8 +209,10 @@ class Turns:
             compact=self._compact,
             omit=self.omit,
             branches=lambda: branch_rows(log),
-            rewind=lambda statement: self._moved(lambda: self._head.rewind(statement)),
-            switch=lambda name: self._moved(lambda: self._head.switch(name)),
+            rewind=lambda statement, files, conversation: self._rewinder.go(
+                self._head.after(statement, conversation=conversation), files=files
+            ),
+            switch=lambda name, files: self._rewinder.go(self._head.end_of(name), files=files),
         )
         self._notes = parts.notes
         self._cancellation = Cancellation()
@@ -258,12 +264,6 @@ class Turns:
         waits = [self._unsaid] if self._unsaid is not None and self._unsaid.prompt_kind == "follow_up" else []
         behind = [PromptQueued(message_id=each.message_id, text=each.text) for each in self._announced()]
         return [*(PromptQueued(message_id=each.message_id, text=each.text) for each in waits), *behind]
-
-    async def _moved(self, move: Callable[[], Awaitable[T]]) -> T:
-        """Moves the head. What moved it is on the log there."""
-        moved = await move()
-        self._begin_run()
-        return moved
 
     def steer(self, message: UserMessage) -> bool:
         """Has the running turn's next model call read `message`; False where no turn is running or it is ending.
