@@ -17,7 +17,7 @@ from conformance.values import as_list, as_object, is_list
 
 _FOLDER: Final = Path(__file__).parent / "specification"
 _BINDING: Final = re.compile(r"\b(MUST|Must|must|REQUIRED|SHALL)\b")
-_KEYWORDS: Final = frozenset({"$ref", "const", "discriminator", "enum", "format", "type"})
+_KEYWORDS: Final = frozenset({"$ref", "const", "discriminator", "enum", "format", "required", "type"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def resolve(document: object, pointer: str) -> Any:
 def binds(source: Source) -> bool:
     """Whether the quote forbids something: it says MUST (NOT), REQUIRED or SHALL, or is a keyword of a schema.
 
-    A keyword is quoted as it stands in the schema's JSON (`"const": "2.0"`, or names under `/required`), because a
+    A keyword is quoted as it stands in the schema's JSON (`"const": "2.0"`, or `["cwd"]` at `/required`), because a
     description forbids nothing. One that allows null forbids nothing that a program would send.
     """
     document = DOCUMENTS[source.document]
@@ -163,12 +163,12 @@ def binds(source: Source) -> bool:
 
 
 def _is_keyword(source: Source) -> bool:
-    required = source.place.endswith("/required")
+    of_keyword = source.place.rpartition("/")[2] in _KEYWORDS
     try:
-        quoted = json.loads(source.quote if required else f"{{{source.quote}}}")
+        quoted = json.loads(source.quote if of_keyword else f"{{{source.quote}}}")
     except ValueError:
         return False
-    return required or (quoted.keys() <= _KEYWORDS and "null" not in source.quote)
+    return "null" not in source.quote and (of_keyword or quoted.keys() <= _KEYWORDS)
 
 
 def stands(source: Source) -> bool:
