@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from conformance.peers.peer import Ending, Peer, PeerGoneError, Side
+from conformance.peers.peer import Ending, Peer, PeerGoneError, PeerStartError, Side
 from conformance.transcript import Transcript
 from conformance.values import Object, as_object, as_text
 
@@ -73,7 +73,15 @@ Answerer = Callable[[Object], Answer]
 class Driver:
     """One scenario's end of the connection. Not for several threads."""
 
-    def __init__(self, peer: Peer, transcript: Transcript, options: Options, facts: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        transcript: Transcript,
+        options: Options,
+        facts: Mapping[str, Any],
+        start: Callable[[], Peer] | None = None,
+    ) -> None:
+        """`start` is what `restart` starts the program with; where there is none it cannot be started again."""
         self.options = options
         self.facts = facts
         self.answerers: dict[str, Answerer] = {}
@@ -81,6 +89,8 @@ class Driver:
         self.received: list[Object] = []
         """Every JSON object of the program, in order."""
         self._peer = peer
+        self._start = start
+        self._earlier = 0.0
         self._side: Side = "client" if peer.side == "server" else "server"
         self._transcript = transcript
         self._buffer = bytearray()
@@ -140,6 +150,20 @@ class Driver:
         """Does to the program what a user does who presses Ctrl-C."""
         self.mark("interrupted")
         self._peer.interrupt()
+
+    def restart(self) -> None:
+        """Ends the program and starts it anew. What it was told to answer is forgotten. Raises StoppedError."""
+        if self._start is None:
+            raise StoppedError("the program cannot be started a second time here")
+        self.finish()
+        self._earlier += self._peer.now()
+        try:
+            self._peer = self._start()
+        except PeerStartError as error:
+            raise StoppedError(str(error)) from None
+        self._buffer.clear()
+        self._gone = False
+        self.mark("restarted")
 
     def mark(self, label: str, value: Any = None) -> None:
         """Notes in the transcript what the bytes do not say."""
@@ -264,7 +288,7 @@ class Driver:
         return self._lines > MOST_LINES
 
     def _ms(self) -> float:
-        return self._peer.now() * 1000
+        return (self._earlier + self._peer.now()) * 1000
 
 
 _NO_SUCH_METHOD: Final = Answer.failing(METHOD_NOT_FOUND, "Method not found")

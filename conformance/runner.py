@@ -160,7 +160,14 @@ def _run_once(scenario: Scenario, start: Start, options: Options, transcript: Tr
         transcript.mark(0, "stopped", str(error))
         transcript.mark(0, "not-started", str(error))
         return
-    driver = Driver(peer, transcript, options, transcript.facts)
+    peers = [peer]
+
+    def again() -> Peer:
+        peers.append(start())
+        live.add(peers[-1])
+        return peers[-1]
+
+    driver = Driver(peer, transcript, options, transcript.facts, again)
     try:
         live.add(peer)
         scenario.run(driver)
@@ -168,4 +175,5 @@ def _run_once(scenario: Scenario, start: Start, options: Options, transcript: Tr
         driver.mark("stopped", str(error))
     finally:
         driver.finish()
-        live.discard(peer)
+        for one in peers:
+            live.discard(one)

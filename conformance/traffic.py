@@ -128,6 +128,12 @@ def _messages(entries: Iterable[Entry]) -> Iterator[Message]:
     moment: dict[Sender, tuple[int, float]] = {}
     order = 0
     for index, entry in enumerate(entries):
+        if entry.kind == "mark" and entry.label == "restarted":
+            # What the program's earlier process began to say, its next one does not end.
+            for message in _unended(partial, moment, order):
+                yield message
+                order += 1
+            partial = {"client": [], "server": []}
         if entry.kind not in ("client", "server"):
             continue
         sender: Sender = entry.kind
@@ -145,6 +151,13 @@ def _messages(entries: Iterable[Entry]) -> Iterator[Message]:
                 yield Message(sender, index, entry.ms, order, line, ended=True)
                 order += 1
         partial[sender] = [rest]
+    yield from _unended(partial, moment, order)
+
+
+def _unended(
+    partial: dict[Sender, list[bytes]], moment: dict[Sender, tuple[int, float]], order: int
+) -> Iterator[Message]:
+    """Lines that nothing ended, the first of them at this place."""
     for sender, parts in partial.items():
         rest = b"".join(parts)
         if rest.strip():

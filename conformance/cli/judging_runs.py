@@ -49,6 +49,7 @@ def add_prompt_options(parser: argparse.ArgumentParser) -> None:
     prompts.add_argument(
         "--allow-always", action="store_true", help="permit and refuse tools for ever too, which an agent may remember"
     )
+    prompts.add_argument("--allow-logout", action="store_true", help="log out once, where the agent can")
 
 
 def add_tool_options(parser: argparse.ArgumentParser) -> None:

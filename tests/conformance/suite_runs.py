@@ -32,7 +32,14 @@ import mcp_server  # noqa: E402
 import vectors_adapter  # noqa: E402
 
 OPTIONS = Options(
-    prompt="hello", slow_prompt="count", tool_prompt="tool", allow_always=True, cwd="/project", long_line=2_000_000
+    prompt="hello",
+    slow_prompt="count",
+    tool_prompt="tool",
+    allow_always=True,
+    cwd="/project",
+    auth="login",
+    allow_logout=True,
+    long_line=2_000_000,
 )
 Peer = Callable[..., Any]
 

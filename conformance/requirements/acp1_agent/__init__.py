@@ -6,6 +6,7 @@ from typing import Final
 
 from conformance.requirement import Requirement
 from conformance.requirements.acp1_agent import (
+    authenticating,
     cancelling,
     configuring,
     framing,
@@ -25,6 +26,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
     *framing.REQUIREMENTS,
     *messages.REQUIREMENTS,
     *initializing.REQUIREMENTS,
+    *authenticating.REQUIREMENTS,
     *sessions.REQUIREMENTS,
     *loading.REQUIREMENTS,
     *prompting.REQUIREMENTS,

@@ -35,6 +35,8 @@ def _cancelled(traffic: Traffic) -> Verdict:
         return failed(f"the cancelled prompt was answered {reason!r}", *evidence(prompt))
     if traffic.marks("unasked"):
         return skipped("the agent asked for no permission; perhaps --tool-prompt makes it")
+    if traffic.marks("no-terminal"):
+        return skipped("the agent used no terminal; perhaps --tool-prompt makes it")
     return not_tested("no turn was cancelled")
 
 
@@ -44,9 +46,9 @@ def _could_have_ended(traffic: Traffic, prompt: Message) -> bool:
     cancel = next((message for message in asked if message.order > prompt.order), None)
     if cancel is None:
         return True
-    for request in traffic.requests("server", "session/request_permission"):
+    for request in traffic.requests("server", "session/request_permission", "terminal/wait_for_exit"):
         if request.order < cancel.order and (request.answer is None or request.answer.order > cancel.order):
-            return False  # it waited for a permission that nobody had given
+            return False  # it waited for a permission that nobody had given, or for a command that ran
     undisturbed = as_object(traffic.transcript.facts.get("calibration")).get("slow_turn_ms")
     if not isinstance(undisturbed, int | float) or undisturbed < _SOON:
         return True
@@ -189,6 +191,15 @@ REQUIREMENTS: Final = (
         _goes_on("after"),
         scenario="permission-late",
         violation='"code":-32603 for the next prompt',
+    ),
+    Requirement(
+        "ACP1-A-CANCEL-013",
+        "mandatory",
+        "A prompt that is cancelled while a terminal's command runs is answered with the stop reason cancelled.",
+        prose("prompt-turn", _MUST),
+        _cancelled,
+        scenario="cancel-in-terminal",
+        violation='{"stopReason":"end_turn"}, or an error because the command was killed',
     ),
     Requirement(
         "ACP1-A-CANCEL-011",

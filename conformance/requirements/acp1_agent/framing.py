@@ -16,6 +16,8 @@ from conformance.judging_lines import (
 )
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import prose, schema
+from conformance.traffic import Traffic
+from conformance.verdict import PASS, Verdict, failed, skipped
 
 _MESSAGE = "The agent MUST NOT write anything to its `stdout` that is not a valid ACP message."
 _LINE = "Messages are delimited by newlines (`\\n`), and MUST NOT contain embedded newlines."
@@ -24,6 +26,21 @@ _ID = (
     "If there was an error in detecting the id in the Request object (e.g. Parse error/Invalid "
     "Request), it MUST be Null."
 )
+
+_PIPE: Final = 65_536
+"""Bytes that a pipe holds on Linux, unless it is told otherwise."""
+
+
+def _modest_log(traffic: Traffic) -> Verdict:
+    size = sum(len(entry.data) for entry in traffic.transcript.entries if entry.kind == "server-log")
+    return failed(f"{size:,} bytes were written to standard error") if size > _PIPE else PASS
+
+
+def _answers_meanwhile(traffic: Traffic) -> Verdict:
+    if not traffic.marks("meanwhile"):
+        return skipped("the agent showed nothing of its turn")
+    return answered("meanwhile")(traffic)
+
 
 REQUIREMENTS: Final = (
     Requirement(
@@ -200,5 +217,22 @@ REQUIREMENTS: Final = (
         prose("session-setup", "then free the resources associated with the session."),
         left_nothing,
         violation="an MCP server that outlives its agent",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-021",
+        "advisory",
+        "The agent writes no more to standard error in a scenario than a pipe holds, 64 KiB.",
+        prose("transports", "Clients **MAY** capture, forward, or ignore this logging."),
+        _modest_log,
+        violation="an agent that stops when the pipe is full, because its client does not read it",
+    ),
+    Requirement(
+        "ACP1-A-FRAME-022",
+        "mandatory",
+        "The agent answers what it is asked while tools run: nothing that they start reads its input.",
+        prose("json-rpc", _RESPOND),
+        _answers_meanwhile,
+        scenario="asked-meanwhile",
+        violation="a request that was read by a command which the agent runs",
     ),
 )

@@ -7,8 +7,9 @@ from typing import Final
 from conformance.judging import answered, evidence, marked
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import prose, result_is, schema
+from conformance.requirements.acp1_agent.reading import auth_methods
 from conformance.traffic import Traffic
-from conformance.values import as_list, as_object, is_object
+from conformance.values import as_object, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _SPOKEN: Final = 1
@@ -47,23 +48,20 @@ def _names_itself(traffic: Traffic) -> Verdict:
 
 
 def _methods_differ(traffic: Traffic) -> Verdict:
-    for request in traffic.requests("client", "initialize"):
-        if request.answer is not None and request.succeeded:
-            ids = [as_object(method).get("id") for method in as_list(request.answer.result.get("authMethods"))]
-            if len(set(map(str, ids))) < len(ids):
-                return failed(f"two authentication methods have the same id: {ids}", *evidence(request))
-            return PASS if ids else skipped("no authentication method is advertised")
-    return not_tested("initialize was not answered")
+    methods = auth_methods(traffic)
+    if not methods:
+        return skipped("no authentication method is advertised")
+    ids = [method.get("id") for method in methods]
+    return failed(f"two authentication methods have the same id: {ids}") if len(set(map(str, ids))) < len(ids) else PASS
 
 
 def _unadvertised_terminal(traffic: Traffic) -> Verdict:
-    for request in traffic.requests("client", "initialize"):
-        if request.answer is not None and request.succeeded:
-            for method in as_list(request.answer.result.get("authMethods")):
-                if as_object(method).get("type") == "terminal":
-                    return failed("an authentication method of type terminal is offered", *evidence(request))
-            return PASS
-    return not_tested("initialize was not answered")
+    methods = auth_methods(traffic)
+    if methods is None:
+        return not_tested("initialize was not answered")
+    if any(method.get("type") == "terminal" for method in methods):
+        return failed("an authentication method of type terminal is offered")
+    return PASS
 
 
 def _capabilities(traffic: Traffic) -> Verdict:
@@ -171,6 +169,18 @@ REQUIREMENTS: Final = (
         answered("initialize", expect="result"),
         scenario="meta",
         violation='"code":-32602 for an unknown key in _meta',
+    ),
+    Requirement(
+        "ACP1-A-INIT-014",
+        "mandatory",
+        "The agent takes any `_meta` of a prompt.",
+        schema(
+            "/$defs/PromptRequest/properties/_meta",
+            "Implementations MUST NOT make assumptions about values at these keys.",
+        ),
+        answered("prompt", expect="result"),
+        scenario="meta",
+        violation='"code":-32602 for a traceparent in the _meta of session/prompt',
     ),
     Requirement(
         "ACP1-A-INIT-010",

@@ -195,6 +195,16 @@ REQUIREMENTS: Final = (
         violation="an empty session",
     ),
     Requirement(
+        "ACP1-A-LOAD-009",
+        "advisory",
+        "The agent loads a session of an earlier process.",
+        prose("session-setup", "The Agent **MUST** replay the entire conversation to the Client"),
+        answered("after-restart", expect="result"),
+        scenario="load-after-restart",
+        applies="loadSession",
+        violation="sessions that are in memory alone, and gone when the editor starts again",
+    ),
+    Requirement(
         "ACP1-A-RESUME-001",
         "capability",
         "The agent answers session/resume with a result of the schema's shape.",

@@ -24,7 +24,8 @@ from conformance.judging_rpc import (
 )
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import are, definition, error_problem, method_problem, no_own_fields, prose, schema
-from conformance.traffic import Traffic
+from conformance.traffic import Message, Traffic
+from conformance.values import as_text
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _NOT_FOUND: Final = -32601
@@ -43,7 +44,17 @@ _BOTH = "Either the result member or error member MUST be included, but both mem
 _REPLY = "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications."
 _SAME = "The Server MUST reply with the same value in the Response object if included."
 
-_REFUSED: Final = ("authenticate", "unknown-mode", "unknown-option", "unknown-value", "bad-cursor", "again")
+
+def _errors(traffic: Traffic) -> list[Message]:
+    return [message for message in traffic.sent("server") if message.is_response and message.error]
+
+
+def _wordy(answer: Message) -> str:
+    text = as_text(answer.error.get("message"))
+    return "" if text.strip() and len(text.splitlines()) == 1 else f"the message of an error is {text[:60]!r}"
+
+
+_REFUSED: Final = ("authenticate", "unknown-mode", "unknown-option", "unknown-value", "bad-cursor", "again", "logout")
 """Marks of requests that an agent may refuse, where the requirement about them is advice or does not ask for more."""
 
 _OTHERS: Final = (
@@ -246,6 +257,14 @@ REQUIREMENTS: Final = (
         prose("json-rpc", _REPLY),
         all_answered(*_REFUSED),
         violation="silence",
+    ),
+    Requirement(
+        "ACP1-A-RPC-021",
+        "advisory",
+        "The messages of the agent's errors are one line each, and not empty.",
+        schema("/$defs/Error/properties/message", "The message should be limited to a concise single sentence."),
+        every(_errors, _wordy, lambda: skipped("the agent answered nothing with an error")),
+        violation='"message":"Traceback (most recent call last):\\n  File ..."',
     ),
     Requirement(
         "ACP1-A-RPC-020",

@@ -10,7 +10,7 @@ from conformance.requirement import Requirement
 from conformance.requirements.acp1 import TURN_ENDS, params_are, prose, schema, session_of
 from conformance.requirements.acp1_agent.reading import updates
 from conformance.traffic import Message, Traffic
-from conformance.values import as_list, as_object, as_text
+from conformance.values import as_list, as_object, as_text, at
 from conformance.verdict import PASS, Verdict, failed, skipped
 
 _METHOD: Final = "session/request_permission"
@@ -47,9 +47,7 @@ def _did_not_complete(reason: str) -> Callable[[Traffic], Verdict]:
     """The tool calls for which permission was asked are not reported as completed."""
 
     def judge(traffic: Traffic) -> Verdict:
-        refused = {
-            (session_of(r), as_text(as_object(r.params.get("toolCall")).get("toolCallId"))): r for r in _asked(traffic)
-        }
+        refused = {_call_of(request): request for request in _asked(traffic)}
         for message, update in updates(traffic, "tool_call", "tool_call_update"):
             request = refused.get((session_of(message), as_text(update.get("toolCallId"))))
             if request is not None and message.order > request.order and update.get("status") == "completed":
@@ -68,6 +66,35 @@ def _turn_ends(traffic: Traffic) -> Verdict:
         if prompt.answer is None:
             return failed("the turn never ended", prompt.index)
     return PASS
+
+
+def _ends_at_once(traffic: Traffic) -> Verdict:
+    return _turn_ends(traffic) if traffic.marks("at-once") else _one_at_a_time()
+
+
+def _one_at_a_time() -> Verdict:
+    return skipped("the agent did not ask for two permissions at once; perhaps --tool-prompt makes it")
+
+
+def _each_answer_counts(traffic: Traffic) -> Verdict:
+    if not traffic.marks("at-once"):
+        return _one_at_a_time()
+    refused = {_call_of(request): request for request in _asked(traffic) if _is_refused(request)}
+    for message, update in updates(traffic, "tool_call", "tool_call_update"):
+        request = refused.get((session_of(message), as_text(update.get("toolCallId"))))
+        if request is not None and message.order > request.order and update.get("status") == "completed":
+            return failed("one of two permissions was refused, and its tool call completed", *evidence(request))
+    return PASS
+
+
+def _call_of(request: Message) -> tuple[str, str]:
+    return session_of(request), as_text(as_object(request.params.get("toolCall")).get("toolCallId"))
+
+
+def _is_refused(request: Message) -> bool:
+    chosen = at(request.answer.result, "outcome.optionId") if request.answer is not None else None
+    options = [as_object(option) for option in as_list(request.params.get("options"))]
+    return any(o.get("optionId") == chosen and as_text(o.get("kind")).startswith("reject") for o in options)
 
 
 REQUIREMENTS: Final = (
@@ -177,5 +204,23 @@ REQUIREMENTS: Final = (
         _turn_ends,
         scenario="permission-error",
         violation="a prompt that is never answered",
+    ),
+    Requirement(
+        "ACP1-A-PERM-013",
+        "mandatory",
+        "Turns of two sessions end whose permissions wait at the same time and are answered in the other order.",
+        TURN_ENDS,
+        _ends_at_once,
+        scenario="permissions-at-once",
+        violation="an agent that waits for the answer of the last permission alone",
+    ),
+    Requirement(
+        "ACP1-A-PERM-014",
+        "advisory",
+        "Of two permissions at once, each answer counts for its own.",
+        schema("/$defs/PermissionOptionKind/oneOf/2", "Reject this operation only this time."),
+        _each_answer_counts,
+        scenario="permissions-at-once",
+        violation="both tool calls run, and one was refused",
     ),
 )

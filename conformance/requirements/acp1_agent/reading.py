@@ -72,6 +72,14 @@ def capability(traffic: Traffic, path: str) -> bool | None:
     return None
 
 
+def auth_methods(traffic: Traffic) -> list[Object] | None:
+    """The methods of authentication that the agent advertises; None where initialize has no result."""
+    for request in traffic.requests("client", "initialize"):
+        if request.answer is not None and request.succeeded:
+            return [as_object(method) for method in as_list(request.answer.result.get("authMethods"))]
+    return None
+
+
 def offers(traffic: Traffic, path: str) -> bool:
     """Whether the client advertises a capability: true, or an object."""
     for request in traffic.requests("client", "initialize"):

@@ -169,6 +169,19 @@ REQUIREMENTS: Final = (
         violation="a session in a directory below the agent's own",
     ),
     Requirement(
+        "ACP1-A-NEW-005",
+        "capability",
+        "An agent that advertises additional directories opens sessions with them.",
+        prose(
+            "session-setup",
+            "The Agent **MUST** respond with a unique [Session ID](#session-id) that identifies this conversation:",
+        ),
+        answered("more-directories", expect="result"),
+        scenario="additional-directories",
+        applies="sessionCapabilities.additionalDirectories",
+        violation='{"error":{"code":-32602,"message":"Unknown parameter additionalDirectories"}}',
+    ),
+    Requirement(
         "ACP1-A-LIST-001",
         "capability",
         "The agent answers session/list with a result of the schema's shape.",

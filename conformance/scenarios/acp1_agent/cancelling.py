@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conformance.driver import Driver, line, request_message
+from conformance.driver import WITHHELD, Answer, Driver, answers, line, request_message
 from conformance.scenarios.acp1_agent.client import (
     QUIET,
     begin,
@@ -88,6 +88,32 @@ def _other(driver: Driver) -> None:
     finish_turn(driver, prompt)
 
 
+def _in_terminal(driver: Driver) -> None:
+    begin(driver)
+    driver.answerers |= {
+        "terminal/wait_for_exit": lambda _: WITHHELD,
+        "terminal/output": lambda _: Answer(result={"output": "", "truncated": False}),
+    }
+    session = open_session(driver)
+    prompt = start_turn(driver, session, driver.options.tool_prompt)
+    waits = ("terminal/wait_for_exit", "terminal/output")
+    seen = driver.wait(lambda m: m.get("method") in waits or answers(m, prompt), driver.options.scenario_timeout)
+    if seen is None or "method" not in seen:
+        driver.mark("no-terminal")
+        return
+    driver.mark("cancelled", prompt)
+    driver.notify("session/cancel", {"sessionId": session})
+    # As a client does, tells the end of the command once it is killed, or a moment later if it is not.
+    driver.wait(lambda m: m.get("method") in ("terminal/kill", "terminal/release"), QUIET)
+    ended = Answer(result={"exitCode": None, "signal": "SIGKILL"})
+    driver.answerers["terminal/wait_for_exit"] = lambda _: ended
+    for message in driver.received:
+        if message.get("method") == "terminal/wait_for_exit":
+            driver.answer(message, ended)
+    finish_turn(driver, prompt)
+    driver.pause(QUIET)
+
+
 def _request(driver: Driver) -> None:
     session, prompt = _begin_slow(driver)
     driver.mark("request-cancelled", prompt)
@@ -106,5 +132,6 @@ SCENARIOS: Final = (
     Scenario("cancel-at-once", "Cancels a slow turn in the same write as its prompt.", _at_once, alone=True, tries=3),
     Scenario("cancel-stale", "Cancels while nothing runs, and prompts then.", _stale, alone=True),
     Scenario("cancel-other-session", "Cancels another session than the one in which a turn runs.", _other, alone=True),
+    Scenario("cancel-in-terminal", "Cancels while a terminal's command runs.", _in_terminal, alone=True),
     Scenario("cancel-request", "Cancels the request of a slow turn by `$/cancel_request`.", _request, alone=True),
 )

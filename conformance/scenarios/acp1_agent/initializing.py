@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conformance.driver import Driver
-from conformance.scenarios.acp1_agent.client import FULL, NONE, VERSION, begin, initialize, open_session, turn
+from conformance.scenarios.acp1_agent.client import (
+    FULL,
+    NONE,
+    VERSION,
+    begin,
+    finish_turn,
+    initialize,
+    need,
+    open_session,
+    prompt_params,
+    text_block,
+    turn,
+)
 from conformance.suite import Scenario
 from conformance.values import Object
 
@@ -50,12 +62,23 @@ def _meta(driver: Driver) -> None:
     meta = {"example.org/number": 1, "traceparent": "00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01"}
     params = {"protocolVersion": VERSION, "clientCapabilities": {**FULL, "_meta": meta}, "_meta": meta}
     _ask(driver, "initialize", params)
-    open_session(driver, _meta={**meta, "cwd": "/nonexistent", "sessionId": "spoofed"})
+    session = open_session(driver, _meta={**meta, "cwd": "/nonexistent", "sessionId": "spoofed"})
+    prompted = {**prompt_params(session, text_block(driver.options.prompt)), "_meta": meta}
+    finish_turn(driver, driver.request("session/prompt", prompted, label="prompt"))
 
 
 def _minimal(driver: Driver) -> None:
     begin(driver, NONE)
     turn(driver, open_session(driver), driver.options.tool_prompt)
+
+
+def _logout(driver: Driver) -> None:
+    begin(driver)
+    need(driver, "auth.logout")
+    if not driver.options.allow_logout:
+        driver.mark("logout-not-allowed")
+        return
+    driver.response(driver.request("logout", {}, label="logout"))
 
 
 def _unknown_method_id(driver: Driver) -> None:
@@ -72,5 +95,6 @@ SCENARIOS: Final = (
     Scenario("initialize-malformed", "Initializes with optional fields of wrong types.", _malformed),
     Scenario("meta", "Sends `_meta` with its own keys, and with names of real parameters.", _meta),
     Scenario("minimal-client", "Advertises no capability, and runs a turn that wants to use a tool.", _minimal),
+    Scenario("logout", "Logs out, where `--allow-logout` permits it.", _logout),
     Scenario("authenticate-unknown", "Authenticates by a method that was not advertised.", _unknown_method_id),
 )

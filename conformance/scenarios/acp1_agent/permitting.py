@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from conformance.driver import WITHHELD, Answer, Driver
+from conformance.driver import WITHHELD, Answer, Driver, answers
 from conformance.scenarios.acp1_agent.client import (
     CANCELLED,
     QUIET,
@@ -17,7 +17,7 @@ from conformance.scenarios.acp1_agent.client import (
     start_turn,
 )
 from conformance.suite import Scenario
-from conformance.values import Object
+from conformance.values import Object, as_object
 
 _PERMISSION: Final = "session/request_permission"
 
@@ -70,6 +70,31 @@ def _cancelling(*, late: bool) -> Callable[[Driver], None]:
     return run
 
 
+def _at_once(driver: Driver) -> None:
+    begin(driver)
+    driver.answerers[_PERMISSION] = lambda _: WITHHELD
+    sessions = [open_session(driver), open_session(driver)]
+    prompts = [
+        start_turn(driver, session, driver.options.tool_prompt, label=label)
+        for session, label in zip(sessions, ("turn", "next"), strict=True)
+    ]
+    for _ in prompts:
+        driver.wait(lambda m: m.get("method") == _PERMISSION or any(answers(m, prompt) for prompt in prompts))
+    waiting = [message for message in driver.received if message.get("method") == _PERMISSION]
+    if len(waiting) >= len(prompts):
+        driver.mark("at-once")
+    driver.answerers[_PERMISSION] = lambda params: _allow_in(sessions[1], params)
+    for request in reversed(waiting):
+        driver.answer(request, _allow_in(sessions[1], as_object(request.get("params"))))
+    for prompt in prompts:
+        finish_turn(driver, prompt)
+    driver.pause(QUIET)
+
+
+def _allow_in(session: str, params: Object) -> Answer:
+    return choose(params, "allow_once" if params.get("sessionId") == session else "reject_once")
+
+
 SCENARIOS: Final = (
     Scenario("permission-refused", "Refuses every permission once.", _answered(lambda p: choose(p, "reject_once"))),
     Scenario(
@@ -81,6 +106,11 @@ SCENARIOS: Final = (
         "permission-error",
         "Answers permissions with an error.",
         _answered(lambda _: Answer.failing(-32603, "Internal error")),
+    ),
+    Scenario(
+        "permissions-at-once",
+        "Lets permissions of two sessions wait, allows the second one, and refuses the first after that.",
+        _at_once,
     ),
     Scenario(
         "permission-cancelled", "Cancels the turn while a permission is asked for.", _cancelling(late=False), alone=True

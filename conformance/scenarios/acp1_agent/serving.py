@@ -7,14 +7,15 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from conformance.driver import Answer, Driver
+from conformance.driver import Answer, Driver, answers
 from conformance.scenarios.acp1_agent.client import (
     FULL,
     QUIET,
     begin,
     finish_turn,
+    is_working,
     new_session_params,
     open_session,
     start_turn,
@@ -22,6 +23,7 @@ from conformance.scenarios.acp1_agent.client import (
 from conformance.suite import Scenario
 from conformance.values import Object
 
+_QUESTIONS: Final = 10
 _PROBE: Final = Path(__file__).parents[2] / "probes" / "mcp_server.py"
 
 
@@ -30,6 +32,20 @@ def _tool_turn(driver: Driver, capabilities: Object) -> None:
     request = start_turn(driver, open_session(driver), driver.options.tool_prompt, label="turn")
     finish_turn(driver, request)
     driver.pause(QUIET)
+
+
+def _asked_meanwhile(driver: Driver) -> None:
+    begin(driver)
+    prompt = start_turn(driver, open_session(driver), driver.options.tool_prompt, label="turn")
+    asked: list[Any] = []
+    while len(asked) < _QUESTIONS:
+        seen = driver.wait(lambda m: is_working(m) or answers(m, prompt), driver.options.scenario_timeout)
+        if seen is None or not is_working(seen):
+            break
+        asked.append(driver.request("_rewindow_conformance/meanwhile", {}, label="meanwhile"))
+    finish_turn(driver, prompt)
+    for request in asked:
+        driver.response(request)
 
 
 def _with(capabilities: Object) -> Callable[[Driver], None]:
@@ -76,6 +92,7 @@ SCENARIOS: Final = (
         "reading-only", "Offers to read files, not to write them.", _with({"fs": {"readTextFile": True}}), passive=True
     ),
     Scenario("terminal-only", "Offers a terminal and no files.", _with({"terminal": True}), passive=True),
+    Scenario("asked-meanwhile", "Asks things while a turn uses tools, after each update.", _asked_meanwhile),
     Scenario("files-failing", "Fails every request about a file.", _failing("fs/read_text_file", "fs/write_text_file")),
     Scenario("terminal-failing", "Fails to start terminals.", _failing("terminal/create")),
     Scenario(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Final
 
 from conformance.driver import Driver
@@ -19,6 +21,7 @@ from conformance.scenarios.acp1_agent.client import (
 from conformance.suite import Scenario
 from conformance.values import Object, as_text, at
 
+_MORE: Final = "sessionCapabilities.additionalDirectories"
 _PAGES: Final = 50
 """Pages after which a list counts as endless."""
 
@@ -44,6 +47,14 @@ def _relative_cwd(driver: Driver) -> None:
     driver.response(request)
 
 
+def _more_directories(driver: Driver) -> None:
+    begin(driver)
+    need(driver, _MORE)
+    with tempfile.TemporaryDirectory(prefix="rewindow-conformance-") as folder:
+        params = new_session_params(driver, additionalDirectories=[str(Path(folder).resolve())])
+        driver.response(driver.request("session/new", params, label="more-directories"))
+
+
 def _again(driver: Driver, method: str) -> None:
     session = open_session(driver)
     turn(driver, session, driver.options.prompt)
@@ -60,6 +71,17 @@ def _load(driver: Driver) -> None:
     begin(driver)
     need(driver, "loadSession")
     _again(driver, "session/load")
+
+
+def _load_after_restart(driver: Driver) -> None:
+    begin(driver)
+    need(driver, "loadSession")
+    session = open_session(driver)
+    turn(driver, session, driver.options.prompt)
+    driver.restart()
+    begin(driver)
+    request = driver.request("session/load", new_session_params(driver, sessionId=session), label="after-restart")
+    driver.response(request)
 
 
 def _load_unknown(driver: Driver) -> None:
@@ -143,7 +165,9 @@ SCENARIOS: Final = (
     Scenario("three-sessions", "Opens three sessions.", _two),
     Scenario("new-without-cwd", "Asks for sessions without a working directory.", _no_cwd),
     Scenario("new-relative-cwd", "Asks for a session with a relative working directory.", _relative_cwd),
+    Scenario("additional-directories", "Opens a session with one more directory.", _more_directories),
     Scenario("load", "Runs turns in a session, loads it, and goes on in it.", _load),
+    Scenario("load-after-restart", "Runs a turn, starts the agent anew, and loads the session.", _load_after_restart),
     Scenario("load-unknown", "Loads a session that does not exist.", _load_unknown),
     Scenario("resume", "Runs turns in a session, resumes it, and goes on in it.", _resume),
     Scenario("list", "Lists sessions: all, those of this directory, those of one that nobody uses.", _list),

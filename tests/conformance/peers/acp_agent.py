@@ -32,11 +32,17 @@ class Turn:
         self.id = request_id
         self.steps = steps
         self.waits_for: Any = None
+        self.asked = ""
         self.ended = False
 
 
 class Agent:
     """Conforming in everything. Each method is small, so that a defect can replace one."""
+
+    kept: Any = {}  # noqa: RUF012 -- as long as the test's process, for agents that are started again
+    """Conversations by directory and session, for the agent's next process."""
+    prefix = ""
+    """Of the ids of sessions, so that those of two processes differ."""
 
     def __init__(self, world: Any, start_server: Callable[[Message], bool] = lambda _: True) -> None:
         self.world = world
@@ -111,6 +117,7 @@ class Agent:
         handler = {
             "initialize": self.initialize,
             "authenticate": self.authenticate,
+            "logout": self.logout,
             "session/new": self.new,
             "session/load": self.load,
             "session/resume": self.resume,
@@ -165,6 +172,10 @@ class Agent:
         else:
             self.refuse(request, -32602, "There is no such method of authentication")
 
+    def logout(self, request: Message, params: Message) -> None:
+        del params
+        self.answer(request, {})
+
     def offers(self, *path: str) -> bool:
         value: Any = self.client
         for key in path:
@@ -173,7 +184,7 @@ class Agent:
 
     def new_id(self) -> str:
         self.made += 1
-        return f"session-{self.made}"
+        return f"{self.prefix}session-{self.made}"
 
     def new(self, request: Message, params: Message) -> None:
         cwd = params.get("cwd")
@@ -238,12 +249,19 @@ class Agent:
         return session
 
     def load(self, request: Message, params: Message) -> None:
+        self.restore(params)
         session = self.known(request, params)
         if session is not None:
             for kind, fields in session["history"]:
                 if not kind.startswith("compaction") or self.offers("session", "compaction"):
                     self.update(session, kind, **fields)
             self.answer(request, self.state(session))
+
+    def restore(self, params: Message) -> None:
+        name = str(params.get("sessionId"))
+        text = self.kept.get(f"{params.get('cwd')}/{name}") if name not in self.sessions else None
+        if text is not None:
+            self.sessions[name] = json.loads(text)
 
     def resume(self, request: Message, params: Message) -> None:
         session = self.known(request, params)
@@ -397,13 +415,15 @@ class Agent:
 
     def run(self, session: Message, call: str, diff: Message, *, kill: bool) -> Steps:
         command = {"sessionId": session["id"], "command": "true", "args": [], "cwd": session["cwd"]}
-        created, error = yield ("call", "terminal/create", command)
+        created, error, cancelled = yield from self.create(command)
         if error is not None or not isinstance(created, dict):
-            return "end_turn"
+            return "cancelled" if cancelled else "end_turn"
         terminal = {"sessionId": session["id"], "terminalId": created.get("terminalId")}
         content = [diff, {"type": "terminal", "terminalId": created.get("terminalId")}]
         self.show(session, "tool_call_update", toolCallId=call, content=content)
         try:
+            if cancelled:
+                raise CancelledError
             if kill:
                 yield ("call", "terminal/kill", terminal)
             else:
@@ -412,6 +432,18 @@ class Agent:
         finally:
             self.request("terminal/release", terminal)
         return "end_turn"
+
+    def create(self, command: Message) -> Generator[tuple[str, Any, Any], Any, tuple[Any, Any, bool]]:
+        """A terminal, and whether the turn was cancelled before it was there: it has to be released all the same."""
+        asked: tuple[str, Any, Any] = ("call", "terminal/create", command)
+        cancelled = False
+        while True:
+            try:
+                created, error = yield asked
+            except CancelledError:
+                asked, cancelled = ("await", None, None), True
+            else:
+                return created, error, cancelled
 
     # --- how turns go on ----------------------------------------------------------------------------------------------
 
@@ -428,9 +460,12 @@ class Agent:
             self.end(turn, "cancelled")
         else:
             turn.waits_for = token = object()
+            if what == "await":
+                return
             if what == "sleep":
                 self.world.later(first, lambda: self.step(turn, None, None) if turn.waits_for is token else None)
             else:
+                turn.asked = first
                 self.calls[self.request(first, second)] = turn
 
     def take_answer(self, message: Message) -> None:
@@ -449,4 +484,5 @@ class Agent:
     def end(self, turn: Turn, reason: str) -> None:
         turn.ended = True
         self.turns.remove(turn)
+        self.kept[f"{turn.session['cwd']}/{turn.session['id']}"] = json.dumps(turn.session)
         self.answer({"id": turn.id}, {"stopReason": reason})

@@ -79,17 +79,17 @@ deaf = partial(changes.deaf, Agent)
 
 
 def permits(outcome: Callable[[Message], bool]) -> Defect:
-    """Takes an outcome for a permission that is none."""
+    """Takes an outcome for a permission that is none, in a connection with one session."""
 
     class Permitting(Agent):
         def is_allowed(self, given: Message) -> bool:
-            return outcome(given) or super().is_allowed(given)
+            return (len(self.sessions) == 1 and outcome(given)) or super().is_allowed(given)
 
     return Permitting
 
 
 def hangs(method: str, at: Callable[[Any, Any], bool]) -> Defect:
-    """Waits for ever after an answer of the client to one of its requests."""
+    """Waits for ever after an answer of the client to one of its requests, in a connection with one session."""
 
     class Hanging(Agent):
         def use_tools(self, session: Message) -> Steps:
@@ -97,7 +97,7 @@ def hangs(method: str, at: Callable[[Any, Any], bool]) -> Defect:
             asked = next(steps)
             while True:
                 answer = yield asked
-                if asked[:2] == ("call", method) and at(*answer):
+                if asked[:2] == ("call", method) and at(*answer) and len(self.sessions) == 1:
                     yield ("sleep", NEVER, None)
                 try:
                     asked = steps.send(answer)
@@ -186,6 +186,12 @@ class SaysNothingOfMalformedLines(Agent):
             super().send(message)
 
 
+class FloodsItsLog(Agent):
+    def initialize(self, request: Message, params: Message) -> None:
+        self.world.log(b"Loading the model\n" * 5_000)
+        super().initialize(request, params)
+
+
 class StaysWhenIdle(Agent):
     def input_ended(self) -> None:
         if not self.sessions or self.turns:
@@ -201,6 +207,12 @@ class StaysWhenBusy(Agent):
 class AnswersLate(Agent):
     def initialize(self, request: Message, params: Message) -> None:
         self.world.later(0.01, lambda: super(AnswersLate, self).initialize(request, params))
+
+
+class RunsCommandsOnItsInput(Agent):
+    def take(self, message: Message) -> None:
+        if not (message["method"] == "_rewindow_conformance/meanwhile" and self.turns):
+            super().take(message)
 
 
 class LeavesAProcess(Agent):
@@ -263,6 +275,31 @@ class KeepsCapabilitiesBack(Agent):
     def answer(self, request: Message, result: Any) -> None:
         if request.get("method") == "initialize" and "clientCapabilities" not in request["params"]:
             result.pop("agentCapabilities")
+        super().answer(request, result)
+
+
+class ForgetsTheLogin(Agent):
+    """Demands a login for the third session, unless several were asked for at once."""
+
+    joined = False
+
+    def receive(self, data: bytes) -> None:
+        self.joined = data.count(b"\n") > 1
+        super().receive(data)
+
+    def new(self, request: Message, params: Message) -> None:
+        if self.made == 2 and not self.joined:
+            self.refuse(request, -32000, "Authentication required")
+        else:
+            super().new(request, params)
+
+
+class DemandsALogin(ForgetsTheLogin):
+    """And advertises no method of it."""
+
+    def answer(self, request: Message, result: Any) -> None:
+        if request.get("method") == "initialize":
+            result["authMethods"] = []
         super().answer(request, result)
 
 
@@ -469,8 +506,10 @@ class EmbedsAfterRelease(Agent):
         created, error = yield ("call", "terminal/create", {"sessionId": session["id"], "command": "true"})
         if error is None:
             terminal = {"sessionId": session["id"], "terminalId": created["terminalId"]}
-            yield ("call", "terminal/wait_for_exit", terminal)
-            yield ("call", "terminal/release", terminal)
+            try:
+                yield ("call", "terminal/wait_for_exit", terminal)
+            finally:
+                self.request("terminal/release", terminal)
             content = [diff, {"type": "terminal", "terminalId": created["terminalId"]}]
             self.show(session, "tool_call_update", toolCallId=call, content=content)
         return "end_turn"
@@ -498,6 +537,24 @@ class CompletesNothing(Agent):
     def show(self, session: Message, kind: str, /, **fields: Any) -> None:
         if not (kind == "tool_call_update" and fields.get("status") == "completed"):
             super().show(session, kind, **fields)
+
+
+class ForgetsAPermission(Agent):
+    """Waits for the answer of the last permission alone."""
+
+    def request(self, method: str, params: Message) -> int:
+        if method == "session/request_permission":
+            for name in [name for name, turn in self.calls.items() if turn.asked == method]:
+                self.calls.pop(name)
+        return super().request(method, params)
+
+
+class TakesAPermissionForAll(Agent):
+    allowed = False
+
+    def is_allowed(self, outcome: Message) -> bool:
+        self.allowed = self.allowed or super().is_allowed(outcome)
+        return self.allowed
 
 
 class OffersOneIdTwice(Agent):
@@ -635,8 +692,11 @@ class Stepping(Agent):
         turn.steps_done = getattr(turn, "steps_done", 0) + 1  # type: ignore[attr-defined]
         super().step(turn, result, error)
 
-    def asks_permission(self, turn: Turn) -> bool:
+    def waits_for_client(self, turn: Turn) -> bool:
         return turn in self.calls.values()
+
+    def asks_permission(self, turn: Turn) -> bool:
+        return self.waits_for_client(turn) and turn.asked == "session/request_permission"
 
     def stop(self, turn: Turn, reason: str) -> None:
         """Ends a turn with a reason of the defect's own."""
@@ -658,7 +718,7 @@ def counting(*, second: bool) -> Defect:
     class Counting(Stepping):
         def cancel(self, session_id: Any) -> None:
             for turn in [turn for turn in self.turns if turn.session["id"] == session_id]:
-                if not is_under_way(turn) or self.asks_permission(turn):
+                if not is_under_way(turn) or self.waits_for_client(turn):
                     self.throw(turn)
                     continue
                 turn.cancels = getattr(turn, "cancels", 0) + 1  # type: ignore[attr-defined]
@@ -762,6 +822,14 @@ def mishandles(*, late: bool) -> Defect:
     return Mishandling
 
 
+class EndsTurnsWithTheirCommand(Stepping):
+    def throw(self, turn: Turn) -> None:
+        if self.waits_for_client(turn) and turn.asked == "terminal/wait_for_exit":
+            self.stop(turn, "end_turn")
+        else:
+            super().throw(turn)
+
+
 class FailsCancelledRequests(Stepping):
     def take_notification(self, method: str, params: Any) -> None:
         if method == "$/cancel_request":
@@ -841,6 +909,18 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-FRAME-018": StaysWhenBusy,
     "ACP1-A-FRAME-019": AnswersLate,
     "ACP1-A-FRAME-020": LeavesAProcess,
+    "ACP1-A-FRAME-021": FloodsItsLog,
+    "ACP1-A-FRAME-022": RunsCommandsOnItsInput,
+    "ACP1-A-AUTH-001": ForgetsTheLogin,
+    "ACP1-A-AUTH-002": refuse(asks("logout")),
+    "ACP1-A-AUTH-003": DemandsALogin,
+    "ACP1-A-INIT-014": refuse(
+        lambda _, m: m["method"] == "session/prompt" and bool((m.get("params") or {}).get("_meta"))
+    ),
+    "ACP1-A-NEW-005": refuse(
+        lambda _, m: m["method"] == "session/new" and "additionalDirectories" in f"{m.get('params')}"
+    ),
+    "ACP1-A-RPC-021": rewrite(lambda _, m: "error" in m, put("error.message", "Traceback:\n  File")),
     "ACP1-A-RPC-001": rewrite(result("session/list"), cut("jsonrpc")),
     "ACP1-A-RPC-002": rewrite(result("session/delete"), put("error", {"code": 1, "message": "both"})),
     "ACP1-A-RPC-003": rewrite(
@@ -923,6 +1003,9 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-LOAD-005": replays(without("tool_call", "tool_call_update")),
     "ACP1-A-LOAD-006": followed(result("session/load"), thought),
     "ACP1-A-LOAD-007": forgets_after("session/load"),
+    "ACP1-A-LOAD-009": refuse(
+        lambda agent, m: m["method"] == "session/load" and "session-1" in m["params"]["sessionId"] and not agent.made
+    ),
     "ACP1-A-LOAD-008": grant(asks("session/load", sessionId="rewindow-conformance-unknown"), {}),
     "ACP1-A-RESUME-001": rewrite(result("session/resume"), put("result.modes", 5)),
     "ACP1-A-RESUME-002": refuse(asks("session/resume")),
@@ -1010,6 +1093,8 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-PERM-010": hangs("session/request_permission", outcome_is("no such option")),
     "ACP1-A-PERM-011": permits(lambda outcome: outcome == {}),
     "ACP1-A-PERM-012": hangs("session/request_permission", lambda _, error: error is not None),
+    "ACP1-A-PERM-013": ForgetsAPermission,
+    "ACP1-A-PERM-014": TakesAPermissionForAll,
     "ACP1-A-FS-001": calls("fs/read_text_file", _lacks("fs", "readTextFile"), path="/project/a"),
     "ACP1-A-FS-002": calls("fs/write_text_file", _lacks("fs", "writeTextFile"), path="/project/a", content=""),
     "ACP1-A-FS-003": rewrite(call("fs/read_text_file"), cut("params.sessionId")),
@@ -1061,7 +1146,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-CONFIG-009": rewrite(result("session/set_config_option"), put("result.configOptions.0.name", 5)),
     "ACP1-A-CONFIG-010": rewrite(third, put("result.modes.currentModeId", "code")),
     "ACP1-A-CANCEL-001": counting(second=False),
-    "ACP1-A-CANCEL-002": breaks_when(lambda agent, turn: is_under_way(turn) and not agent.asks_permission(turn)),
+    "ACP1-A-CANCEL-002": breaks_when(lambda agent, turn: is_under_way(turn) and not agent.waits_for_client(turn)),
     "ACP1-A-CANCEL-003": counting(second=True),
     "ACP1-A-CANCEL-004": remembers(after_a_cancel=True),
     "ACP1-A-CANCEL-005": LosesEarlyCancels,
@@ -1072,6 +1157,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-CANCEL-010": breaks_when(lambda agent, turn: agent.asks_permission(turn)),
     "ACP1-A-CANCEL-011": FailsCancelledRequests,
     "ACP1-A-CANCEL-012": BreaksOnCancelledRequests,
+    "ACP1-A-CANCEL-013": EndsTurnsWithTheirCommand,
     "ACP1-A-CLOSE-002": EndsTurnsOnClose,
     "ACP1-A-CLOSE-003": RefusesToCloseMeanwhile,
 }
