@@ -6,6 +6,8 @@ from conformance.documents import DOCUMENTS
 from conformance.requirement import LEVELS
 from conformance.suites import SUITES
 
+from . import public_kit
+
 _HEAD = """# The conformance suite
 
 Generated from the requirements; edit those, then run `make docs`.
@@ -29,6 +31,9 @@ what violates it. The level follows from the sentence:
 | capability | says so of programs that advertise a capability | yes |
 | advisory | says SHOULD or states a fact, or it is a courtesy of JSON-RPC, or what users reported | no |
 | informational | is silent, or contradicts itself | no |
+
+`--auth METHOD` logs in first, by one of the agent's methods. `logout` is tried with `--allow-logout` alone, since it
+may end what the user has open elsewhere.
 
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
 speaks another version), 130 interrupted. A failure leaves the transcript of its scenario, and prints the command that
@@ -117,4 +122,6 @@ def page() -> str:
         lines += ["| id | level | requirement | shown by |", "|---|---|---|---|"]
         lines += [f"| {row.id} | {row.level} | {row.text} | {row.scenario or 'any traffic'} |" for row in rows]
         lines.append("")
+        if suite.name == "acp1-agent":
+            lines += public_kit.section()
     return "\n".join(lines)
