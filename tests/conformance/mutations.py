@@ -195,7 +195,7 @@ class Mutation:
         return [message, copy.deepcopy(message)]
 
     def _drop(self, _message: JsonMessage) -> list[JsonMessage]:
-        self.is_forbidden = True
+        self.is_forbidden |= self.kind.method != "elicitation/create"  # whose answer is a user's, who may take his time
         return []
 
     def _other_id(self, message: JsonMessage) -> list[JsonMessage]:

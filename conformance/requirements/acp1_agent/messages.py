@@ -54,7 +54,20 @@ def _wordy(answer: Message) -> str:
     return "" if text.strip() and len(text.splitlines()) == 1 else f"the message of an error is {text[:60]!r}"
 
 
-_REFUSED: Final = ("authenticate", "unknown-mode", "unknown-option", "unknown-value", "bad-cursor", "again", "logout")
+_REFUSED: Final = (
+    *(
+        "authenticate",
+        "relative-cwd",
+        "without-cwd",
+        "cwd-number",
+        "again",
+        "bad-cursor",
+        "delete",
+        "delete-again",
+        "logout",
+    ),
+    *("close", "prompt", "no-params", "set-mode", "unknown-mode", "set-option", "unknown-option", "unknown-value"),
+)
 """Marks of requests that an agent may refuse, where the requirement about them is advice or does not ask for more."""
 
 _OTHERS: Final = (
@@ -270,7 +283,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-RPC-020",
         "mandatory",
         "The agent's messages that no other requirement is about have the schema's shape.",
-        schema("/$defs/CloseSessionResponse/type", '"object"'),
+        schema("/$defs/CloseSessionResponse", '"type": "object"'),
         are("server", *_OTHERS),
         violation='{"jsonrpc":"2.0","id":3,"result":null} as the answer to session/close',
     ),

@@ -60,7 +60,10 @@ def _refuses_unadvertised(traffic: Traffic) -> Verdict:
 
 _BOTH = "Either the result member or error member MUST be included, but both members MUST NOT be included."
 _REPLY = "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications."
-_REFUSED: Final = ("missing", "relative", "release", "kill", "unknown-terminal", "unadvertised")
+_REFUSED: Final = (
+    *("before", "unadvertised", "whole", "missing", "relative", "new", "over", "started", "output", "wait"),
+    *("release", "kill", "unknown-terminal"),
+)
 """Marks of requests that have no answer but success, or that a client may refuse, where that is advice."""
 _OF_USERS: Final = frozenset({"session/request_permission", "elicitation/create"})
 

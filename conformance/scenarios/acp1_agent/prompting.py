@@ -99,7 +99,7 @@ def _resource(driver: Driver) -> None:
 def _unknown_session(driver: Driver) -> None:
     begin(driver)
     request = start_turn(driver, "rewindow-conformance-no-such-session", driver.options.prompt, label="prompt")
-    finish_turn(driver, request)
+    driver.response(request)
     turn(driver, open_session(driver), driver.options.prompt)
 
 

@@ -44,7 +44,7 @@ def _on(turn: Turn, method: str, label: str, terminal: str) -> None:
 
 def _finished(turn: Turn) -> None:
     turn.need("terminal")
-    terminal = _create(turn, "create", "lines", "3", str(CODE))
+    terminal = _create(turn, "started", "lines", "3", str(CODE))
     _on(turn, "wait_for_exit", "wait", terminal)
     _on(turn, "output", "output", terminal)
     _on(turn, "release", "release", terminal)
@@ -69,7 +69,7 @@ def _killed(turn: Turn) -> None:
 def _limited(turn: Turn) -> None:
     turn.need("terminal")
     for label, words in (("limited", ("lines", str(LINES), "0")), ("wide", ("wide", str(LINES)))):
-        terminal = _create(turn, "create", *words, outputByteLimit=LIMIT)
+        terminal = _create(turn, "started", *words, outputByteLimit=LIMIT)
         _on(turn, "wait_for_exit", "wait-limited", terminal)
         _on(turn, "output", label, terminal)
         _on(turn, "release", "release", terminal)
@@ -112,7 +112,7 @@ def _given(turn: Turn) -> None:
         cwd = str(Path(folder).resolve())
         turn.driver.mark("cwd", cwd)
         variables = [{"name": VARIABLE, "value": VALUE}]
-        terminal = _create(turn, "create", "show", VARIABLE, *ARGUMENTS, env=variables, cwd=cwd)
+        terminal = _create(turn, "started", "show", VARIABLE, *ARGUMENTS, env=variables, cwd=cwd)
         _on(turn, "wait_for_exit", "wait-given", terminal)
         _on(turn, "output", "given", terminal)
         _on(turn, "release", "release", terminal)
@@ -120,8 +120,8 @@ def _given(turn: Turn) -> None:
 
 def _two(turn: Turn) -> None:
     turn.need("terminal")
-    first = _create(turn, "create", "lines", "2", "0")
-    second = _create(turn, "create", "lines", "9", "0")
+    first = _create(turn, "started", "lines", "2", "0")
+    second = _create(turn, "started", "lines", "9", "0")
     turn.driver.mark("two", [first, second])
     for label, terminal in (("first", first), ("second", second)):
         _on(turn, "wait_for_exit", "wait-two", terminal)
