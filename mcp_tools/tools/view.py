@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,10 @@ _LIST_TOKENS: Final = 2000
 _TOKENS: Final = 2000
 _PATH_CHARS: Final = 60
 _SAID_CHARS: Final = 250
+_SENTENCE: Final = re.compile(
+    r"(no file |)(.+?)((?: cannot be read| takes longer to read| has [\d,]+ bytes)[^;]*|)", re.DOTALL
+)
+"""What a view says in place of content: around a path."""
 _NOTHING_THERE: Final = frozenset(("missing", "unreadable", "too large"))
 
 
@@ -57,11 +62,15 @@ async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
 
 def _why(display: Display, path: str) -> str:
     """What the view says in place of content, as a sentence without the advice for statements."""
-    said = display.text.strip().strip("()").partition(";")[0]
-    # A budget that holds no sentence leaves a word of it at most, and a long path makes a sentence that nobody reads.
-    if " " in said and len(said) <= _SAID_CHARS:
-        return f"{said}."
-    return f"{cut_line(legible_line(path), _PATH_CHARS)} is {display.state}."
+    whole = display.text.strip().removeprefix("(").removesuffix(")")
+    said, _, advice = whole.rpartition(";")
+    said = said or advice
+    found = _SENTENCE.fullmatch(said)
+    if found is None or " " not in said:  # because a budget that holds no sentence leaves a word of it at most
+        return f"{cut_line(legible_line(path), _PATH_CHARS)} is {display.state}."
+    if len(said) > _SAID_CHARS:  # because nobody reads a long path, and the reason comes after it
+        said = f"{found[1]}{cut_line(found[2], _PATH_CHARS)}{cut_line(found[3], _SAID_CHARS)}"
+    return f"{said}."
 
 
 def _chosen(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -173,6 +173,22 @@ async def test_whether_something_is_there_is_not_told_of_what_lies_outside(proje
             assert told.partition(" cannot be read: ")[2] == also.partition(" cannot be read: ")[2] != ""
 
 
+async def test_why_a_path_is_refused_is_said_however_long_it_is(tmp_path: Path) -> None:
+    place = tmp_path / ("long" * 40) / ("deep" * 40)
+    project = place / "project"
+    project.mkdir(parents=True)
+    async with served(project) as caller:
+        told = await caller.error("view", path=str(place / "secret"))
+        shown, verb, reason = told.partition(" cannot be read: ")
+        assert verb
+        assert reason.startswith("outside the workspace ")
+        assert len(shown) == 60
+        assert len(told) < 400
+        assert await caller.error("view", path="no;such") == "no file no;such."
+        long = "no;such/" * 40
+        assert await caller.error("view", path=f"{long}file") == f"no file {long[:59]}…."
+
+
 async def test_paths_of_other_systems_are_names_that_no_file_has(project: Path) -> None:
     async with served(project) as caller:
         for path in NOT_THERE:
