@@ -55,18 +55,9 @@ def _wordy(answer: Message) -> str:
 
 
 _REFUSED: Final = (
-    *(
-        "authenticate",
-        "relative-cwd",
-        "without-cwd",
-        "cwd-number",
-        "again",
-        "bad-cursor",
-        "delete",
-        "delete-again",
-        "logout",
-    ),
-    *("close", "prompt", "no-params", "set-mode", "unknown-mode", "set-option", "unknown-option", "unknown-value"),
+    *("authenticate", "logout", "relative-cwd", "without-cwd", "cwd-number", "again", "bad-cursor"),
+    *("delete", "delete-again", "close", "prompt", "no-params"),
+    *("set-mode", "unknown-mode", "set-option", "unknown-option", "unknown-value"),
 )
 """Marks of requests that an agent may refuse, where the requirement about them is advice or does not ask for more."""
 
