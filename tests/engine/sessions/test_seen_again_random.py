@@ -16,6 +16,7 @@ from engine.environment.in_process import InProcessEnvironment
 from engine.events.session import EnvironmentRestored
 from engine.ids import SessionId
 from engine.ports import HandleRow
+from engine.projection.changes import EARLIER, EARLIER_ALONE
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import AnsweringModel, says
@@ -55,6 +56,8 @@ async def _seen(session: Session) -> _Seen:
     finished = await session.cell(_STATE)
     assert finished.exception is None, finished.exception
     lines = projection.prompt.tail.splitlines()
+    # Earlier changes have another heading below those of the rebuild.
+    lines = [EARLIER_ALONE.rstrip() if line == EARLIER.rstrip() else line for line in lines]
     told = tuple(line for line in lines if not line.startswith(_OF_THE_REBUILD))
     return _Seen(finished.stdout.text, projection.handles, told)
 
