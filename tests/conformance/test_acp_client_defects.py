@@ -17,6 +17,7 @@ SHOWN_BY = {
     "ACP1-C-RPC-005": "unknown-notifications",
     "ACP1-C-RPC-016": "terminal",
     "ACP1-C-RPC-017": "everything-offered",
+    "ACP1-C-INIT-013": "elicitation",
     "ACP1-C-AUTH-001": "authentication",
     "ACP1-C-NEW-006": "everything-offered",
     "ACP1-C-MODE-001": "everything-offered",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from conformance.judging import evidence
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import AGREED, params_are, prose, schema
 from conformance.requirements.acp1_client.reading import (
     SIDE,
+    capability,
     ends,
     never_sends,
     offered,
@@ -18,6 +20,18 @@ from conformance.traffic import Traffic
 from conformance.values import as_list, as_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
+_NOT_FOUND: Final = -32601
+_CAPABILITIES: Final = {
+    "fs/read_text_file": "fs.readTextFile",
+    "fs/write_text_file": "fs.writeTextFile",
+    "terminal/create": "terminal",
+    "terminal/output": "terminal",
+    "terminal/wait_for_exit": "terminal",
+    "terminal/kill": "terminal",
+    "terminal/release": "terminal",
+    "elicitation/create": "elicitation.form",
+}
+"""What a client says with each capability that it has."""
 _SESSION_METHODS: Final = ("session/new", "session/load", "session/resume", "session/list", "session/prompt")
 
 
@@ -28,6 +42,16 @@ def _first(traffic: Traffic) -> Verdict:
     if called[0].method != "initialize":
         return failed(f"the client begins with {called[0].method}", called[0].index)
     return PASS
+
+
+def _knows_what_it_advertises(traffic: Traffic) -> Verdict:
+    found = False
+    for request in traffic.sent("server"):
+        if request.is_request and capability(traffic, _CAPABILITIES.get(request.method, "-")):
+            found = True
+            if request.answer is not None and request.answer.error.get("code") == _NOT_FOUND:
+                return failed(f"{request.method}, which is advertised, does not exist", *evidence(request))
+    return PASS if found else skipped("the agent called no method that the client advertises")
 
 
 def _waits_for_initialize(traffic: Traffic) -> Verdict:
@@ -186,6 +210,14 @@ REQUIREMENTS: Final = (
         ends,
         scenario="initialize-error",
         violation="a client that waits for ever",
+    ),
+    Requirement(
+        "ACP1-C-INIT-013",
+        "advisory",
+        "The client has the methods that it advertises.",
+        schema("/$defs/ClientCapabilities/properties/terminal", "Whether the Client support all `terminal/*` methods."),
+        _knows_what_it_advertises,
+        violation='"code":-32601 for terminal/create, after "terminal":true',
     ),
     Requirement(
         "ACP1-C-AUTH-001",

@@ -70,7 +70,7 @@ def _escaped(driver: Driver) -> None:
     driver.mark("prompt", request)
     params = prompt_params(session, text_block(f"{driver.options.prompt} \ud83d"))
     driver.raw(json.dumps(request_message(request, "session/prompt", params)).encode() + b"\n")
-    finish_turn(driver, request)
+    driver.response(request, driver.options.scenario_timeout / 2)  # an agent that does not read the line answers none
     _alive(driver)
 
 

@@ -556,6 +556,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-INIT-010": leaves_at_initialize(lambda result: result.get("_meta")),
     "ACP1-C-INIT-011": leaves_at_initialize(lambda result: "telepathy" in result.get("agentCapabilities", {})),
     "ACP1-C-INIT-012": stays_after_error_of("initialize"),
+    "ACP1-C-INIT-013": refuse(asks("elicitation/create", mode="form"), -32601),
     "ACP1-C-AUTH-001": MakesUpAMethod,
     "ACP1-C-AUTH-002": also_calls("logout"),
     "ACP1-C-NEW-001": rewrite(call("session/new"), cut("params.mcpServers")),
