@@ -13,7 +13,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.driver import Driver, Options, StoppedError
+from conformance.driver import Driver, StoppedError
+from conformance.options import Options
 from conformance.peers.peer import Peer, PeerStartError
 from conformance.requirement import Requirement
 from conformance.suite import Result, Scenario, Suite

@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from conformance.driver import Driver, Options, StoppedError
+from conformance.driver import Driver, StoppedError
+from conformance.options import Options
 from conformance.peers.client import AgentSocket
 from conformance.peers.peer import Ending, PeerGoneError, Received, Side
 from conformance.reports import REPORTS, Context

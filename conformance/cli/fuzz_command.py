@@ -11,10 +11,10 @@ from typing import Final
 
 from conformance.cli import UsageError
 from conformance.cli.judging_runs import StatusLine, directory, keep, server_starter, variables
-from conformance.driver import Options
 from conformance.fuzzing.campaign import Campaign, Outcome
 from conformance.fuzzing.play import Played, play, steps_of
 from conformance.fuzzing.targets import TARGETS, Step
+from conformance.options import Options
 from conformance.peers.peer import PeerStartError
 from conformance.transcript import Transcript
 

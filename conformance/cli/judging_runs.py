@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.cli import UsageError
-from conformance.driver import Options
+from conformance.options import Options
 from conformance.peers.client import AGENT, ClientPeer
 from conformance.peers.peer import Peer
 from conformance.peers.process import ProcessPeer

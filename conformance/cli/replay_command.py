@@ -18,8 +18,8 @@ from conformance.cli.judging_runs import (
     starter,
     variables,
 )
-from conformance.driver import Options
 from conformance.fuzzing.play import SCENARIO
+from conformance.options import Options
 from conformance.runner import Run, run_scenario
 from conformance.transcript import Transcript
 from conformance.values import as_object

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from conformance.driver import Options
 from conformance.fuzzing.play import Played, play
 from conformance.fuzzing.targets import Step, Target
+from conformance.options import Options
 from conformance.peers.peer import Peer
 
 STEPS: Final = 120

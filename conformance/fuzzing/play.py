@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any, Final
 
-from conformance.driver import Driver, Options, StoppedError
+from conformance.driver import Driver, StoppedError
 from conformance.fuzzing.instances import Instances
 from conformance.fuzzing.targets import ARGUMENTS, CWD, SESSION, TOOL, Step, Target
 from conformance.fuzzing.values import encoded, is_plain
 from conformance.judging import every
 from conformance.judging_lines import messages_only, utf8
 from conformance.judging_rpc import asked_for, form_problem, no_message, objects, version_problem
+from conformance.options import Options
 from conformance.peers.peer import Peer
 from conformance.requirement import Judge
 from conformance.traffic import Traffic

@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from conformance.driver import Options
+from conformance.options import Options
 from conformance.peers.memory import MemoryPeer, World
 from conformance.requirements.vectors import REQUIREMENTS
 from conformance.runner import Run, Start, run_scenario

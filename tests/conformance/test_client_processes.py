@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from conformance.cli import main
-from conformance.driver import Options
+from conformance.options import Options
 from conformance.peers.client import ClientPeer
 from conformance.runner import Plan, Run, run
 from tests.conformance.suite_runs import PEERS, failing, suite

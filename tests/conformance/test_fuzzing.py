@@ -12,12 +12,12 @@ import pytest
 
 from conformance.cli import main
 from conformance.documents import json_document
-from conformance.driver import Options
 from conformance.fuzzing.campaign import Campaign, Outcome
 from conformance.fuzzing.instances import Instances
 from conformance.fuzzing.play import play
 from conformance.fuzzing.targets import TARGETS, Step, Target
 from conformance.fuzzing.values import TEXTS, changed, encoded, is_plain
+from conformance.options import Options
 from conformance.schema import Schema
 from tests.conformance.suite_runs import PEERS, conforming, in_memory
 

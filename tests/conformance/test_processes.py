@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conformance.driver import Driver, Options
+from conformance.driver import Driver
+from conformance.options import Options
 from conformance.peers.peer import PeerGoneError, PeerStartError
 from conformance.peers.process import ProcessPeer
 from conformance.runner import Plan, Run, run, run_scenario

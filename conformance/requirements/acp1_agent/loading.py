@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from conformance.judging import answered, evidence, marked
-from conformance.requirement import Requirement
+from conformance.requirement import Judge, Requirement
 from conformance.requirements.acp1 import TURN_ENDS, prose, result_is, schema, session_of
 from conformance.requirements.acp1_agent.reading import text_of, updates
 from conformance.traffic import Message, Traffic
@@ -25,6 +26,16 @@ _HISTORY: Final = (
 def _loaded(traffic: Traffic) -> Message | None:
     """The request that loads or resumes, where it was answered with a result."""
     return next((request for request in marked(traffic, "again") if request.succeeded), None)
+
+
+def _of_load(verdict: Callable[[Traffic, Message], Verdict]) -> Judge:
+    """Judges the request that loads or resumes, where it was answered with a result."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        load = _loaded(traffic)
+        return verdict(traffic, load) if load is not None else not_tested("the session was not loaded")
+
+    return judge
 
 
 def _parts(traffic: Traffic, load: Message) -> tuple[list[Object], list[Object], list[Object]]:
@@ -47,10 +58,7 @@ def _calls(parts: list[Object]) -> set[str]:
     return {as_text(update.get("toolCallId")) for update in parts if "toolCallId" in update}
 
 
-def _replays_agent(traffic: Traffic) -> Verdict:
-    load = _loaded(traffic)
-    if load is None:
-        return not_tested("the session was not loaded")
+def _replays_agent(traffic: Traffic, load: Message) -> Verdict:
     before, during, _ = _parts(traffic, load)
     said, again = _said(before, "agent_message_chunk"), _said(during, "agent_message_chunk")
     if said != again:
@@ -58,10 +66,7 @@ def _replays_agent(traffic: Traffic) -> Verdict:
     return PASS
 
 
-def _replays_user(traffic: Traffic) -> Verdict:
-    load = _loaded(traffic)
-    if load is None:
-        return not_tested("the session was not loaded")
+def _replays_user(traffic: Traffic, load: Message) -> Verdict:
     _, during, _ = _parts(traffic, load)
     again = _said(during, "user_message_chunk")
     for prompt in traffic.requests("client", "session/prompt"):
@@ -74,10 +79,7 @@ def _replays_user(traffic: Traffic) -> Verdict:
     return PASS
 
 
-def _replays_calls(traffic: Traffic) -> Verdict:
-    load = _loaded(traffic)
-    if load is None:
-        return not_tested("the session was not loaded")
+def _replays_calls(traffic: Traffic, load: Message) -> Verdict:
     before, during, _ = _parts(traffic, load)
     if not _calls(before):
         return skipped("the agent had called no tool")
@@ -85,20 +87,14 @@ def _replays_calls(traffic: Traffic) -> Verdict:
     return failed(f"tool calls were not replayed: {sorted(missing)}", *evidence(load)) if missing else PASS
 
 
-def _nothing_late(traffic: Traffic) -> Verdict:
-    load = _loaded(traffic)
-    if load is None:
-        return not_tested("the session was not loaded")
+def _nothing_late(traffic: Traffic, load: Message) -> Verdict:
     _, _, late = _parts(traffic, load)
     if late:
         return failed(f"{len(late)} updates of the conversation came after the answer to session/load", *evidence(load))
     return PASS
 
 
-def _no_replay(traffic: Traffic) -> Verdict:
-    load = _loaded(traffic)
-    if load is None:
-        return not_tested("the session was not resumed")
+def _no_replay(traffic: Traffic, load: Message) -> Verdict:
     _, during, _ = _parts(traffic, load)
     kinds = sorted({as_text(update.get("sessionUpdate")) for update in during})
     return failed(f"{', '.join(kinds)} came before the answer to session/resume", *evidence(load)) if kinds else PASS
@@ -139,7 +135,7 @@ REQUIREMENTS: Final = (
         "capability",
         "A load replays all that the agent said, word for word.",
         prose("session-setup", _ENTIRE),
-        _replays_agent,
+        _of_load(_replays_agent),
         scenario="load",
         applies="loadSession",
         violation="the last message alone",
@@ -149,7 +145,7 @@ REQUIREMENTS: Final = (
         "capability",
         "A load replays what the user said.",
         prose("session-setup", _ENTIRE),
-        _replays_user,
+        _of_load(_replays_user),
         scenario="load",
         applies="loadSession",
         violation="no user_message_chunk",
@@ -159,7 +155,7 @@ REQUIREMENTS: Final = (
         "capability",
         "A load replays every tool call.",
         prose("session-setup", _ENTIRE),
-        _replays_calls,
+        _of_load(_replays_calls),
         scenario="load",
         applies="loadSession",
         violation="messages without the calls between them",
@@ -169,7 +165,7 @@ REQUIREMENTS: Final = (
         "capability",
         "A load is answered when all was replayed, and not before.",
         prose("session-setup", _WHEN_ALL),
-        _nothing_late,
+        _of_load(_nothing_late),
         scenario="load",
         applies="loadSession",
         violation="the response, and then the conversation",
@@ -234,7 +230,7 @@ REQUIREMENTS: Final = (
                 "`session/update` notifications before responding."
             ),
         ),
-        _no_replay,
+        _of_load(_no_replay),
         scenario="resume",
         applies=_RESUME,
         violation="agent_message_chunk before the response",

@@ -19,6 +19,7 @@ from conformance.scenarios.acp1_agent.client import (
     start_turn,
     text_block,
 )
+from conformance.scenarios.lines import MALFORMED, NOT_UTF8, UNASKED
 from conformance.suite import Scenario
 from conformance.values import Object
 
@@ -177,37 +178,15 @@ def _end_unread(driver: Driver) -> None:
     driver.response(request, 5)
 
 
-_MALFORMED: Final = (
-    b"{\n",
-    b"not json at all\n",
-    b'{"jsonrpc":"2.0","id":901,"method"\n',
-    b"[]\n",
-    b"5\n",
-    b'"text"\n',
-    b"null\n",
-    b"{}\n",
-    b'{"jsonrpc":"2.0","method":5,"id":902}\n',
-)
-
 SCENARIOS: Final = (
     Scenario("split-writes", "Sends a message in many small writes, in the middle of characters too.", _split),
     Scenario("joined-writes", "Sends three messages in one write.", _joined),
     Scenario("unusual-characters", "Prompts with line separators and characters outside the basic plane.", _unusual),
     Scenario("lone-surrogate", "Prompts with an escaped half of a surrogate pair.", _escaped),
-    Scenario("malformed-lines", "Sends lines that are no JSON or no messages.", _lines(*_MALFORMED)),
+    Scenario("malformed-lines", "Sends lines that are no JSON or no messages.", _lines(*MALFORMED, b"[]\n")),
     Scenario("blank-lines", "Sends empty lines.", _lines(b"\n", b"   \n", b"\r\n")),
-    Scenario(
-        "not-utf8", "Sends a line that is not UTF-8.", _lines(b'{"jsonrpc":"2.0","id":903,"method":"\xff\xfe"}\n')
-    ),
-    Scenario(
-        "unasked-response",
-        "Sends responses that nobody asked for.",
-        _lines(
-            b'{"jsonrpc":"2.0","id":987654,"result":{}}\n',
-            b'{"jsonrpc":"2.0","id":[1],"result":{}}\n',
-            b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n',
-        ),
-    ),
+    Scenario("not-utf8", "Sends a line that is not UTF-8.", _lines(NOT_UTF8)),
+    Scenario("unasked-response", "Sends responses that nobody asked for.", _lines(*UNASKED)),
     Scenario("crlf", "Ends a line with CR LF.", _crlf),
     Scenario("byte-order-mark", "Begins with a byte order mark.", _bom),
     Scenario("long-line", "Sends a notification of 50 MB.", _long, alone=True),

@@ -7,6 +7,7 @@ from typing import Final
 
 from conformance.driver import line, request_message
 from conformance.scenarios.acp1_client.agent import PROBE, InTurn, Turn, probed
+from conformance.scenarios.lines import MALFORMED, NOT_UTF8, UNASKED
 from conformance.suite import Scenario
 
 _WIDE: Final = "\u00e9\u4e2d\U0001f600" * 8
@@ -102,17 +103,6 @@ def _notifications(turn: Turn) -> None:
     turn.driver.notify("_rewindow_conformance/bare")
 
 
-_MALFORMED: Final = (
-    b"{\n",
-    b"not json at all\n",
-    b"[]\n",
-    b"5\n",
-    b'"text"\n',
-    b"null\n",
-    b"{}\n",
-    b'{"jsonrpc":"2.0","method":5}\n',
-)
-
 SCENARIOS: Final = (
     Scenario("split-writes", "Asks in many small writes, in the middle of characters too.", probed(_split)),
     Scenario("joined-writes", "Asks three times in one write.", probed(_joined)),
@@ -120,20 +110,10 @@ SCENARIOS: Final = (
         "unusual-characters", "Asks with line separators and characters outside the basic plane.", probed(_unusual)
     ),
     Scenario("crlf", "Ends a line with CR LF.", probed(_crlf)),
-    Scenario("malformed-lines", "Sends lines that are no JSON or no messages.", probed(_lines(*_MALFORMED))),
+    Scenario("malformed-lines", "Sends lines that are no JSON or no messages.", probed(_lines(*MALFORMED, b"[]\n"))),
     Scenario("blank-lines", "Sends empty lines.", probed(_lines(b"\n", b"   \n", b"\r\n"))),
-    Scenario("not-utf8", "Sends a line that is not UTF-8.", probed(_lines(b'{"jsonrpc":"2.0","method":"\xff\xfe"}\n'))),
-    Scenario(
-        "unasked-response",
-        "Sends responses that nobody asked for.",
-        probed(
-            _lines(
-                b'{"jsonrpc":"2.0","id":987654,"result":{}}\n',
-                b'{"jsonrpc":"2.0","id":[1],"result":{}}\n',
-                b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n',
-            )
-        ),
-    ),
+    Scenario("not-utf8", "Sends a line that is not UTF-8.", probed(_lines(NOT_UTF8))),
+    Scenario("unasked-response", "Sends responses that nobody asked for.", probed(_lines(*UNASKED))),
     Scenario("long-line", "Sends a notification of 1 MB.", probed(_long(lambda _: _LONG)), alone=True),
     Scenario(
         "very-long-line",
