@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ from conformance.peers.process import ProcessPeer
 from conformance.runner import Plan, Run, run, run_scenario
 from conformance.suite import Scenario
 from conformance.transcript import Transcript
+from tests.conformance.suite_runs import OPTIONS as EVERYTHING
 from tests.conformance.suite_runs import PEERS, defects, failing, suite
 
 OPTIONS = Options("hello", "count", "tool", "/project", timeout=2, scenario_timeout=6, long_line=2_000_000)
@@ -102,7 +104,9 @@ def test_each_rung_of_the_ladder_ends_what_the_ones_before_did_not() -> None:
     }
     for rung, source in rungs.items():
         peer = ProcessPeer(python(source), Path.cwd(), {})
-        peer.read(peer.now() + (5.0 if rung in ("SIGKILL", "by itself") else 0.3))
+        while rung == "by itself" and peer.read(peer.now() + 5.0) is not None:
+            pass  # until it has closed both streams, which it does by ending
+        peer.read(peer.now() + (5.0 if rung == "SIGKILL" else 0.3))
         assert peer.end().rung == rung
         assert peer.end() is peer.end()
 
@@ -149,21 +153,21 @@ def test_a_transcript_of_a_flood_ends_at_its_limit() -> None:
 
 
 @pytest.mark.slow
-def test_the_conforming_agent_passes_as_a_process() -> None:
-    options = Options("hello", "count", "tool", "/project", allow_always=True, scenario_timeout=30)
+def test_the_conforming_agent_passes_as_a_process(tmp_path: Path) -> None:
+    options = replace(EVERYTHING, cwd=str(tmp_path))
     outcome = run(Plan(suite(), lambda: ProcessPeer(AGENT, Path.cwd(), {}), options))
     assert {r.requirement.id: r.verdict for r in outcome.results if r.verdict.outcome != "pass"} == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in defects() if name.rpartition("-")[2] in ("001", "002")])
-def test_a_defect_fails_its_requirement_as_a_process(name: str) -> None:
+def test_a_defect_fails_its_requirement_as_a_process(name: str, tmp_path: Path) -> None:
     row = next(row for row in suite().requirements if row.id == name)
     wanted = {row.id: row} if row.scenario else {r.id: r for r in suite().requirements if r.scenario is None}
     plan = Plan(
         suite(),
         lambda: ProcessPeer([*AGENT, name], Path.cwd(), {}),
-        Options("hello", "count", "tool", "/project"),
+        replace(EVERYTHING, cwd=str(tmp_path)),
         chosen=wanted,
     )
     assert failing(run(plan)) == {name}

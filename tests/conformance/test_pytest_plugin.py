@@ -59,15 +59,15 @@ def test_an_empty_project_has_an_item_for_each_requirement(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_failure_says_what_the_report_says_and_the_rest_passes(tmp_path: Path) -> None:
-    done = judged(tmp_path, [*AGENT, "ACP1-A-NEW-003"], "-k", "NEW-003 or NEW-002", "--junitxml", "report.xml")
+    done = judged(tmp_path, [*AGENT, "ACP1-A-PROMPT-005"], "-k", "PROMPT-005 or NEW-002", "--junitxml", "report.xml")
     assert done.returncode == 1
-    assert "1 failed, 1 passed, 194 deselected" in done.stdout
-    assert "session/new was answered with a result, not an error" in done.stdout
-    assert f"again: rewindow-conformance replay {Path('kept', 'new-without-cwd.jsonl')}" in done.stdout
+    assert "1 failed, 1 passed" in done.stdout
+    assert "session/prompt was answered with the error" in done.stdout
+    assert f"again: rewindow-conformance replay {Path('kept', 'resource-link.jsonl')}" in done.stdout
     assert "rewindow_pytest.py" not in done.stdout
-    assert (tmp_path / "kept" / "new-without-cwd.jsonl").exists()
+    assert (tmp_path / "kept" / "resource-link.jsonl").exists()
     cases = {case.get("name"): len(case) for case in ET.parse(tmp_path / "report.xml").iter("testcase")}
-    assert cases == {"ACP1-A-NEW-002": 0, "ACP1-A-NEW-003": 1}
+    assert cases == {"ACP1-A-NEW-002": 0, "ACP1-A-PROMPT-005": 1}
 
 
 @pytest.mark.slow

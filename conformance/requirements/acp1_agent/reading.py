@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from conformance.requirements.acp1 import session_of
-from conformance.traffic import Message, Traffic
+from conformance.traffic import Message, Traffic, id_key
 from conformance.values import Object, as_list, as_object, as_text, at, is_object
 
 
@@ -89,9 +89,13 @@ def offers(traffic: Traffic, path: str) -> bool:
 
 
 def is_cancelled(traffic: Traffic, prompt: Message) -> bool:
-    """Whether the client cancelled this prompt's turn while it ran."""
+    """Whether the client cancelled this prompt's turn while it ran, by whatever it may do that by."""
     end = prompt.answer.order if prompt.answer else len(traffic.messages)
-    return next_of(traffic, prompt, "session/cancel") < end
+    requests = traffic.notifications("client", "$/cancel_request")
+    of_request = (m for m in requests if id_key(m.params.get("requestId")) == id_key(prompt.id))
+    return next_of(traffic, prompt, "session/cancel", "session/close") < end or any(
+        prompt.order < m.order < end for m in of_request
+    )
 
 
 def paths(value: object) -> Iterator[tuple[str, str]]:
