@@ -45,6 +45,26 @@ With -p or a pipe nobody can be asked: what would ask is refused. The exit code 
 the turn ended well; 1 when it did not, something was refused or the statement that was
 given failed; 2 for wrong usage; 130 when it was interrupted. More: docs/terminal.md.
 """
+_REWIND_EXAMPLES: Final = """\b
+Examples:
+  rewindow rewind ses_0193 --to 3              back to where statement 3 had ended, on a new branch
+  rewindow rewind ses_0193 --to 0              back to the beginning
+  rewindow rewind ses_0193 --to 3 --keep-files the conversation and the names alone
+  rewindow rewind ses_0193 --to 3 --json | jq .left
+
+\b
+Files that statements wrote since hold again what they held, whether a tool wrote them or
+the statement's own code. One that somebody else has changed since, or of which the earlier
+content was not kept (it held a secret, or more than 64 MiB), is left as it is and named.
+What child processes and C code wrote is not covered. What came after K stays on its
+branch: `/branch NAME` in the session goes over to it.
+"""
+_DIFF_EXAMPLES: Final = """\b
+Examples:
+  rewindow diff ses_0193 main b1               what two branches differ in
+  rewindow diff ses_0193 main                  what one differs in from the active one
+  rewindow diff ses_0193 main b1 --json | jq .names
+"""
 
 
 class Command(NamedTuple):
@@ -74,6 +94,21 @@ COMMANDS: Final = (
         "show",
         "Show a session's timeline, oldest first: that of the branch that is active.",
         _SHOW_EXAMPLES,
+    ),
+    Command(
+        "rewind",
+        ".rewind",
+        "rewind",
+        "Go back to where a statement had ended: conversation, namespace and files, on a new branch.",
+        _REWIND_EXAMPLES,
+    ),
+    Command("branches", ".branches", "branches", "List the branches of a session, the oldest first."),
+    Command(
+        "diff",
+        ".diff",
+        "diff",
+        "Compare two branches of a session: their statements, the names these bound, and the files.",
+        _DIFF_EXAMPLES,
     ),
     Command(
         "export",

@@ -1,6 +1,6 @@
-"""The branches of a log as they are listed: which statements each has, and where it leaves its parent.
+"""The branches of a log as they are listed: which statements each has, where it leaves its parent, where it ends.
 
-Pure. Used by `/branch`, and by whoever lists branches elsewhere.
+Pure. Used by the commands on branches, and by whoever lists branches elsewhere.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ..branches import Branch, Branches
+from ..cutting import cut_line
+from ..errors import InvalidRequestError
+from ..events import Event
 from ..events.execution import StatementRecorded
-from ..ids import BranchId
-from ..log import EventLog
+from ..ids import BranchId, Seq
+
+_SHOWN_CHARS = 20
 
 
 class BranchRow(Struct, frozen=True):
@@ -24,13 +29,35 @@ class BranchRow(Struct, frozen=True):
     is_active: bool
 
 
-def branch_rows(log: EventLog) -> Sequence[BranchRow]:
-    """In the order in which they were made."""
-    branches = log.branches
-    statements = [event for event in log.events if isinstance(event, StatementRecorded)]
+def branch_rows(branches: Branches, events: Sequence[Event]) -> Sequence[BranchRow]:
+    """In the order in which they were made. `events` are the whole log."""
+    statements = [event for event in events if isinstance(event, StatementRecorded)]
     rows: list[BranchRow] = []
     for branch in branches.all:
         path = branches.path(statements, branch.name)
         shared = sum(event.branch_id != branch.name for event in path)
         rows.append(BranchRow(branch.name, branch.parent, shared, len(path), branch.name == branches.active))
     return rows
+
+
+def branch_named(branches: Branches, name: str) -> Branch:
+    """The branch of that name. Raises InvalidRequestError with one sentence where there is none."""
+    found = branches.named(name)
+    if found is None:
+        raise InvalidRequestError(
+            f"{cut_line(name, _SHOWN_CHARS)} is none of the session's branches; there are {names_of(branches)}"
+        )
+    return found
+
+
+def names_of(branches: Branches) -> str:
+    """What there is to choose from, as a sentence ends with it."""
+    return ", ".join(branch.name for branch in branches.all)
+
+
+def end_of(branch: Branch, branches: Branches, events: Sequence[Event]) -> Seq:
+    """The position at which the branch was left last; the end of the log where it is the active one."""
+    if branch.name == branches.active:
+        return Seq(len(events))
+    own = (event.seq for event in reversed(events) if event.branch_id == branch.name)
+    return Seq(next(own, branch.before - 1) + 1)

@@ -15,6 +15,7 @@ from ..ports import FeedItem
 from ..projection.sent import SentProjections
 from ..timeline.index import Timeline
 from ..view.cuts import Cut
+from .branch_diff import BranchDiff
 from .branch_rows import BranchRow
 from .context_text import Breakdown
 from .projector import Projection
@@ -27,16 +28,17 @@ class CommandContext:
 
     `project`, `names`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be
     started. `compact` says what went, and how many tokens a model would now be sent; None where nothing could go.
-    `branches` are those of the log, to read. `rewind` goes back to a statement, 0 for the beginning, with the files or
-    without, and with the conversation, which is on a new branch then, or without; `switch` goes to the end of another
-    branch, with the files or without. Both raise InvalidRequestError with one sentence, and are for commands that move
-    the head. `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence
-    what is missing.
+    `branches` are those of the log, to read, and `diff` compares two by their names. `rewind` goes back to a statement,
+    0 for the beginning, with the files or without, and with the conversation, which is on a new branch then, or
+    without; `switch` goes to the end of another branch, with the files or without. These three raise
+    InvalidRequestError with one sentence; the latter two are for commands that move the head. `omit` leaves a statement
+    out of the namespace, or takes it in again. `content` says in a sentence what is missing.
     `names` is what the namespace calls its handles now, by their ids; one without a name is called by its id. `foresee`
     says what the next tick would find by now, of each handle that it would change.
     """
 
     session_id: SessionId
+    cwd: str
     timeline: Timeline
     sent: SentProjections
     breakdown: Callable[[Projection], Breakdown]
@@ -50,6 +52,7 @@ class CommandContext:
     compact: Callable[[], Awaitable[tuple[Cut, int] | None]]
     omit: Callable[[StatementId, bool], Awaitable[None]]
     branches: Callable[[], Sequence[BranchRow]]
+    diff: Callable[[str, str], BranchDiff]
     rewind: Callable[[int, bool, bool], Awaitable[Gone]]
     switch: Callable[[str, bool], Awaitable[Gone]]
 

@@ -16,6 +16,7 @@ from ..user_message import MAX_TEXT_CHARS, Composed, is_long_text
 from .branch_commands import KEEP_CONVERSATION, KEEP_FILES, branch, rewind
 from .command import Command, CommandContext, glancing
 from .context_commands import compact, context, context_glance, tick, views, views_glance
+from .diff_command import diff_glance
 from .timeline_commands import omit, timeline_glance
 
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -95,6 +96,14 @@ COMMANDS: Final[dict[str, Command]] = {
             "alone, list the branches",
             branch,
             moves_head=True,
+        ),
+        Command(
+            "diff",
+            "A [B]",
+            "names of one or two branches",
+            "Compare two branches, or one with the active one: their statements, names and files",
+            glancing(diff_glance),
+            diff_glance,
         ),
         Command("compact", "", "", "Replace the conversation so far by a summary of it", compact),
         Command("tick", "", "", "Have handles that follow their files catch up with them now", tick),

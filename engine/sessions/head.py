@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from ..cutting import cut_line
 from ..errors import InvalidRequestError
 from ..events import UNSTAMPED, Event
 from ..events.branches import BranchCreated, HeadMoved
@@ -26,13 +25,13 @@ from ..log import EventLog
 from ..timeline.ends import end_after
 from ..timeline.index import Timeline
 from ..view import ViewFold
+from .branch_rows import branch_named, end_of, names_of
 from .live_environment import LiveEnvironment
 from .numbered import no_statement
 from .preparer import Preparer
 from .repair import enforce_view, repair
 
 T = TypeVar("T")
-_SHOWN_CHARS: Final = 20
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="it goes on on another branch")
 
 
@@ -114,15 +113,12 @@ class Head:
             InvalidRequestError: there is no such branch, or it is active already.
         """
         branches = self._log.branches
-        found = branches.named(name)
-        if found is None or found.name == branches.active:
-            there = ", ".join(branch.name for branch in branches.all)
-            wrong = "is active already" if found else "is none of the session's branches"
-            raise InvalidRequestError(f"{cut_line(name, _SHOWN_CHARS)} {wrong}; there are {there}")
-        own = (event.seq for event in reversed(self._log.events) if event.branch_id == found.name)
+        found = branch_named(branches, name)
+        if found.name == branches.active:
+            raise InvalidRequestError(f"{found.name} is active already; there are {names_of(branches)}")
         statements = [event for event in self._log.events if isinstance(event, StatementRecorded)]
         last = next((event.index for event in reversed(branches.path(statements, found.name))), 0)
-        return Goal(found.name, Seq(next(own, found.before - 1) + 1), last)
+        return Goal(found.name, end_of(found, branches, self._log.events), last)
 
     async def branch_at(self, end: Seq) -> BranchId:
         """Makes a branch that shares the active path before position `end`, and moves to it."""

@@ -21,7 +21,7 @@ def timeline_glance(context: CommandContext, argument: str) -> str:
         return _one_statement(cells, argument)
     if not cells:
         return "No statement has run yet."
-    lines = [_cell_line(cell) for cell in cells[-SHOWN_STATEMENTS:]]
+    lines = [cell_line(cell) for cell in cells[-SHOWN_STATEMENTS:]]
     if len(cells) > SHOWN_STATEMENTS:
         lines.insert(0, more(len(cells) - SHOWN_STATEMENTS, "statement", "before these"))
     return "\n".join(lines)
@@ -30,7 +30,7 @@ def timeline_glance(context: CommandContext, argument: str) -> str:
 async def omit(context: CommandContext, argument: str) -> str:
     cells = context.timeline.cells
     if not argument:
-        omitted = [_cell_line(cell) for cell in cells if cell.omitted]
+        omitted = [cell_line(cell) for cell in cells if cell.omitted]
         return "\n".join(omitted) or "No statement is left out; `/omit 3` leaves statement 3 out."
     cell = numbered(cells, argument)
     if cell is None:
@@ -45,10 +45,11 @@ def _one_statement(cells: Sequence[Cell], argument: str) -> str:
     if cell is None:
         return no_statement(cells, argument)
     output = result_text(cell.finished) if cell.finished is not None else "[running]"
-    return f"{_cell_line(cell)}\n\n{fenced(visible(cell.statement.source), 'python')}\n\n{fenced(as_printed(output))}"
+    return f"{cell_line(cell)}\n\n{fenced(visible(cell.statement.source), 'python')}\n\n{fenced(as_printed(output))}"
 
 
-def _cell_line(cell: Cell) -> str:
+def cell_line(cell: Cell) -> str:
+    """A statement as it is listed: its number, the beginning of its source, and how it ended."""
     first, _, rest = cell.statement.source.strip().partition("\n")
     status = f"{cell.finished.status}, {cell.finished.time_ms:.0f} ms" if cell.finished else "running"
     status += ", left out" if cell.omitted else ""

@@ -33,6 +33,7 @@ from ..turn import Stop
 from ..view.cuts import Cut
 from .acts import Desk
 from .agent_loop import AgentLoop
+from .branch_diff import diff
 from .branch_rows import branch_rows
 from .buffers import SessionBuffers
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
@@ -208,7 +209,9 @@ class Turns:
             names=self._handle_names,
             compact=self._compact,
             omit=self.omit,
-            branches=lambda: branch_rows(log),
+            cwd=parts.cwd,
+            branches=lambda: branch_rows(log.branches, log.events),
+            diff=lambda left, right: diff(log.events, log.branches, left, right),
             rewind=lambda statement, files, conversation: self._rewinder.go(
                 self._head.after(statement, conversation=conversation), files=files
             ),

@@ -44,6 +44,7 @@ async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> No
         "- `/omit [N]`",
         "- `/rewind K [--keep-files] [--keep-conversation]`",
         "- `/branch [NAME [--keep-files]]`",
+        "- `/diff A [B]`",
         "- `/compact`",
         "- `/tick`",
         "- `/help`",

@@ -1,0 +1,44 @@
+"""`rewindow branches SESSION`: the branches of a session."""
+
+from __future__ import annotations
+
+import typer
+
+from ..branches import branches_of
+from ..sessions.branch_rows import BranchRow, branch_rows
+from ..terminal.columns import aligned
+from ..terminal.json_lines import print_json
+from ..terminal.opened import find, store
+from ..terminal.printing import shown
+
+_COLUMNS = ("branch", "from", "statements", "")
+
+
+def branches(
+    session: str = typer.Argument(help="The session's id, or the start of it."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
+) -> None:
+    """List the branches of a session, the oldest first."""
+    with store() as opened:
+        events = opened.load(find(opened, session).session_id)
+    rows = branch_rows(branches_of(events), events)
+    if not as_json:
+        typer.echo("\n".join(aligned([_COLUMNS, *map(_cells, rows)], None, ())))
+        return
+    for row in rows:
+        print_json(_fields(row), ("branch", "parent"))
+
+
+def _cells(row: BranchRow) -> tuple[str, ...]:
+    start = "" if row.parent is None else f"{shown(row.parent)} after {row.shared}" if row.shared else shown(row.parent)
+    return shown(row.name), start, str(row.last), "active" if row.is_active else ""
+
+
+def _fields(row: BranchRow) -> dict[str, object]:
+    return {
+        "branch": row.name,
+        "parent": row.parent,
+        "shared": row.shared,
+        "statements": row.last,
+        "active": row.is_active,
+    }

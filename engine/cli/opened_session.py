@@ -1,0 +1,51 @@
+"""A session that a command opens, works on, and closes: as a process of its own, beside which nobody may have it.
+
+Owns the life of the engine around that. What is raised inside is kept and raised when the engine is closed, because the
+engine's task group would wrap it. Must not know any command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+from ..environment.zygote import Zygote
+from ..errors import EngineError
+from ..host import Host
+from ..sessions.session import Session
+from ..terminal.opened import find, settings, store
+
+T = TypeVar("T")
+
+
+def in_session(start: str, act: Callable[[Session], Awaitable[T]]) -> T:
+    """What `act` gives, done to the only session whose id starts so. An interrupt cancels it, which it may undo.
+
+    Raises:
+        EngineError: there is no such session, or another process has it open; and what `act` raises.
+    """
+    with store() as opened:
+        session_id = find(opened, start).session_id
+    zygote = Zygote.spawn()
+    try:
+        host = Host(settings(), os.environ, zygote=zygote, must_have_model=False)
+    except BaseException:
+        zygote.close()
+        raise
+    given: list[T] = []
+    failures: list[EngineError] = []
+
+    async def run() -> None:
+        async with host:
+            try:
+                given.append(await act(await host.sessions.load(session_id)))
+            except EngineError as error:
+                failures.append(error)
+
+    anyio.run(run)
+    if failures:
+        raise failures[0]
+    return given[0]
