@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # of the session stage
-    from engine import CycleSummary, OptionValues
+    from engine import CycleSummary, OptionValues, StatementId
+    from engine.events.execution import StatementRecorded
 
 
 class Facts(Protocol):
@@ -26,6 +27,10 @@ class Facts(Protocol):
 
     def options_at(self, seq: int) -> OptionValues:
         """Mode and options as they were when the event at `seq` had been taken."""
+        ...
+
+    def statement(self, statement_id: StatementId) -> StatementRecorded | None:
+        """The statement of that id; None where there is none."""
         ...
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:

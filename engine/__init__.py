@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .environment.hardening import harden_process as harden_process
     from .environment.zygote import Zygote as Zygote
     from .execution import Artifact as Artifact
+    from .execution import Aspect as Aspect
     from .execution import Captured as Captured
     from .execution import Display as Display
     from .execution import ExceptionInfo as ExceptionInfo
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .execution import KeptGroup as KeptGroup
     from .execution import Location as Location
     from .execution import NamespaceDiff as NamespaceDiff
+    from .execution import ReplayMode as ReplayMode
     from .execution import TextChange as TextChange
     from .host import Host as Host
     from .ids import BranchId as BranchId
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from .ports import Comparison as Comparison
     from .ports import Contents as Contents
     from .ports import Differences as Differences
+    from .ports import Divergence as Divergence
     from .ports import Editor as Editor
     from .ports import EffectAnswer as EffectAnswer
     from .ports import EffectHandler as EffectHandler
@@ -124,6 +127,7 @@ if TYPE_CHECKING:
     from .ports import ignore_touched as ignore_touched
     from .projection.feed import changes_of as changes_of
     from .projection.feed import connected_sentence as connected_sentence
+    from .projection.feed import divergence_phrase as divergence_phrase
     from .projection.feed import lost_sentence as lost_sentence
     from .projection.feed import moved_sentence as moved_sentence
     from .projection.results import given_text as given_text
@@ -143,6 +147,8 @@ if TYPE_CHECKING:
     from .sessions.policy import OptionValues as OptionValues
     from .sessions.projector import Projection as Projection
     from .sessions.registry import Sessions as Sessions
+    from .sessions.replay_report import ReplayReport as ReplayReport
+    from .sessions.replay_report import ReplayRequest as ReplayRequest
     from .sessions.session import Session as Session
     from .sessions.signals import Item as Item
     from .sessions.signals import OutputStreamed as OutputStreamed
@@ -159,6 +165,7 @@ if TYPE_CHECKING:
     from .timeline.changed import first_changed_line as first_changed_line
     from .timeline.changed import unseen_changes as unseen_changes
     from .timeline.index import Cell as Cell
+    from .timeline.index import Execution as Execution
     from .timeline.rewound import rewound_lines as rewound_lines
     from .toolbox import INJECTED as INJECTED
     from .toolbox import TOOLS as TOOLS
@@ -179,6 +186,7 @@ __all__ = [
     "SETTINGS",
     "TOOLS",
     "Artifact",
+    "Aspect",
     "BranchId",
     "BranchRow",
     "Buffers",
@@ -195,6 +203,7 @@ __all__ = [
     "CycleSummary",
     "Differences",
     "Display",
+    "Divergence",
     "Editor",
     "EffectAnswer",
     "EffectHandler",
@@ -204,6 +213,7 @@ __all__ = [
     "EnvironmentSpec",
     "EventId",
     "ExceptionInfo",
+    "Execution",
     "ExecutionId",
     "ExecutionStatus",
     "FeedItem",
@@ -251,6 +261,9 @@ __all__ = [
     "ReasoningDelta",
     "ReasoningStreamed",
     "Redactor",
+    "ReplayMode",
+    "ReplayReport",
+    "ReplayRequest",
     "ReplyEnded",
     "RestorePlan",
     "Restored",
@@ -297,6 +310,7 @@ __all__ = [
     "connected_sentence",
     "cut_line",
     "cut_middle",
+    "divergence_phrase",
     "fenced",
     "first_changed_line",
     "given_text",
@@ -333,7 +347,10 @@ _MODULES: Final = {
     "cycles": "CycleSummary",
     "environment.hardening": "harden_process",
     "environment.zygote": "Zygote",
-    "execution": "Artifact Captured Display ExceptionInfo ExecutionStatus KeptGroup Location NamespaceDiff TextChange",
+    "execution": (
+        "Artifact Aspect Captured Display ExceptionInfo ExecutionStatus KeptGroup Location NamespaceDiff ReplayMode "
+        "TextChange"
+    ),
     "host": "Host",
     "ids": "BranchId EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
     "legible": "legible_line source_command source_lines source_text",
@@ -341,15 +358,16 @@ _MODULES: Final = {
     "models.setup": "ModelSetup",
     "ports": (
         "ASKED_CHARS Buffers CheckpointNews Clock CommandOutcome CommandOutput CommandRequest CommandSubject "
-        "Comparison Contents Differences Editor EffectAnswer EffectHandler EffectRequest Entropy Environment "
-        "EnvironmentSpec FeedItem FileSubject HandleRow Limits Looked MadeHandle Model ModelError ModelSignal "
-        "ModelUnusableError News OutputSink PastAnswer PastExecution PastLooks PastPayload PastQuestion PastRevision "
-        "PastStatement PastStep PastTick PastValues PermissionAnswer PermissionQuestion PermissionSubject Permissions "
-        "Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored RunOutcome RunRequest "
-        "ServerCallSubject ServerProcess ServerRequest SessionRow StartServer StatementAsked StatementSubject Store "
-        "TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want ignore_touched"
+        "Comparison Contents Differences Divergence Editor EffectAnswer EffectHandler EffectRequest Entropy "
+        "Environment EnvironmentSpec FeedItem FileSubject HandleRow Limits Looked MadeHandle Model ModelError "
+        "ModelSignal ModelUnusableError News OutputSink PastAnswer PastExecution PastLooks PastPayload PastQuestion "
+        "PastRevision PastStatement PastStep PastTick PastValues PermissionAnswer PermissionQuestion "
+        "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored "
+        "RunOutcome RunRequest ServerCallSubject ServerProcess ServerRequest SessionRow StartServer StatementAsked "
+        "StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want "
+        "ignore_touched"
     ),
-    "projection.feed": "changes_of connected_sentence lost_sentence moved_sentence",
+    "projection.feed": "changes_of connected_sentence divergence_phrase lost_sentence moved_sentence",
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",
     "redaction": "Redactor redact_json without_secrets",
@@ -360,6 +378,7 @@ _MODULES: Final = {
     "sessions.policy": "MODES OPTIONS OptionValues",
     "sessions.projector": "Projection",
     "sessions.registry": "Sessions",
+    "sessions.replay_report": "ReplayReport ReplayRequest",
     "sessions.session": "Session",
     "sessions.signals": "Item OutputStreamed ReasoningStreamed Signal TextStreamed",
     "sessions.subscription": "Subscription",
@@ -367,7 +386,7 @@ _MODULES: Final = {
     "store": "open_store",
     "text": "as_printed fenced",
     "timeline.changed": "change_size first_changed_line unseen_changes",
-    "timeline.index": "Cell",
+    "timeline.index": "Cell Execution",
     "timeline.rewound": "rewound_lines",
     "toolbox": "INJECTED TOOLS call_title original",
     "user_message": "blocks_of is_long_text",

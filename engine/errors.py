@@ -96,6 +96,15 @@ class EnvironmentUnavailableError(EngineError):
     """Raised when the worker could not be started or is gone and could not be restored."""
 
 
+class StatementLostError(EnvironmentUnavailableError):
+    """Raised by `Environment.restore` where a statement that may not be left out ended its worker, or broke it."""
+
+    def __init__(self, label: str, fault: str) -> None:
+        super().__init__(f"{label} {fault}")
+        self.label = label
+        self.fault = fault
+
+
 class InvalidRequestError(EngineError):
     """Raised for a request that the caller must change before it can be served."""
 

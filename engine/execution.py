@@ -15,6 +15,13 @@ from .text import Exact
 
 ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
 """How an execution ended: by itself, by an exception, at its time limit, or because somebody stopped it."""
+ReplayMode = Literal["recorded", "live", "dry"]
+"""How statements run again: with the recorded answers to their effects, with the effects themselves, or as far as the
+first statement that asks for one."""
+Aspect = Literal[
+    "status", "exception", "stdout", "stderr", "value", "diff", "files read", "artifacts", "stopped effects"
+]
+"""In what two executions of one statement may differ. `stopped effects` is what the later one was kept from."""
 StatementKind = Literal["python", "meta"]
 """`python` is the user's or a model's; `meta` is the session's own, such as opening what a prompt had attached."""
 
@@ -72,6 +79,9 @@ INTERRUPTED: Final = "Interrupted"
 """The exception type of an execution whose end nobody saw, because the whole program ended before it."""
 REPLAY_EFFECT: Final = "ReplayEffect"
 """The exception type of an execution that ran again and was kept from an act outside."""
+
+LOOKED: Final = "looked at"
+"""With this each phrase begins on a look that a recording does not answer."""
 
 
 class ExceptionInfo(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,17 @@ from .errors import StoreError
 from .events import Event
 from .events.nodes import OutlineTier, PayloadBasis, PayloadCost, PayloadKind, RevisionState
 from .events.session import PermissionOutcome
-from .execution import Captured, Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff, TextChange
+from .execution import (
+    Aspect,
+    Captured,
+    Display,
+    Ending,
+    ExceptionInfo,
+    ExecutionStatus,
+    Location,
+    NamespaceDiff,
+    TextChange,
+)
 from .ids import BlobDigest, ExecutionId, ObjId, PayloadId, Seq, SessionId, ToolCallId
 
 # --- time and chance -------------------------------------------------------------------------------------------------
@@ -396,7 +406,8 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
 
     `contents` are those of the revisions that nodes adopted, by xxh3 hex, each once from one worker. `acted`: it asked
     for an effect, or did something outside that a rebuild would keep it from. `writing` are the files that its process
-    has open for writing since; `more` counts acts on files of which no `Touched` says anything.
+    has open for writing since; `more` counts acts on files of which no `Touched` says anything. `stops` are phrases on
+    what it was kept from, where it ran again.
     """
 
     status: ExecutionStatus
@@ -408,6 +419,7 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     displays: tuple[Display, ...] = ()
     locations: tuple[Location, ...] = ()
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
+    stops: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     contents: dict[str, bytes] = field(default_factory=dict[str, bytes])
     acted: bool = False
@@ -876,10 +888,12 @@ PastStep = PastExecution | PastTick | PastLooks | PastRebuild
 class RestorePlan(Struct, frozen=True, kw_only=True):
     """How a namespace came about, in the order of the log. `after_reading`: a model read the handles after that.
 
-    `tiers` says what outlined the contents that were outlined, by their xxh3 hex.
+    `tiers` says what outlined the contents that were outlined, by their xxh3 hex. From the position `whole_from` of the
+    steps on nothing is left out: what ends its worker there ends the restore.
     """
 
     steps: tuple[PastStep, ...] = ()
+    whole_from: int | None = None
     after_reading: bool = False
     tiers: dict[str, OutlineTier] = field(default_factory=dict[str, OutlineTier])
 
@@ -888,14 +902,33 @@ Contents = Callable[[Collection[BlobDigest]], Awaitable[Mapping[BlobDigest, byte
 """Gives what the log names by its digest: contents, or how they are damaged; what is missing is not in the answer."""
 
 
-class Differences(Struct, frozen=True, kw_only=True):
-    """How an execution that ran again differs from its record: phrases that follow its label; none where it does not.
+class Divergence(Struct, frozen=True):
+    """One thing that came out differently: what it was `before` and is `after`, short, empty for nothing.
 
-    `same` are names that both have bound to values of the same content, as far as is known for certain.
+    `phrase` says the same after the statement's label.
     """
 
-    phrases: tuple[str, ...] = ()
+    aspect: Aspect
+    before: str
+    after: str
+    phrase: str
+
+
+class Differences(Struct, frozen=True, kw_only=True):
+    """How an execution that ran again differs from its record; nothing in `divergences` where it does not.
+
+    `same` are names that both have bound to values of the same content, as far as is known for certain. `is_told`:
+    whoever compared says what came out differently, and `Restored` is to say nothing but which names have no copy.
+    """
+
+    divergences: tuple[Divergence, ...] = ()
     same: frozenset[str] = frozenset()
+    is_told: bool = False
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """Of each divergence that which follows the statement's label."""
+        return tuple(each.phrase for each in self.divergences)
 
 
 Comparison = Callable[[PastExecution, RunOutcome], Differences]
@@ -1053,6 +1086,11 @@ class Environment(Protocol):
         `record` runs in any case, with all that follow it. They see what they saw then. Where one is stopped, or comes
         out differently, the names that it bound are set from what was kept of them. What ends its worker now, or leaves
         Python unusable in it, is left out.
+
+        What `compare` raises ends it, and there is no namespace then.
+
+        Raises:
+            StatementLostError: a statement that the plan will not have left out ended its worker.
         """
         ...
 

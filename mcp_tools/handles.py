@@ -59,7 +59,7 @@ class Handles:
                 found = _OPENING.match(source)
                 if found is not None:
                     self._opening[statement_id] = (found[1], ast.literal_eval(found[2]))
-            case ExecutionFinished():
+            case ExecutionFinished() if event.counts:
                 self._finish(event)
             case EnvironmentRestored(absent=absent):
                 self._unbind(absent)

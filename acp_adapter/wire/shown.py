@@ -22,13 +22,14 @@ class BegunStatement(Struct, frozen=True):
     """A statement that has not ended: its call, and the source that its content shows, if it does.
 
     `is_typed`: the user wrote it, so its result is the answer to what the user said. `rest_left_out`: of the model's
-    reply, which its content says.
+    reply, which its content says. `divergences` are phrases on what came out differently, where it runs again.
     """
 
     call: ToolCallId
     source: str | None
     is_typed: bool
     rest_left_out: bool = False
+    divergences: tuple[str, ...] = ()
 
 
 class BegunCall(Struct, frozen=True):
@@ -38,13 +39,20 @@ class BegunCall(Struct, frozen=True):
     done: FileWritten | CommandEnded | None = None
 
 
+class BegunReplay(Struct, frozen=True):
+    """A replay that has not ended: how many statements it runs again, and how many of them have begun."""
+
+    statements: int
+    begun: int = 0
+
+
 class Shown(Struct, frozen=True, kw_only=True):
     """`Shown()` is right for a new session and for one that is resumed: nothing is under way in either.
 
     `statements` are those that have not ended, `helpers` the calls inside of them; `unannounced` are calls that nothing
     was said of, because a statement or a result is still to come; `condensing` is the call that shows the condensation
-    under way; `changed` is the change of a file that is shown with the event after it. `terminals` is of the editor: it
-    draws terminals that it does not run.
+    under way; `replay` is the one under way; `changed` is the change of a file that is shown with the event after it.
+    `terminals` is of the editor: it draws terminals that it does not run.
     """
 
     statements: Mapping[StatementId, BegunStatement] = field(default_factory=dict[StatementId, BegunStatement])
@@ -53,6 +61,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     terminals: bool = False
     changed: FileChanged | None = None
     condensing: str | None = None
+    replay: BegunReplay | None = None
 
     def without(self, ended: StatementId) -> Shown:
         """The same after a statement's end."""

@@ -51,6 +51,7 @@ AREAS = (
             "sessions.session",
             "sessions.tickets",
             "sessions.policy",
+            "sessions.replay_report",
             "sessions.commands",
             "sessions.projector",
             "sessions.branch_rows",

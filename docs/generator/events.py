@@ -14,6 +14,7 @@ import engine.events.branches
 import engine.events.conversation
 import engine.events.execution
 import engine.events.nodes
+import engine.events.replays
 import engine.events.rewinding
 import engine.events.session
 import engine.execution
@@ -28,6 +29,7 @@ GROUPS = (
     engine.events.nodes,
     engine.events.rewinding,
     engine.events.branches,
+    engine.events.replays,
 )
 """The modules of the groups, in the order in which a reader needs them."""
 _VALUES = (*GROUPS, engine.execution)

@@ -17,9 +17,10 @@ from ..events.codec import encode
 from ..events.conversation import AgentText, ResultRerendered, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import FileChanged
+from ..events.replays import Diverged, ReplayEnded
 from ..events.session import EnvironmentRestored
 from ..ids import ToolCallId
-from ..projection.feed import moved_sentence
+from ..projection.feed import divergence_phrase, moved_sentence
 from ..projection.results import result_text
 from ..redaction import redact_event, write_json
 from ..terminal.opened import find, redactor, store
@@ -89,7 +90,7 @@ def _blocks(log: Sequence[Event], cwd: str) -> list[str]:
     blocks: list[str] = []
     for event in log:
         timeline.apply(event)
-        block = _block(event, timeline, acts) or _foreign(event, statements | calls)
+        block = _block(event, timeline, acts) or _of_replay(event) or _foreign(event, statements | calls)
         if block:
             blocks.append(block)
     return blocks
@@ -118,6 +119,16 @@ def _block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
             return None
 
 
+def _of_replay(event: Event) -> str | None:
+    match event:
+        case Diverged():
+            return _indented("differs> ", f"statement {event.statement}: {divergence_phrase(event)}")
+        case ReplayEnded(outcome=outcome, detail=detail) if outcome != "completed":
+            return f"[the replay was {outcome}{': ' + detail if detail else ''}]"
+        case _:
+            return None
+
+
 def _foreign(event: Event, ours: set[ToolCallId]) -> str | None:
     """A call or a result of an imported conversation; one of ours is shown as its statement."""
     match event:
@@ -131,7 +142,8 @@ def _foreign(event: Event, ours: set[ToolCallId]) -> str | None:
 
 def _execution(event: ExecutionFinished, timeline: Timeline, acts: Acts) -> str:
     cell = timeline.cell(event.statement_id)
-    head = "?>" if cell is None else _indented(f"{cell.statement.index}> ", cell.statement.source)
+    again = "" if event.mode is None else f" again, {event.mode}"
+    head = "?>" if cell is None else _indented(f"{cell.statement.index}{again}> ", cell.statement.source)
     parts = [acts.of(event.execution_id), result_text(event)]
     return "\n".join([head, *(_indented("    ", part) for part in parts if part)])
 

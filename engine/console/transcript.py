@@ -52,6 +52,7 @@ from .layout import Layout
 from .markdown import Markdown, shown_markdown
 from .printed import Printed
 from .questions import asked, subject_shown
+from .reruns import Reruns
 
 INDENT: Final = "    "
 """Before what belongs to a statement of a model."""
@@ -75,6 +76,7 @@ class Transcript:
         self._streamed: set[MessageId] = set()
         self._typed: set[ToolCallId] = set()
         self._sources: dict[StatementId, StatementRecorded] = {}
+        self._reruns = Reruns()
         self._foreign: dict[ToolCallId, ToolCall] = {}
         """Calls without a parent or a statement: those that have a result are of another program."""
         self._printed: dict[tuple[ToolCallId, str], Printed] = {}
@@ -156,7 +158,7 @@ class Transcript:
                 return self._called(event)
             case StatementRecorded():
                 return self._statement(event)
-            case ExecutionFinished():
+            case ExecutionFinished(mode=None):
                 return self._finished(event)
             case FileWritten():
                 return self._written(event)
@@ -193,7 +195,8 @@ class Transcript:
             case ResultRerendered(statement=statement):
                 return self._note(f"a model reads the result of statement {statement} as its handles are now")
             case _:
-                return []
+                line = self._reruns.remark(event)
+                return self._note(line) if line else []
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -237,6 +240,7 @@ class Transcript:
 
     def _statement(self, event: StatementRecorded) -> list[Fragment]:
         self._sources[event.statement_id] = event
+        self._reruns.number(event)
         self._foreign.pop(event.tool_call_id, None)
         if event.tool_call_id in self._typed:
             return []

@@ -114,7 +114,7 @@ class Attempt:
         if run.came is not None:
             present = begun[-1]
             assert isinstance(present.step, PastExecution)
-            return await self._names.compared(present.position, present.step, run.came, run.stops)
+            return await self._names.compared(present.position, present.step, run.came)
         return None
 
     def _ended(self, begun: Sequence[Prepared], *, is_loading: bool) -> Culprit:
@@ -123,11 +123,9 @@ class Attempt:
             return Culprit(self._last, is_loading=True)
         return Culprit(self._last, "ended the worker") if begun else Culprit(self._last)
 
-    def _was_brought_back(
-        self, prepared: Prepared, outcome: RunOutcome, stops: Sequence[str], failures: dict[str, str]
-    ) -> None:
+    def _was_brought_back(self, prepared: Prepared, outcome: RunOutcome, failures: dict[str, str]) -> None:
         assert isinstance(prepared.step, PastExecution)
-        self._names.was_set(prepared.position, prepared.step, outcome, stops, failures)
+        self._names.was_set(prepared.position, prepared.step, outcome, failures)
 
     # --- one after the other -----------------------------------------------------------------------------------------
 
@@ -151,21 +149,21 @@ class Attempt:
         self._last = position
         self.executions += 1
         recording = await recording_of(past, self._past)
-        outcome, stops = await self._run(past.request, recording)
+        outcome = await self._run(past.request, recording)
         if self._worker.dead:
             return Culprit(position, "ended the worker")
-        culprit = await self._names.compared(position, past, outcome, stops)
+        culprit = await self._names.compared(position, past, outcome)
         if culprit is not None:
             return culprit
         return Culprit(position) if self._left_out.checks and not await self._is_sound() else None
 
-    async def _run(self, request: RunRequest, recording: Recording) -> tuple[RunOutcome, tuple[str, ...]]:
+    async def _run(self, request: RunRequest, recording: Recording) -> RunOutcome:
         self._send_contents()
         statement = StatementRun(self._worker, request, self._limits, no_effects, discard_output, recording)
-        return await statement.conduct(), statement.stops
+        return await statement.conduct()
 
     async def _is_sound(self) -> bool:
-        outcome, _ = await self._run(_CHECK, Recording())
+        outcome = await self._run(_CHECK, Recording())
         return outcome.status == "ok" and not self._worker.dead
 
     # --- between statements ------------------------------------------------------------------------------------------

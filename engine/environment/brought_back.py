@@ -20,6 +20,8 @@ from .left_out import Culprit
 from .past_contents import PastContents
 from .sentences import STOPPED, outcome_of, sentence, skipped, told
 
+_TOLD: Final = ("came out differently",)
+"""Of a statement of which somebody else says what came out differently."""
 _BATCH_BYTES: Final = 64 << 20
 """Of values that are sent together, as far as they are several groups."""
 
@@ -61,11 +63,9 @@ class BroughtBack:
         came = await self._set_all(position, self._kept.wanted((*past.anew, *past.absent)), last)
         return came if isinstance(came, Culprit) else None
 
-    async def compared(
-        self, position: int, past: PastExecution, outcome: RunOutcome, stops: Sequence[str]
-    ) -> Culprit | None:
+    async def compared(self, position: int, past: PastExecution, outcome: RunOutcome) -> Culprit | None:
         """Brings back the names of a statement that ran again, as far as it came out otherwise."""
-        phrases, wanted = self._wanted(position, past, outcome, stops)
+        phrases, wanted = self._wanted(position, past, outcome)
         return await self._bring_back(position, past, phrases, wanted, position) if phrases else None
 
     def was_set(
@@ -73,21 +73,20 @@ class BroughtBack:
         position: int,
         past: PastExecution,
         outcome: RunOutcome,
-        stops: Sequence[str],
         failures: dict[str, str],
     ) -> None:
         """The same, where the worker had the copies: all of them, and some could not be set."""
-        phrases, wanted = self._wanted(position, past, outcome, stops)
+        phrases, wanted = self._wanted(position, past, outcome)
         set_names, without = [name for names in wanted.groups.values() for name in names], wanted.without | failures
         self._note(set_names, wanted, without)
         self._say(past, phrases, set_names, without)
 
-    def _wanted(
-        self, position: int, past: PastExecution, outcome: RunOutcome, stops: Sequence[str]
-    ) -> tuple[Sequence[str], Wanted]:
+    def _wanted(self, position: int, past: PastExecution, outcome: RunOutcome) -> tuple[Sequence[str], Wanted]:
         self._take_until(position)
         different = self._compare(past, outcome)
-        phrases = told(stops, different.phrases)
+        phrases = told(outcome.stops, different.phrases)
+        if phrases and different.is_told:
+            phrases = _TOLD
         if not phrases:
             return (), Wanted()
         names = (*past.bound, *past.unbound, *_names(outcome.diff))
@@ -144,7 +143,7 @@ class BroughtBack:
         self, past: PastExecution, phrases: Sequence[str], set_names: Iterable[str], without: dict[str, str]
     ) -> None:
         brought = [name for name in set_names if name not in without]
-        if phrases or without:
+        if without or (phrases and phrases is not _TOLD):
             *others, last = phrases or (STOPPED.format(past.status),)
             said = "; ".join([last, *outcome_of(brought, without)])
             self.sentences += [sentence(past.request.label, phrase) for phrase in (*others, said)]

@@ -23,8 +23,8 @@ from typing import Final
 import anyio
 
 from ..cutting import more
-from ..errors import EnvironmentUnavailableError
-from ..ports import Comparison, Contents, Limits, Restored, RestorePlan
+from ..errors import EnvironmentUnavailableError, StatementLostError
+from ..ports import Comparison, Contents, Limits, PastExecution, Restored, RestorePlan
 from .attempt import Attempt
 from .connection import Connection
 from .left_out import Culprit, LeftOut
@@ -63,6 +63,7 @@ class Rebuild:
 
         Raises:
             EnvironmentUnavailableError: no worker can be started, or not even an empty one works.
+            StatementLostError: the culprit is one that the plan will not have left out.
         """
         while True:
             worker = await self._start()
@@ -78,6 +79,7 @@ class Rebuild:
             if found.is_unclear:
                 self._left_out.alone = True
                 continue
+            _check_may_be_left_out(found, plan)
             self._deadline = self._deadline or anyio.current_time() + SEARCH_SECONDS
             is_late = anyio.current_time() >= self._deadline
             if found.position is None or found == self._suspect or is_late:
@@ -103,6 +105,15 @@ class Rebuild:
         left_out.statements[position] = f"{culprit.fault} and was left out"
         for later in range(position + 1, end):
             left_out.statements.setdefault(later, _LATE)
+
+
+def _check_may_be_left_out(culprit: Culprit, plan: RestorePlan) -> None:
+    position = culprit.position
+    if position is None or plan.whole_from is None or position < plan.whole_from:
+        return
+    step = plan.steps[position]
+    assert isinstance(step, PastExecution)
+    raise StatementLostError(step.request.label, culprit.fault)
 
 
 def _bounded(sentences: list[str]) -> tuple[str, ...]:

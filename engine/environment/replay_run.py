@@ -32,9 +32,9 @@ TICK_SECONDS: Final = 30.0
 _NOTHING: Final = RunRequest(execution_id=ExecutionId(""), label="", source="", time_limit=TICK_SECONDS)
 """What runs until the first statement has begun: ticks."""
 
-Brought = Callable[[Prepared, RunOutcome, tuple[str, ...], dict[str, str]], None]
-"""Is told of each statement that was kept from an act and brought back: what came of it, what it was kept from, and the
-names that could not be set, each with the reason."""
+Brought = Callable[[Prepared, RunOutcome, dict[str, str]], None]
+"""Is told of each statement that was kept from an act and brought back: what came of it, and the names that could not
+be set, each with the reason."""
 
 
 class ReplayRun(StatementRun):
@@ -107,7 +107,7 @@ class ReplayRun(StatementRun):
                 self.is_loading, self._left = False, TICK_SECONDS
                 outcome = self._outcome_of(ran, Capture(), Capture())
                 if outcome is not None:
-                    self._brought(present, outcome, ran.stops, failures)
+                    self._brought(present, outcome, failures)
             case Replayed(steps=steps) if self._begun < steps <= len(self._stretch):
                 self.over = steps
                 self._outcome = RunOutcome(status="ok")

@@ -92,7 +92,6 @@ class StatementRun:
         self._failure: Exception | None = None
         """What the output sink raised meanwhile."""
         self._outcome: RunOutcome | None = None
-        self.stops: tuple[str, ...] = ()
         self.touched: TouchSink = ignore_touched
         """Is told of the files that the statement's own code writes."""
         self.on_its_way: Callable[[], None] | None = None
@@ -262,7 +261,6 @@ class StatementRun:
             return EffectAnswer(error=ExceptionInfo(type=type(error).__name__, message=str(error)))
 
     def _ended(self, ran: Ran) -> RunOutcome | None:
-        self.stops = ran.stops
         self._worker.drain()
         return self._outcome_of(ran, self._stdout, self._stderr)
 
@@ -286,6 +284,7 @@ class StatementRun:
             displays=ran.displays,
             locations=ran.locations,
             diff=ran.diff,
+            stops=ran.stops,
             events=events,
             contents=self._sent.contents,
             acted=ran.acted,

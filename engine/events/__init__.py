@@ -1,6 +1,7 @@
 """Every kind of event there is. A kind is one class, in the file of its group and in that group's union.
 
-Import a kind from the module that owns it: `branches`, `conversation`, `execution`, `nodes`, `rewinding` or `session`.
+Import a kind from the module that owns it: `branches`, `conversation`, `execution`, `nodes`, `replays`,
+`rewinding` or `session`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from .branches import BranchEvent
 from .conversation import ConversationEvent
 from .execution import ExecutionEvent
 from .nodes import NodeEvent
+from .replays import ReplayEvent
 from .rewinding import RewindingEvent
 from .session import SessionEvent
 
-AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent | RewindingEvent | BranchEvent
+AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent | RewindingEvent | BranchEvent | ReplayEvent
 """One of the kinds there are: what a `match` over events has to exhaust."""
 
 EVENTS: Final = cast("tuple[type[Event], ...]", get_args(AnyEvent))
@@ -30,6 +32,7 @@ __all__ = [
     "Event",
     "ExecutionEvent",
     "NodeEvent",
+    "ReplayEvent",
     "RewindingEvent",
     "SessionEvent",
 ]

@@ -15,6 +15,7 @@ from ..execution import (
     KeptGroup,
     Location,
     NamespaceDiff,
+    ReplayMode,
     StatementKind,
     TextChange,
 )
@@ -54,7 +55,8 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
 class ExecutionStarted(Event, frozen=True, kw_only=True):
     """`parent` is the execution whose namespace this one starts from.
 
-    `round_id` is the Round it belongs to, `plan` whether it ran in plan mode; older logs say neither.
+    `round_id` is the Round it belongs to, `plan` whether it ran in plan mode; older logs say neither. In a replay
+    `mode` says of which kind, and `against` is the earlier execution that it is compared with.
     """
 
     kind: ClassVar[str] = "execution_started"
@@ -64,16 +66,24 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
     parent: ExecutionId | None = None
     round_id: int | None = None
     plan: bool | None = None
+    mode: ReplayMode | None = None
+    against: ExecutionId | None = None
 
     @property
     def waits(self) -> bool:
         return True
+
+    @property
+    def counts(self) -> bool:
+        """Whether the namespace goes by it, which it does not by what a recorded or a dry replay has found."""
+        return self.mode in (None, "live")
 
 
 class ExecutionFinished(Event, frozen=True, kw_only=True):
     """The whole record of one run. Times are seconds since the epoch; `time_ms` is what the statement itself took.
 
     `acted`: it asked for an effect, or did something outside that a rebuild keeps it from. Older logs do not say.
+    `mode` as in its ExecutionStarted.
     """
 
     kind: ClassVar[str] = "execution_finished"
@@ -93,10 +103,16 @@ class ExecutionFinished(Event, frozen=True, kw_only=True):
     artifacts: tuple[Artifact, ...] = ()
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
     acted: bool = False
+    mode: ReplayMode | None = None
 
     @property
     def waits(self) -> bool:
         return True
+
+    @property
+    def counts(self) -> bool:
+        """As of its ExecutionStarted."""
+        return self.mode in (None, "live")
 
 
 class EffectRequested(Event, frozen=True, kw_only=True):

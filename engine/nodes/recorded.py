@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from ..cutting import plural
 from ..events.nodes import RevisionState
+from ..execution import LOOKED
 from .disk import Disk
 from .found import Found, recorded_path
 from .page import is_page, page_revision
@@ -116,7 +117,7 @@ class RecordedLooks:
             return ()
         phrases, self._phrases = self._phrases, []
         left = len(phrases) - _KEPT_PHRASES
-        rest = [f"looked at {left:,} more {plural(left, 'file')} of which that is to be said"] if left > 0 else []
+        rest = [f"{LOOKED} {left:,} more {plural(left, 'file')} of which that is to be said"] if left > 0 else []
         return (*phrases[:_KEPT_PHRASES], *rest)
 
     def look(
@@ -137,7 +138,7 @@ class RecordedLooks:
         if is_page(path):
             return self._page(path, title, seen)
         if seen is None:
-            self._say(f"looked at {title}, of which nothing is recorded")
+            self._say(f"{LOOKED} {title}, of which nothing is recorded")
             return Found(_unknown(title, _NOTHING))
         self._newest[key] = seen
         if last is not None and _is(last.revision, seen):
@@ -171,7 +172,7 @@ class RecordedLooks:
         if revision is not None:
             return revision
         lost = seen.lost or self._why(seen.digest)
-        self._say(f"looked at {title}, whose content of then {lost}")
+        self._say(f"{LOOKED} {title}, whose content of then {lost}")
         return _unknown(title, lost)
 
     def _made(self, path: str, title: str, seen: SeenRevision, data: bytes) -> Revision | None:
@@ -197,7 +198,7 @@ class RecordedLooks:
         return _FORGOTTEN if digest in self.digests else self._lost.get(digest, "is not kept")
 
     def _unrecorded(self, path: str, title: str, last: Found | None) -> Found:
-        self._say(f"looked at {title}, and what it saw then is not recorded: it sees what is there now")
+        self._say(f"{LOOKED} {title}, and what it saw then is not recorded: it sees what is there now")
         found = self._disk.look(path, title, last)
         # Without a stamp, so that the first live look reads the file: what it finds is to be recorded.
         return replace(found, stamp=None, recorded=False, data=None)

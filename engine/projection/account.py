@@ -61,7 +61,7 @@ class Account:
         match event:
             case StatementRecorded(statement_id=statement_id, tool_call_id=call):
                 self._calls[statement_id] = call
-            case ExecutionFinished(statement_id=statement_id):
+            case ExecutionFinished(statement_id=statement_id) if event.counts:
                 self._name(event.diff)
                 if event.displays and statement_id in self._calls:
                     self._renders.setdefault(self._calls[statement_id], self._taken(event.displays))

@@ -23,6 +23,7 @@ from ..events.branches import HeadMoved
 from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import GroupRecomputed, NodeChanged
+from ..events.replays import Diverged
 from ..events.rewinding import Rewound
 from ..events.session import EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
 from ..execution import Display
@@ -48,6 +49,7 @@ _FOLLOWED: Final = frozenset(
         GroupRecomputed,
         WorkStopped,
         EnvironmentRestored,
+        Diverged,
         ServerConnected,
         ServerLost,
         Rewound,
@@ -133,11 +135,12 @@ class Feed:
             self._histories.popitem(last=False)
 
     def _finish(self, event: ExecutionFinished) -> None:
-        for display in event.displays:
+        # What a replay shows is in no result of the View.
+        for display in event.displays if event.mode is None else ():
             self._shown[display.obj_id] = event.seq
             self._histories.pop(display.obj_id, None)
         statement = self._outside.get(event.statement_id)
-        if statement is None:
+        if statement is None or not event.counts:
             return
         if event.status != "ok":
             self._items.add(event.seq, FeedItem("", _failure(statement, event)))
@@ -209,6 +212,8 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             # Last, because where there is no room for all, the first are left out.
             noun = plural(executions, "statement")
             yield FeedItem("", f"rebuilt in a new worker: {executions} {noun} ran again")
+        case Diverged(statement=number):
+            yield FeedItem("", f"statement {number} ran again and came out differently: {divergence_phrase(event)}")
         case _:
             pass
 
@@ -220,6 +225,11 @@ def moved_sentence(event: HeadMoved) -> str:
         f"this is branch {event.branch}, which goes on after {place}: what branch {event.left} did since is neither in "
         "this conversation nor in the namespace, but in files it may be"
     )
+
+
+def divergence_phrase(event: Diverged) -> str:
+    """In what an execution came out differently, and how."""
+    return f"{event.aspect}: {event.after or 'nothing'} instead of {event.before or 'nothing'}"
 
 
 def connected_sentence(event: ServerConnected) -> str:

@@ -96,11 +96,11 @@ class PastStatements:
             case StatementRecorded():
                 ran = _Ran(event)
                 self._by_call[event.tool_call_id] = self._by_id[event.statement_id] = self._by_index[event.index] = ran
-            case ExecutionStarted(statement_id=statement_id) if statement_id in self._by_id:
+            case ExecutionStarted(statement_id=statement_id) if event.counts and statement_id in self._by_id:
                 ran = self._by_id[statement_id]
                 self._running = ran.statement.index
                 ran.made.clear()
-            case ExecutionFinished(statement_id=statement_id) if statement_id in self._by_id:
+            case ExecutionFinished(statement_id=statement_id) if event.counts and statement_id in self._by_id:
                 _finish(self._by_id[statement_id], event)
             case NodeMade(statement=index) if index in self._by_index:
                 made = self._by_index[index].made

@@ -19,6 +19,7 @@ from .branch_diff import BranchDiff
 from .branch_rows import BranchRow
 from .context_text import Breakdown
 from .projector import Projection
+from .replay_report import ReplayReport, ReplayRequest
 from .rewinder import Gone
 
 
@@ -34,7 +35,8 @@ class CommandContext:
     InvalidRequestError with one sentence; the latter two are for commands that move the head. `omit` leaves a statement
     out of the namespace, or takes it in again. `content` says in a sentence what is missing.
     `names` is what the namespace calls its handles now, by their ids; one without a name is called by its id. `foresee`
-    says what the next tick would find by now, of each handle that it would change.
+    says what the next tick would find by now, of each handle that it would change. `replay` runs statements again, ends
+    by itself when it is cancelled, and raises InvalidRequestError for what cannot be asked of it.
     """
 
     session_id: SessionId
@@ -55,6 +57,7 @@ class CommandContext:
     diff: Callable[[str, str], BranchDiff]
     rewind: Callable[[int, bool, bool], Awaitable[Gone]]
     switch: Callable[[str, bool], Awaitable[Gone]]
+    replay: Callable[[ReplayRequest], Awaitable[ReplayReport]]
 
     @property
     def as_of(self) -> str:
@@ -63,28 +66,34 @@ class CommandContext:
         return f"As of statement {done[-1]}; a turn is running." if done else "As of the beginning; a turn is running."
 
 
+CommandRun = Callable[[CommandContext, str], Awaitable[str]]
+"""Carries a command out on its argument; the answer."""
+
+
 class Command(Struct, frozen=True):
     """One slash command. `usage` is its argument as `/help` spells it and `hint` in words, empty where it takes none.
 
     `takes` says what may be completed: the number of a statement, that of a model call, or Python.
     `glance` answers while a turn is running, from what is known already; None where it has to wait for its turn. Where
     `run` is None the argument is a statement, which the session runs as the user's own. One that `moves_head` is on the
-    log where it leads: its message follows the move, or, where it made none, comes ahead of its answer.
+    log where it leads: its message follows the move, or, where it made none, comes ahead of its answer. One
+    that is `torn` by a cancel may be ended at any await; another one hears of it by itself, and comes to its end.
     """
 
     name: str
     usage: str
     hint: str
     description: str
-    run: Callable[[CommandContext, str], Awaitable[str]] | None
+    run: CommandRun | None
     glance: Callable[[CommandContext, str], str] | None = None
     takes: Literal["nothing", "statement", "call", "source"] = "nothing"
     moves_head: bool = False
+    torn: bool = True
 
 
 def glancing(
     glance: Callable[[CommandContext, str], str],
-) -> Callable[[CommandContext, str], Awaitable[str]]:
+) -> CommandRun:
     """A command's `run` that is its glance, because all is known at any time."""
 
     async def run(context: CommandContext, argument: str) -> str:

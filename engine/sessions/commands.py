@@ -17,6 +17,7 @@ from .branch_commands import KEEP_CONVERSATION, KEEP_FILES, branch, rewind
 from .command import Command, CommandContext, glancing
 from .context_commands import compact, context, context_glance, tick, views, views_glance
 from .diff_command import diff_glance
+from .replay_commands import replay
 from .timeline_commands import omit, timeline_glance
 
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -104,6 +105,16 @@ COMMANDS: Final[dict[str, Command]] = {
             "Compare two branches, or one with the active one: their statements, names and files",
             glancing(diff_glance),
             diff_glance,
+        ),
+        Command(
+            "replay",
+            "K [J] [--dry]",
+            "number of a statement, perhaps that of a later one",
+            "Run the statements K to J again, with the recorded answers to what they ask for, and say what comes out "
+            "differently; with --dry as far as the first that asks for anything",
+            replay,
+            takes="statement",
+            torn=False,
         ),
         Command("compact", "", "", "Replace the conversation so far by a summary of it", compact),
         Command("tick", "", "", "Have handles that follow their files catch up with them now", tick),

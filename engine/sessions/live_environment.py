@@ -23,8 +23,20 @@ from ..events.session import EnvironmentRestored
 from ..execution import REPLAY_EFFECT
 from ..ids import BlobDigest, ExecutionId
 from ..log import EventLog
-from ..ports import Buffers, Differences, Environment, EnvironmentSpec, PastExecution, Restored, RunOutcome, Store
+from ..ports import (
+    Buffers,
+    Comparison,
+    Differences,
+    Environment,
+    EnvironmentSpec,
+    PastExecution,
+    Restored,
+    RestorePlan,
+    RunOutcome,
+    Store,
+)
 from ..timeline.divergence import bound_names, differences, ending_of
+from ..timeline.observed import observed_steps, observing
 from ..timeline.replay import History
 from .cancellation import Cancellation
 from .directories import gone
@@ -33,6 +45,11 @@ from .kept_values import ValueKeeping
 T = TypeVar("T")
 _KEPT_SENTENCES: Final = 100
 """On statements that did not run again, in one report."""
+
+
+Observer = Callable[[PastExecution, ExecutionFinished, ExecutionFinished, Differences, Sequence[str]], None]
+"""Is told of an execution that ran again: its record, the record that it would have now, how they differ, and phrases
+on what it was kept from."""
 
 
 class LiveEnvironment:
@@ -84,28 +101,71 @@ class LiveEnvironment:
             return await self._made_ready()
 
     async def _made_ready(self) -> Environment:
-        if self._environment is None:
-            self._environment = self._make()
-            self._environment.follow(self._buffers)
-        environment = self._environment
+        environment = self._made()
         if environment.alive:
             await self._values.catch_up(environment)
         if environment.alive:
             if self._history.reads > self._reads:
                 environment.read()
         else:
-            self._values.forget()
-            try:
-                await environment.start(self._spec)
-            except EnvironmentUnavailableError as error:
-                raise gone(self._spec.cwd) or error from None
-            plan = self._history.plan(self._spec.limits.statement_seconds)
-            if plan.steps:
-                restored = await environment.restore(plan, self._contents, self._compare)
-                divergences = (*restored.divergences, *self._left_out())
-                await self._record(environment, restored, divergences)
+            await self._rebuild(environment, self._plan(), self._compare)
         self._reads = self._history.reads
         return environment
+
+    def again(self, first: int, last: int) -> Sequence[PastExecution]:
+        """Which executions of the statements `first` to `last` a rebuild would run again."""
+        return observed_steps(self._plan(), first, last)
+
+    async def replay(self, first: int, last: int, observe: Observer, *, answers: bool = True) -> None:
+        """Has the whole history run again in a fresh namespace, which is then what any rebuild would make of it.
+
+        `observe` is told what comes of the executions that `again` has named, and may end the whole by an exception.
+        Then there is no namespace, and whoever uses it next gets a rebuilt one. Without recorded `answers` the first
+        that asks for an effect does not get it.
+
+        Raises:
+            EnvironmentUnavailableError: no worker can be started.
+            StatementLostError: one of these executions ended its worker.
+        """
+        async with self._changing:
+            await self._replay(first, last, observe, answers=answers)
+
+    async def _replay(self, first: int, last: int, observe: Observer, *, answers: bool) -> None:
+        environment = self._made()
+        if environment.alive:
+            await self._values.catch_up(environment)
+        observed = {past.request.execution_id: past for past in self.again(first, last)}
+
+        def compare(past: PastExecution, outcome: RunOutcome) -> Differences:
+            before, after, found = self._compared(past, outcome)
+            recorded = observed.get(past.request.execution_id)
+            if recorded is None:
+                return found
+            observe(recorded, before, after, found, outcome.stops)
+            return replace(found, is_told=True)
+
+        await self._rebuild(environment, observing(self._plan(), first, last, answers=answers), compare)
+        self._reads = self._history.reads
+
+    def _made(self) -> Environment:
+        if self._environment is None:
+            self._environment = self._make()
+            self._environment.follow(self._buffers)
+        return self._environment
+
+    def _plan(self) -> RestorePlan:
+        return self._history.plan(self._spec.limits.statement_seconds)
+
+    async def _rebuild(self, environment: Environment, plan: RestorePlan, compare: Comparison) -> None:
+        self._values.forget()
+        try:
+            await environment.start(self._spec)
+        except EnvironmentUnavailableError as error:
+            raise gone(self._spec.cwd) or error from None
+        if plan.steps:
+            restored = await environment.restore(plan, self._contents, compare)
+            divergences = (*restored.divergences, *self._left_out())
+            await self._record(environment, restored, divergences)
 
     async def _record(self, environment: Environment, restored: Restored, divergences: tuple[str, ...]) -> None:
         seq = self._log.append(
@@ -211,7 +271,12 @@ class LiveEnvironment:
         return found
 
     def _compare(self, past: PastExecution, outcome: RunOutcome) -> Differences:
-        """Compares what ran again with the record, as both are on the log: without secrets."""
+        return self._compared(past, outcome)[-1]
+
+    def _compared(
+        self, past: PastExecution, outcome: RunOutcome
+    ) -> tuple[ExecutionFinished, ExecutionFinished, Differences]:
+        """The record, what ran again as it would be recorded, and how they differ; as on the log, without secrets."""
         before = self._history.record(past.request.execution_id)
         assert before is not None
         after = self._log.redacted(_recorded(outcome, before))
@@ -220,8 +285,8 @@ class LiveEnvironment:
         if any(statement.index < past.request.index for statement in self._history.omitted):
             # What comes of leaving a statement out is what the user wants to have, also where a name is missing for it.
             missing = () if _is_stopped(outcome) else bound_names(before.diff)
-            return replace(found, same=found.same.union(bound_names(outcome.diff), missing))
-        return found
+            found = replace(found, same=found.same.union(bound_names(outcome.diff), missing))
+        return before, after, found
 
     def _left_out(self) -> Sequence[str]:
         """One sentence for each statement that the user left out."""
@@ -246,4 +311,6 @@ def _recorded(outcome: RunOutcome, before: ExecutionFinished) -> ExecutionFinish
         stderr=outcome.stderr,
         displays=outcome.displays,
         diff=outcome.diff,
+        time_ms=outcome.time_ms,
+        locations=outcome.locations,
     )

@@ -14,6 +14,7 @@ from ..events import Event
 from ..events.branches import HeadMoved
 from ..events.conversation import AgentReasoning, AgentText, Condensation, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from ..events.replays import ReplayEnded
 from ..events.session import ModelCallEnded, ProjectionSent, PromptQueued, PromptWithdrawn, ViewEnforced
 from ..execution import INTERRUPTED, ExceptionInfo
 from ..ids import ExecutionId, MessageId
@@ -42,8 +43,11 @@ def repair(log: EventLog, timeline: Timeline, stop: RunStop = _LOST) -> Sequence
         if cell.started is None and not log.has_call(cell.statement.tool_call_id):
             # No model's call would say that this statement ended.
             log.append(_never_begun(cell.statement))
-        if cell.started is not None and cell.finished is None:
-            log.append(_interrupted(cell.started, path))
+        for execution in cell.executions:
+            if execution.finished is None:
+                log.append(_interrupted(execution.started, path))
+    if timeline.replay is not None:
+        log.append(ReplayEnded(outcome="interrupted", detail="the process ended before the replay"))
     for call in log.open_calls:
         log.append(
             ToolResult(tool_call_id=call.tool_call_id, status="error", text="[interrupted]", parent_id=call.parent_id)
@@ -127,6 +131,7 @@ def _interrupted(started: ExecutionStarted, events: Sequence[Event]) -> Executio
         ended_at=started.at,
         artifacts=artifacts_of(events, started.execution_id),
         exception=ExceptionInfo(type=INTERRUPTED, message="the process ended while this statement was running"),
+        mode=started.mode,
     )
 
 

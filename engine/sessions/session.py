@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,10 +16,10 @@ from anyio.abc import TaskGroup
 from ..errors import InvalidRequestError, SessionBusyError, StatementWithdrawnError
 from ..events import AnyEvent, Event
 from ..events.conversation import Attachment, PromptKind, UserMessage
-from ..events.execution import ExecutionFinished
+from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.rewinding import Rewound
 from ..events.session import ConfigChanged, ModeChanged
-from ..ids import Seq, SessionId
+from ..ids import Seq, SessionId, StatementId
 from ..mcp_servers import McpServer
 from ..ports import Editor, Looked, Permissions
 from ..timeline.index import Cell
@@ -30,9 +30,10 @@ from .cancellation import to_the_end
 from .directories import Spellings, additional, check_working_directory, spelled
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
+from .replay_report import ReplayReport, ReplayRequest
 from .requests import RequestQueue
 from .subscription import Subscription
-from .tickets import Ticket
+from .tickets import Ticket, TurnEnd
 
 if TYPE_CHECKING:  # of the prompt stage
     from ..cycles import CycleSummary
@@ -105,6 +106,11 @@ class Session:
     def cells(self) -> Sequence[Cell]:
         """The statements, oldest first, each with its latest execution."""
         return self._parts.timeline.cells
+
+    def statement(self, statement_id: StatementId) -> StatementRecorded | None:
+        """The statement of that id; None where there is none."""
+        cell = self._parts.timeline.cell(statement_id)
+        return None if cell is None else cell.statement
 
     @property
     def branches(self) -> Sequence[BranchRow]:
@@ -191,6 +197,36 @@ class Session:
         """
         ticket = Ticket(self._parts.minter.message(), Composed(source), self._kind(), cell=True, seconds=seconds)
         self._requests.take(ticket, None)
+        end = await self._carried_out(ticket)
+        if end.execution is None:
+            raise StatementWithdrawnError(self.session_id)
+        return end.execution
+
+    async def replay(
+        self, first: int, last: int | None = None, mode: Literal["recorded", "dry"] = "recorded"
+    ) -> ReplayReport:
+        """Runs the statements `first` to `last` again, by their numbers, and says what comes out differently.
+
+        In its place in the queue, and on the log as the command `/replay`. Cancelling the waiting task cancels it.
+        Where it does not come to its end, the report says why, and the namespace is as it was.
+
+        Args:
+            last: None for the newest statement.
+            mode: `recorded` gives them the recorded answers to what they ask for, and keeps them from any other act;
+                nothing but the record is new then. `dry` ends with the first that asks for anything.
+
+        Raises:
+            InvalidRequestError: there are no such statements, or none of them can run again; nothing has changed.
+            StatementWithdrawnError: it was cancelled before it began.
+            SessionBusyError, SessionReadOnlyError: as from `accept`.
+        """
+        end = await self._commanded(ReplayRequest(first, last, mode).command)
+        if end.replay is None:
+            raise StatementWithdrawnError(self.session_id)
+        return end.replay
+
+    async def _carried_out(self, ticket: Ticket) -> TurnEnd:
+        """The end of a request; where the waiting task is cancelled, so is the request."""
         try:
             end = await ticket.end()
         except anyio.get_cancelled_exc_class():
@@ -199,9 +235,7 @@ class Session:
             raise
         if end.failure is not None:
             raise end.failure
-        if end.execution is None:
-            raise StatementWithdrawnError(self.session_id)
-        return end.execution
+        return end
 
     async def rewind(self, statement: int, *, files: bool = True, conversation: bool = True) -> Rewound | None:
         """Goes back to where that statement had ended, 0 for the beginning; in its place in the queue.
@@ -225,7 +259,7 @@ class Session:
         from .branch_commands import KEEP_CONVERSATION, KEEP_FILES  # of the prompt stage
 
         keeps = ((KEEP_FILES, not files), (KEEP_CONVERSATION, not conversation))
-        return await self._commanded(" ".join(("/rewind", str(statement), *(name for name, is_set in keeps if is_set))))
+        return await self._gone(" ".join(("/rewind", str(statement), *(name for name, is_set in keeps if is_set))))
 
     async def switch(self, branch: str, *, files: bool = True) -> Rewound | None:
         """Goes over to the end of another branch; in its place in the queue, and cancelled as `rewind`.
@@ -240,19 +274,16 @@ class Session:
         """
         from .branch_commands import KEEP_FILES  # of the prompt stage
 
-        return await self._commanded(f"/branch {branch}" if files else f"/branch {branch} {KEEP_FILES}")
+        return await self._gone(f"/branch {branch}" if files else f"/branch {branch} {KEEP_FILES}")
 
-    async def _commanded(self, command: str) -> Rewound | None:
-        ticket = self.accept(command)
-        try:
-            end = await ticket.end()
-        except anyio.get_cancelled_exc_class():
-            self.cancel(ticket)
-            await to_the_end(ticket.end)
-            raise
-        failure = end.failure or end.refused
-        if failure is not None:
-            raise failure
+    async def _commanded(self, command: str) -> TurnEnd:
+        end = await self._carried_out(self.accept(command))
+        if end.refused is not None:
+            raise end.refused
+        return end
+
+    async def _gone(self, command: str) -> Rewound | None:
+        end = await self._commanded(command)
         own = takewhile(
             lambda event: not isinstance(event, UserMessage), map(self._parts.log.at, map(Seq, range(end.seq, -1, -1)))
         )

@@ -15,6 +15,7 @@ from ..events.execution import ExecutionFinished
 from ..ids import MessageId, Seq
 from ..log import EventLog
 from ..user_message import Composed
+from .replay_report import ReplayReport
 
 
 class TurnEnd(Struct, frozen=True):
@@ -22,7 +23,8 @@ class TurnEnd(Struct, frozen=True):
 
     `detail` explains cause `error`; `seq` is the last event that belongs to it; `failure` is why it could not be
     carried out or recorded, if so; `execution` is what came of a cell; `unusable` says that the model has to be set up
-    before a prompt can be answered. `refused` is why a command changed nothing, which its answer says too.
+    before a prompt can be answered. `refused` is why a command changed nothing, which its answer says too; `replay` is
+    how a replay went.
     """
 
     cause: StopCause
@@ -32,6 +34,7 @@ class TurnEnd(Struct, frozen=True):
     execution: ExecutionFinished | None = None
     unusable: bool = False
     refused: EngineError | None = None
+    replay: ReplayReport | None = None
 
 
 class Ticket:
@@ -96,6 +99,7 @@ def end_at(
     execution: ExecutionFinished | None = None,
     unusable: bool = False,
     refused: EngineError | None = None,
+    replay: ReplayReport | None = None,
 ) -> TurnEnd:
     """The end of a request whose last event is the log's last."""
-    return TurnEnd(cause, detail, Seq(len(log) - 1), failure, execution, unusable, refused)
+    return TurnEnd(cause, detail, Seq(len(log) - 1), failure, execution, unusable, refused, replay)

@@ -37,7 +37,7 @@ from .branch_diff import diff
 from .branch_rows import branch_rows
 from .buffers import SessionBuffers
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
-from .command import Command, CommandContext
+from .command import Command, CommandContext, CommandRun
 from .commands import command_in, command_of
 from .condenser import Condenser
 from .head import Head
@@ -49,6 +49,8 @@ from .past_bound import PastBound
 from .preparer import preparer_of
 from .projector import Projection, Projector
 from .questions import Questions
+from .replay_report import ReplayReport, ReplayRequest
+from .replaying import Replayer
 from .rerendering import Rerendering
 from .revisions import Revisions
 from .rewinder import Rewinder
@@ -61,7 +63,6 @@ from .tickets import Ticket, TurnEnd, end_at
 from .touches import records_of
 
 T = TypeVar("T")
-CommandRun = Callable[[CommandContext, str], Awaitable[str]]
 
 
 class Turns:
@@ -155,6 +156,11 @@ class Turns:
             clock=parts.clock,
             seconds=parts.settings.statement_seconds,
         )
+        self._replayer = Replayer(
+            log=log, timeline=timeline, environment=self._environment, minter=parts.minter, clock=parts.clock
+        )
+        self._replayed: ReplayReport | None = None
+        """How the replay went that the present request asked for."""
         self._rerendering = Rerendering(
             log=log,
             view=parts.view.view,
@@ -216,6 +222,7 @@ class Turns:
                 self._head.after(statement, conversation=conversation), files=files
             ),
             switch=lambda name, files: self._rewinder.go(self._head.end_of(name), files=files),
+            replay=self._replay,
         )
         self._notes = parts.notes
         self._cancellation = Cancellation()
@@ -252,7 +259,7 @@ class Turns:
         if command is None or not command.moves_head:
             self._begin_run()
         if command is not None and command.run is not None:
-            return await self._answer(command.run, argument)
+            return await self._answer(command.run, argument, torn=command.torn)
         stop = await self._run(ticket)
         return end_at(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
 
@@ -311,12 +318,16 @@ class Turns:
         if sentences:
             self._say("\n".join(sentences) + "\n\n")
 
-    async def _answer(self, run: CommandRun, argument: str) -> TurnEnd:
-        """Carries out a command to its RunStop."""
+    async def _answer(self, run: CommandRun, argument: str, *, torn: bool) -> TurnEnd:
+        """Carries out a command to its RunStop. One that is not `torn` sees to a cancel by itself."""
         self._cancellation = Cancellation()
+        self._replayed = None
         stop, refused = _COMPLETED, None
         try:
-            answer = await self._cancellation.guard(lambda: run(self._context, argument))
+            if torn:
+                answer = await self._cancellation.guard(lambda: run(self._context, argument))
+            else:
+                answer = await run(self._context, argument)
         except (EnvironmentUnavailableError, InvalidRequestError) as error:
             answer, refused = str(error), error
         except WorkCancelledError:
@@ -325,7 +336,14 @@ class Turns:
         if answer:
             self._say(answer)
         self._parts.log.append(stop)
-        return end_at(self._parts.log, stop.cause, refused=refused)
+        return end_at(self._parts.log, stop.cause, refused=refused, replay=self._replayed)
+
+    async def _replay(self, request: ReplayRequest) -> ReplayReport:
+        """Raises InvalidRequestError, and WorkCancelledError where it was cancelled."""
+        self._replayed = await self._replayer.replay(request, self._cancellation)
+        if self._replayed.outcome == "cancelled":
+            raise WorkCancelledError
+        return self._replayed
 
     async def _run_cell(self, ticket: Ticket, source: str) -> TurnEnd:
         """Runs one statement, to its RunStop.

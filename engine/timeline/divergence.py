@@ -1,7 +1,8 @@
-"""What came out differently when a statement ran again: one phrase for each difference to what was recorded.
+"""What came out differently when a statement ran again: one `Divergence` for each difference to what was recorded.
 
-Status, exception, displayed value, output, and the names it bound. Addresses and object ids are taken out first: they
-differ in every process and mean nothing. Of long texts the place is shown where they differ. What has no digest on one
+Status, exception, displayed value, output, and the names it bound. Addresses, object ids and frames of this program's
+own are taken out first: they differ in every process and mean nothing. Of long texts the place is shown where they
+differ. What has no digest on one
 of the sides is compared by its short repr, a handle by its place and policy, a module by its name. Pure; must not know
 how a statement is run. Called by `live_environment`, and where a history runs again by `worker.rerun`.
 """
@@ -9,24 +10,30 @@ how a statement is run. Called by `live_environment`, and where a history runs a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from ..cutting import ELLIPSIS, cut_line, cut_line_from
 from ..events.execution import ExecutionFinished
 from ..execution import Captured, Ending, ExceptionInfo, NamespaceDiff, TypeInfo
-from ..ports import Differences
+from ..ports import Differences, Divergence
 
 _SHOWN_CHARS: Final = 80
 """Of a value in a phrase."""
 _MESSAGE_CHARS: Final = 320
 """Of an exception's message."""
 _SHOWN_NAMES: Final = 8
+_OTHER_CONTENT: Final = "(of another content)"
 _MODULE: Final = "module"
 _HANDLES: Final = ("ViewHandle", "GroupHandle")
 _SHOWN_REVISION: Final = re.compile(r" [0-9a-f]{8}>$")
+_OWN_FRAME: Final = re.compile(
+    r'^  File "[^"\n]*/engine/(?:worker|environment)/[^"\n]*", line \d+.*\n(?: {4}.*\n)*', re.M
+)
+"""In a traceback or a printed stack, with the lines of source below it: which of our functions runs a statement is no
+part of what the statement came to."""
 _HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")
 _NUMBER: Final = re.compile(r"(?<![\d.])\d{14,15}(?![\d.])")
 _SPANS: Final = ((0x550000000000, 0x57FFFFFFFFFF), (0x7E0000000000, 0x7FFFFFFFFFFF), (0xAAAA00000000, 0xFFFFFFFFFFFF))
@@ -70,15 +77,15 @@ def differences(before: Ending, after: Ending, uncertain: Collection[str] = ()) 
     if before == after:  # as nearly all that run again
         return Differences(same=same)
     if before.status != after.status or _exception(before) != _exception(after):
-        missing = was.keys() - now.keys()
-        return Differences(phrases=(_ending(before, after), *_said("did not bind {}", missing)), same=same)
-    phrases = [
+        unbound = _of_names("did not bind {}", {name: (was[name], None) for name in was.keys() - now.keys()})
+        return Differences(divergences=(_ending(before, after), *unbound), same=same)
+    divergences = [
         *_value(before.value, after.value),
-        *_output("printed", before.stdout, after.stdout),
-        *_output("wrote to stderr", before.stderr, after.stderr),
+        *_output("stdout", before.stdout, after.stdout),
+        *_output("stderr", before.stderr, after.stderr),
         *_names(before.diff, after.diff, frozenset(uncertain)),
     ]
-    return Differences(phrases=tuple(phrases), same=same)
+    return Differences(divergences=tuple(divergences), same=same)
 
 
 def bound_names(diff: NamespaceDiff) -> Collection[str]:
@@ -91,12 +98,13 @@ def _exception(finished: Ending) -> tuple[str, str] | None:
     return None if error is None else (error.type, without_addresses(error.message))
 
 
-def _ending(before: Ending, after: Ending) -> str:
+def _ending(before: Ending, after: Ending) -> Divergence:
     now, was = (each.exception.message if each.exception else "" for each in (after, before))
     if before.status != after.status:
-        return f"ended with {_described(after, cut_line(now, _MESSAGE_CHARS))} instead of {before.status}"
-    now, was = _apart(now, was, _MESSAGE_CHARS // 2)
-    return f"ended with {_described(after, now)} instead of {_described(before, was)}"
+        ended = _described(after, cut_line(now, _MESSAGE_CHARS))
+        return Divergence("status", before.status, ended, f"ended with {ended} instead of {before.status}")
+    now, was = (_described(*each) for each in zip((after, before), _apart(now, was, _MESSAGE_CHARS // 2), strict=True))
+    return Divergence("exception", was, now, f"ended with {now} instead of {was}")
 
 
 def _described(finished: Ending, message: str) -> str:
@@ -104,22 +112,28 @@ def _described(finished: Ending, message: str) -> str:
     return finished.status if error is None else f"{finished.status} ({error.type}: {message})"
 
 
-def _value(before: str | None, after: str | None) -> Iterable[str]:
+def _value(before: str | None, after: str | None) -> Iterable[Divergence]:
     if before == after or (before and after and without_addresses(before) == without_addresses(after)):
         return
-    yield f"displayed {_instead(_one_line(after), _one_line(before))}"
+    was, now = _shown(_one_line(before), _one_line(after))
+    yield Divergence("value", was, now, f"displayed {_instead(was, now)}")
 
 
 def _one_line(text: str | None) -> str | None:
     return None if text is None else text.replace("\n", " ")
 
 
-def _instead(now: str | None, was: str | None, shown: Callable[[str], str] = str) -> str:
-    """What is there instead of what was; None is nothing."""
+def _shown(was: str | None, now: str | None, shown: Callable[[str], str] = str) -> tuple[str, str]:
+    """Both, short; None is nothing, and empty."""
     if now is not None and was is not None:
         now, was = _apart(now, was, _SHOWN_CHARS)
-    texts = ("nothing" if text is None else shown(cut_line(text, _SHOWN_CHARS)) for text in (now, was))
-    return " instead of ".join(texts)
+    then, there = ("" if text is None else shown(cut_line(text, _SHOWN_CHARS)) for text in (was, now))
+    return then, there
+
+
+def _instead(was: str, now: str) -> str:
+    """What is there instead of what was."""
+    return f"{now or 'nothing'} instead of {was or 'nothing'}"
 
 
 def _apart(now: str, was: str, chars: int) -> tuple[str, str]:
@@ -135,17 +149,19 @@ def _apart(now: str, was: str, chars: int) -> tuple[str, str]:
     return cut_line_from(now, start, chars), cut_line_from(was, start, chars)
 
 
-def _output(verb: str, before: Captured, after: Captured) -> Iterable[str]:
+def _output(stream: Literal["stdout", "stderr"], before: Captured, after: Captured) -> Iterable[Divergence]:
     if (before.digest, before.total_bytes) == (after.digest, after.total_bytes):
         return
-    was, now = (without_addresses(captured.text).splitlines() for captured in (before, after))
+    was, now = (without_addresses(_OWN_FRAME.sub("", captured.text)).splitlines() for captured in (before, after))
     cut = (before.truncated or after.truncated) and before.total_bytes != after.total_bytes
     if was == now and not cut:
         return
     shared = min(len(was), len(now))
     here = next((position for position in range(shared) if was[position] != now[position]), shared)
-    lines = (line[here] if here < len(line) else None for line in (now, was))
-    yield f"{verb} {_instead(*lines, shown=repr)}" + (f" in line {here + 1}" if here else "")
+    then, there = _shown(*(lines[here] if here < len(lines) else None for lines in (was, now)), shown=repr)
+    place = f" in line {here + 1}" if here else ""
+    verb = "printed" if stream == "stdout" else "wrote to stderr"
+    yield Divergence(stream, then, there + place, f"{verb} {_instead(then, there)}{place}")
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -164,7 +180,7 @@ def _bound(diff: NamespaceDiff) -> dict[str, _Bound]:
     return added | changed
 
 
-def _names(before: NamespaceDiff, after: NamespaceDiff, uncertain: frozenset[str]) -> Iterable[str]:
+def _names(before: NamespaceDiff, after: NamespaceDiff, uncertain: frozenset[str]) -> Iterable[Divergence]:
     was, now = _bound(before), _bound(after)
     # Of a name that nobody can compare, nobody knows whether it changed.
     untold = uncertain.union(before.unknown, after.unknown)
@@ -174,18 +190,37 @@ def _names(before: NamespaceDiff, after: NamespaceDiff, uncertain: frozenset[str
         untold |= {name for name, change in changed.items() if change.mutated and not (name in was and name in now)}
     missing = was.keys() - now.keys() - untold
     fresh = now.keys() - was.keys() - untold
-    other = [name for name in was.keys() & now.keys() if _differs(was[name], now[name])]
-    deleted = set(before.deleted) ^ set(after.deleted)
-    yield from _said("left another value in {}", other, lambda name: f" ({_change(was[name], now[name])})")
-    yield from _said("did not change {}", missing)
-    yield from _said("changed {} too", fresh)
-    yield from _said("deleted other names: {}", deleted - uncertain)
+    other = {name: (was[name], now[name]) for name in was.keys() & now.keys() if _differs(was[name], now[name])}
+    yield from _of_names("left another value in {}", other, lambda name: f" ({_change(*other[name])})")
+    yield from _of_names("did not change {}", {name: (was[name], None) for name in missing})
+    yield from _of_names("changed {} too", {name: (None, now[name]) for name in fresh})
+    kept = sorted(set(before.deleted).difference(after.deleted, uncertain))
+    gone = sorted(set(after.deleted).difference(before.deleted, uncertain))
+    if kept or gone:
+        then, there = (f"del {_listed(names)}" if names else "" for names in (kept, gone))
+        yield Divergence("diff", then, there, f"deleted other names: {_listed(sorted(kept + gone))}")
 
 
-def _said(words: str, names: Iterable[str], detail: Callable[[str], str] = lambda _: "") -> Iterable[str]:
+def _of_names(
+    words: str, names: Mapping[str, tuple[_Bound | None, _Bound | None]], detail: Callable[[str], str] = lambda _: ""
+) -> Iterable[Divergence]:
+    """That these names differ, if there are any; `words` say how, and `detail` of each of them."""
     listed = sorted(names)
-    if listed:
-        yield words.format(_listed(listed, detail))
+    if not listed:
+        return
+    shown = [_assigned(name, *names[name]) for name in listed[:_SHOWN_NAMES]]
+    was, now = (", ".join(filter(None, side)) for side in zip(*shown, strict=True))
+    yield Divergence("diff", was, now, words.format(_listed(listed, detail)))
+
+
+def _assigned(name: str, was: _Bound | None, now: _Bound | None) -> tuple[str, str]:
+    """What a name was and is bound to, short, from where the two can be told apart; empty for nothing."""
+    then, there = was.info.short_repr if was else "", now.info.short_repr if now else ""
+    if was is not None and now is not None:
+        there, then = _apart(there, then, _SHOWN_CHARS // 2)
+        there += f" {_OTHER_CONTENT}" if there == then else ""
+    name, side = cut_line(name, _SHOWN_CHARS), _SHOWN_CHARS + len(_OTHER_CONTENT)
+    return f"{name} = {cut_line(then, side)}" if was else "", f"{name} = {cut_line(there, side)}" if now else ""
 
 
 def _listed(names: list[str], detail: Callable[[str], str] = lambda _: "") -> str:

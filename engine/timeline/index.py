@@ -1,4 +1,4 @@
-"""The timeline as a read model: which statements there are, and which execution of each counts.
+"""The timeline as a read model: which statements there are, with all executions of each, and which of those counts.
 
 A fold over the log. Used by the loop (numbers, parents) and by every listing; `replay` has what a rebuild needs.
 """
@@ -8,27 +8,59 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..events import Event
 from ..events.execution import ExecutionFinished, ExecutionStarted, NamesRebound, StatementOmitted, StatementRecorded
+from ..events.replays import Diverged, ReplayBegun, ReplayEnded
 from ..ids import ExecutionId, StatementId
 
 
+class Execution(Struct):
+    """One run of a statement: started, perhaps finished; and in what it came out otherwise than an earlier one."""
+
+    started: ExecutionStarted
+    finished: ExecutionFinished | None = None
+    divergences: list[Diverged] = field(default_factory=list[Diverged])
+
+
 class Cell(Struct):
-    """A statement with its latest execution: started, perhaps finished. `omitted`: the user left it out."""
+    """A statement with all its executions, the first of them first. `omitted`: the user left it out.
+
+    `current` is the execution that the namespace goes by: the latest that is no recorded or dry replay's, nor one of a
+    live replay that did not come to its end.
+    """
 
     statement: StatementRecorded
-    started: ExecutionStarted | None = None
-    finished: ExecutionFinished | None = None
+    executions: list[Execution] = field(default_factory=list[Execution])
+    current: Execution | None = None
     omitted: bool = False
+
+    @property
+    def started(self) -> ExecutionStarted | None:
+        """The beginning of `current`."""
+        return None if self.current is None else self.current.started
+
+    @property
+    def finished(self) -> ExecutionFinished | None:
+        """The record of `current`, where that has ended."""
+        return None if self.current is None else self.current.finished
 
 
 class Timeline:
     """Statements in order. `apply` is for the log alone."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (StatementRecorded, ExecutionStarted, ExecutionFinished, StatementOmitted, NamesRebound)
+        (
+            StatementRecorded,
+            ExecutionStarted,
+            ExecutionFinished,
+            StatementOmitted,
+            NamesRebound,
+            ReplayBegun,
+            Diverged,
+            ReplayEnded,
+        )
     )
 
     def __init__(self) -> None:
@@ -37,8 +69,12 @@ class Timeline:
     def reset(self) -> None:
         """For the log alone: another path follows, from its first event on."""
         self._cells: dict[StatementId, Cell] = {}
-        self._by_execution: dict[ExecutionId, Cell] = {}
+        self._executions: dict[ExecutionId, tuple[Cell, Execution]] = {}
         self._last_execution: ExecutionId | None = None
+        self._replay: ReplayBegun | None = None
+        self._before: dict[StatementId, Execution | None] = {}
+        """What counted of the statements that a live replay has run again so far."""
+        self._last_before: ExecutionId | None = None
         self._names: set[str] = set()
         self._rebound: set[str] = set()
 
@@ -47,11 +83,7 @@ class Timeline:
             case StatementRecorded():
                 self._cells[event.statement_id] = Cell(event)
             case ExecutionStarted():
-                cell = self._cells.get(event.statement_id)
-                if cell is not None:
-                    cell.started, cell.finished = event, None
-                    self._by_execution[event.execution_id] = cell
-                    self._last_execution = event.execution_id
+                self._start(event)
             case ExecutionFinished():
                 self._finish(event)
             case StatementOmitted(statement_id=statement_id, omitted=omitted):
@@ -59,15 +91,43 @@ class Timeline:
                     self._cells[statement_id].omitted = omitted
             case NamesRebound(names=names):
                 self._rebound.update(names)
+            case ReplayBegun():
+                self._replay, self._last_before = event, self._last_execution
+            case Diverged(execution_id=execution_id) if execution_id in self._executions:
+                self._executions[execution_id][1].divergences.append(event)
+            case ReplayEnded():
+                self._end_replay(event)
             case _:
                 pass
 
+    def _start(self, event: ExecutionStarted) -> None:
+        cell = self._cells.get(event.statement_id)
+        if cell is None:
+            return
+        execution = Execution(event)
+        cell.executions.append(execution)
+        self._executions[event.execution_id] = cell, execution
+        if event.counts:
+            if self._replay is not None:
+                self._before.setdefault(event.statement_id, cell.current)
+            cell.current = execution
+            self._last_execution = event.execution_id
+
     def _finish(self, event: ExecutionFinished) -> None:
-        cell = self._by_execution.get(event.execution_id)
-        if cell is not None:
-            cell.finished = event
-            if cell.statement.statement_kind == "python":
-                self._names.update(event.diff.added, event.diff.changed)
+        cell, execution = self._executions.get(event.execution_id, (None, None))
+        if cell is None or execution is None:
+            return
+        execution.finished = event
+        if event.counts and cell.statement.statement_kind == "python":
+            self._names.update(event.diff.added, event.diff.changed)
+
+    def _end_replay(self, event: ReplayEnded) -> None:
+        if event.outcome != "completed":
+            for statement_id, execution in self._before.items():
+                self._cells[statement_id].current = execution
+            self._last_execution = self._last_before
+        self._replay = None
+        self._before.clear()
 
     @property
     def cells(self) -> Sequence[Cell]:
@@ -77,6 +137,11 @@ class Timeline:
     def cell(self, statement_id: StatementId) -> Cell | None:
         """The statement of that id, None where the log has none."""
         return self._cells.get(statement_id)
+
+    @property
+    def replay(self) -> ReplayBegun | None:
+        """The replay that is under way."""
+        return self._replay
 
     @property
     def next_index(self) -> int:

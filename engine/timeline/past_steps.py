@@ -34,6 +34,7 @@ from .payloads import payload_of
 
 ExecutionPart = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
 """What the log says of an execution, by its id."""
+_STALE: Final = "its copy is from before an earlier statement ran again"
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
 
 
@@ -49,6 +50,8 @@ class ExecutionStep(Struct):
     revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
     ticks: list[float] = field(default_factory=list[float])
     is_omitted: bool = False
+    is_stale: bool = False
+    """Its values were kept before an earlier statement ran again, with another outcome."""
     reads: int = 0
 
     def take(self, event: ExecutionPart) -> None:
@@ -71,6 +74,7 @@ class ExecutionStep(Struct):
         started, finished = self.started, self.finished
         if started is None or finished is None or self.is_omitted or _left_nothing(finished):
             return None
+        bound = tuple(bound_names(finished.diff))
         return PastExecution(
             request=RunRequest(
                 execution_id=finished.execution_id,
@@ -85,10 +89,10 @@ class ExecutionStep(Struct):
             again=finished.status in ("ok", "error") and not self.statement.withheld,
             answers=tuple(self._answer(answer) for answer in sorted(self.answers, key=lambda each: each.ordinal)),
             revisions=None if started.round_id is None else tuple(map(past_revision, self.revisions)),
-            bound=tuple(bound_names(finished.diff)),
+            bound=bound,
             unbound=finished.diff.deleted,
-            kept=values.groups(finished.execution_id),
-            unkept=values.unkept(finished.execution_id),
+            kept=() if self.is_stale else values.groups(finished.execution_id),
+            unkept=dict.fromkeys(bound, _STALE) if self.is_stale else values.unkept(finished.execution_id),
             after_reading=self.reads > reads,
             ticks=tuple(self.ticks),
             record=ending_of(finished),

@@ -4,13 +4,20 @@ Executions and ticks in the order of the path, each with what it then saw. An ex
 One that was stopped does not, nor one whose source held a secret: what it left comes from kept values. One that ended
 its worker left nothing, and one that the user left out is not in the plan. Pure: names contents by their digests. Must
 not know how a plan is carried out. Followed by the log; read by `sessions.live_environment`.
+
+What a recorded or a dry replay has found is a report, and no part of it. From the beginning of a live replay on, the
+steps of the statements that run again are set aside, and so is what came after those: new ones join what stands before
+them. When it has completed, the statements behind its last one follow again, without the values that were kept of them;
+at any other end everything is as it was.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events import Event
@@ -35,6 +42,7 @@ from ..events.nodes import (
     StatementTicked,
     seen_in,
 )
+from ..events.replays import ReplayBegun, ReplayEnded
 from ..events.session import EnvironmentRestored
 from ..ids import ExecutionId, StatementId
 from ..ports import (
@@ -59,6 +67,8 @@ _OF_STEPS: Final = frozenset(
         StatementOmitted,
         ToolCall,
         EnvironmentRestored,
+        ReplayBegun,
+        ReplayEnded,
         AsyncPayloadPrepared,
         AsyncPayloadApplied,
         AsyncPayloadDropped,
@@ -69,6 +79,18 @@ _OF_STEPS: Final = frozenset(
     )
 )
 """The kinds of event that say something about steps; most events of a long log do not."""
+
+
+_Step = ExecutionStep | TickStep | Rebuild
+
+
+class _LiveReplay(Struct):
+    """What there was before it, and of that the steps from its first statement on which have not been passed yet."""
+
+    last: int
+    steps: list[_Step]
+    statements: dict[StatementId, ExecutionStep]
+    aside: deque[_Step]
 
 
 class History:
@@ -82,7 +104,7 @@ class History:
 
     def reset(self) -> None:
         """For the log alone: another path follows, from its first event on."""
-        self._steps: list[ExecutionStep | TickStep | Rebuild] = []
+        self._steps: list[_Step] = []
         self._statements: dict[StatementId, ExecutionStep] = {}
         self._omitted: dict[StatementId, ExecutionStep] = {}
         self._by_execution: dict[ExecutionId, ExecutionStep] = {}
@@ -90,6 +112,7 @@ class History:
         self._readings = Readings()
         self._tiers: dict[str, OutlineTier] = {}
         self._payloads = Payloads()
+        self._replay: _LiveReplay | None = None
 
     def apply(self, event: Event) -> None:
         self._readings.apply(event)
@@ -112,14 +135,16 @@ class History:
                     self._omit(statement_id, omitted)
             case ToolCall(parent_id=str()) if isinstance(self._present, ExecutionStep):
                 self._present.calls[event.tool_call_id] = event
-            case EnvironmentRestored(anew=anew, absent=absent):
-                if anew or absent:
-                    self._note_rebuild(event)
+            case ReplayBegun() | ReplayEnded():
+                self._apply_to_replay(event)
             case _:
                 self._apply_to_nodes(event)
 
     def _apply_to_nodes(self, event: Event) -> None:
         match event:
+            case EnvironmentRestored(anew=anew, absent=absent):
+                if anew or absent:
+                    self._note_rebuild(event)
             case AsyncPayloadPrepared():
                 self._payloads.apply(event)
             case AsyncPayloadApplied() | AsyncPayloadDropped():
@@ -156,12 +181,49 @@ class History:
             self._omitted.pop(statement_id, None)
 
     def _start(self, event: ExecutionStarted) -> None:
-        step = self._present = self._statements.get(event.statement_id)
+        if not event.counts:
+            return
+        step = self._statements.get(event.statement_id)
+        if step is not None and self._replay is not None:
+            self._pass(self._replay, step.statement.index)
+            step = self._statements[event.statement_id] = ExecutionStep(step.statement)
+            self._steps.append(step)
+        self._present = step
         if step is None:
             return
         step.started, step.finished, step.reads = event, None, self.reads
         step.calls, step.questions, step.answers, step.revisions, step.ticks = {}, {}, [], [], []
         self._by_execution[event.execution_id] = step
+
+    def _apply_to_replay(self, event: ReplayBegun | ReplayEnded) -> None:
+        replay, self._replay = self._replay, None
+        match event:
+            case ReplayBegun(mode="live", first=first, last=last):
+                place = next((at for at, step in enumerate(self._steps) if _number(step) >= first), len(self._steps))
+                aside = deque(self._steps[place:])
+                self._replay = _LiveReplay(last, list(self._steps), dict(self._statements), aside)
+                del self._steps[place:]
+            case ReplayEnded(outcome="completed") if replay is not None:
+                self._pass(replay, replay.last)
+                for step in replay.aside:
+                    if isinstance(step, ExecutionStep):
+                        step.is_stale = True
+                self._steps += (step for step in replay.aside if not isinstance(step, Rebuild))
+            case ReplayEnded() if replay is not None:
+                self._steps, self._statements, self._present = replay.steps, replay.statements, None
+            case _:
+                pass
+
+    def _pass(self, replay: _LiveReplay, number: int) -> None:
+        """Drops what was set aside as far as the statement of that number, but for what the user left out."""
+        passed = 0
+        for place, step in enumerate(replay.aside, 1):
+            if _number(step) > number:
+                break
+            passed = place if _number(step) else passed
+        for step in [replay.aside.popleft() for _ in range(passed)]:
+            if isinstance(step, ExecutionStep) and step.is_omitted:
+                self._steps.append(step)
 
     @property
     def reads(self) -> int:
@@ -206,3 +268,8 @@ class History:
                 steps.append(PastLooks(revisions=tuple(map(past_revision, step.revisions))))
         after_reading = bool(steps) and self.reads > reads
         return RestorePlan(steps=tuple(steps), after_reading=after_reading, tiers=dict(self._tiers))
+
+
+def _number(step: _Step) -> int:
+    """Of a statement; 0 of what is none."""
+    return step.statement.index if isinstance(step, ExecutionStep) else 0

@@ -19,6 +19,7 @@ from engine.ports import (
     CommandOutcome,
     CommandRequest,
     Differences,
+    Divergence,
     EffectAnswer,
     EffectHandler,
     EffectRequest,
@@ -190,8 +191,10 @@ async def restore(b: Bench[E], *steps: PastStep) -> Restored:
 def ended_otherwise(past: PastExecution, outcome: RunOutcome) -> Differences:
     """What is compared where there is no record: how it ended."""
     why = f" ({outcome.exception.type}: {outcome.exception.message})" if outcome.exception else ""
-    is_same = outcome.status == past.status
-    return Differences(phrases=() if is_same else (f"ended with {outcome.status}{why} instead of {past.status}",))
+    if outcome.status == past.status:
+        return Differences()
+    phrase = f"ended with {outcome.status}{why} instead of {past.status}"
+    return Differences(divergences=(Divergence("status", past.status, outcome.status, phrase),))
 
 
 async def until(condition: Callable[[], bool]) -> None:

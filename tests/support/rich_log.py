@@ -59,6 +59,7 @@ from engine.events.nodes import (
     StatementTicked,
     TickApplied,
 )
+from engine.events.replays import Diverged, ReplayBegun, ReplayEnded
 from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.events.session import (
     ConfigChanged,
@@ -426,6 +427,30 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     Rewound(statement=0),
     BranchCreated(branch=BranchId("b1"), parent=MAIN_BRANCH, before=Seq(9)),
     HeadMoved(branch=MAIN_BRANCH, left=BranchId("b1"), statement=2),
+    ReplayBegun(first=1, last=2, mode="recorded", statements=2),
+    ExecutionStarted(
+        execution_id=ExecutionId("execution-20"),
+        statement_id=StatementId("statement-1"),
+        mode="recorded",
+        against=ExecutionId("execution-1"),
+    ),
+    Diverged(
+        execution_id=ExecutionId("execution-20"),
+        against=ExecutionId("execution-1"),
+        statement=1,
+        aspect="value",
+        before="1",
+        after="",
+    ),
+    ExecutionFinished(
+        execution_id=ExecutionId("execution-20"),
+        statement_id=StatementId("statement-1"),
+        status="ok",
+        started_at=1.0,
+        ended_at=2.0,
+        mode="recorded",
+    ),
+    ReplayEnded(outcome="completed"),
 )
 
 

@@ -13,10 +13,12 @@ from acp_adapter.pump import Pump
 from acp_adapter.wire.codec import Codec
 from acp_adapter.wire.negotiation import codec_for
 from acp_adapter.wire.shown import NOTHING_SHOWN, Shown
-from engine import CycleSummary, Item, OptionValues, Seq, Subscription
+from engine import CycleSummary, Item, OptionValues, Seq, StatementId, Subscription
 from engine.cycles import CycleFold
 from engine.events import AnyEvent, Event
+from engine.events.execution import StatementRecorded
 from engine.sessions.policy import Policy
+from engine.timeline.index import Timeline
 
 SECONDS = 10.0
 CODEC = codec_for(1)
@@ -30,6 +32,7 @@ class LoggedFacts:
         self.cwd = cwd
         self._policy = Policy()
         self._cycles = CycleFold()
+        self._timeline = Timeline()
         for event in events:
             self.add(event)
 
@@ -37,12 +40,17 @@ class LoggedFacts:
         """The next event of the log."""
         self._policy.apply(event)
         self._cycles.apply(event)
+        self._timeline.apply(event)
 
     def spelled(self, path: str) -> str:
         return path.replace("/real/", "/w/", 1)
 
     def options_at(self, seq: int) -> OptionValues:
         return self._policy.options_at(seq)
+
+    def statement(self, statement_id: StatementId) -> StatementRecorded | None:
+        cell = self._timeline.cell(statement_id)
+        return None if cell is None else cell.statement
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         return self._cycles.ended_by(seq)

@@ -86,7 +86,7 @@ async def conducted(worker: Scripted, *steps: PastExecution | PastTick) -> tuple
         worker,
         prepared(*steps),
         Limits(grace_seconds=0.1),
-        lambda prepared, outcome, stops, failures: brought.append(outcome.status),
+        lambda prepared, outcome, failures: brought.append(outcome.status),
         nothing,
     )
     with anyio.fail_after(PATIENCE):

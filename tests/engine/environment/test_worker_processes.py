@@ -318,6 +318,7 @@ LOADED = [
     "events.conversation",
     "events.execution",
     "events.nodes",
+    "events.replays",
     "events.rewinding",
     "events.session",
     "execution",

@@ -13,7 +13,7 @@ from acp_adapter.wire.shown import BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk
-from acp_adapter.wire.v1.updates import calls
+from acp_adapter.wire.v1.updates import calls, replays
 from acp_adapter.wire.v1.updates.parts import (
     Step,
     asked_content,
@@ -50,7 +50,7 @@ def step(event: ExecutionEvent, shown: Shown, facts: Facts, is_live: bool) -> St
         case StatementRecorded():
             return _recorded(event, shown)
         case ExecutionStarted():
-            return _started(event, shown)
+            return _started(event, shown, facts)
         case ExecutionFinished():
             return _finished(event, shown)
         case FileWritten():
@@ -90,7 +90,10 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     return shown, [call]
 
 
-def _started(event: ExecutionStarted, shown: Shown) -> Step:
+def _started(event: ExecutionStarted, shown: Shown, facts: Facts) -> Step:
+    statement = None if event.mode is None else facts.statement(event.statement_id)
+    if statement is not None:
+        return replays.started(event, statement, shown)
     begun = shown.statements.get(event.statement_id)
     if begun is None:
         return shown, []
@@ -102,7 +105,7 @@ def _finished(event: ExecutionFinished, shown: Shown) -> Step:
     if begun is None:
         return shown, []
     output, answer = _divided(event) if begun.is_typed else (result_text(event), "")
-    content = beside_source(begun, output) if output or not answer else []
+    content = [*beside_source(begun, output), *replays.differences(begun)] if output or not answer else []
     update = ToolCallUpdate(
         tool_call_id=begun.call,
         status="completed" if event.status == "ok" else "failed",

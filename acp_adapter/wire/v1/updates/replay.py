@@ -25,9 +25,10 @@ from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate
 from acp_adapter.wire.v1.updates import commands
 from acp_adapter.wire.v1.updates.steps import step
-from engine import CycleSummary, OptionValues
+from engine import CycleSummary, OptionValues, StatementId
 from engine.events import AnyEvent
 from engine.events.conversation import RunStop
+from engine.events.execution import StatementRecorded
 from engine.events.session import ContextMeasured, ModelCallEnded, UsageReported
 
 M = TypeVar("M", bound=WireModel)
@@ -114,6 +115,9 @@ class _LatestFacts:
 
     def options_at(self, seq: int) -> OptionValues:
         return self._facts.options_at(seq)
+
+    def statement(self, statement_id: StatementId) -> StatementRecorded | None:
+        return self._facts.statement(statement_id)
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         return self._cycle if seq == self._stop else None

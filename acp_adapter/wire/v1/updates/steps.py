@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from acp_adapter.facts import Facts
 from acp_adapter.wire.shown import Shown
-from acp_adapter.wire.v1.updates import branches, conversation, execution, nodes, rewinding, session
+from acp_adapter.wire.v1.updates import branches, conversation, execution, nodes, replays, rewinding, session
 from acp_adapter.wire.v1.updates.parts import Step
-from engine.events import AnyEvent, BranchEvent, ConversationEvent, ExecutionEvent, NodeEvent, RewindingEvent
+from engine.events import (
+    AnyEvent,
+    BranchEvent,
+    ConversationEvent,
+    ExecutionEvent,
+    NodeEvent,
+    ReplayEvent,
+    RewindingEvent,
+)
 
 
 def step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
@@ -27,4 +35,6 @@ def _own_step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Ste
         return rewinding.step(event, shown, facts)
     if isinstance(event, BranchEvent):
         return branches.step(event, shown, is_live)
+    if isinstance(event, ReplayEvent):
+        return replays.step(event, shown)
     return session.step(event, shown, facts)

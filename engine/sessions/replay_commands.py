@@ -1,0 +1,79 @@
+"""`/replay`: what a person types, read as a request, and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from ..cutting import cut_line, more, plural
+from ..errors import InvalidRequestError
+from ..execution import ReplayMode
+from ..projection.feed import divergence_phrase
+from ..text import code_span, printable
+from ..timeline.index import Cell
+from .command import CommandContext
+from .numbered import no_statement, number_in
+from .replay_report import ReplayReport, ReplayRequest
+
+_MODES: Final = ("recorded", "dry")
+_HOW: Final[dict[ReplayMode, str]] = {
+    "recorded": "with the recorded answers to what they ask for",
+    "live": "with their effects",
+    "dry": "as far as the first that asks for an effect",
+}
+_SHOWN: Final = 50
+"""Divergences in one report."""
+_SHOWN_CHARS: Final = 40
+
+
+async def replay(context: CommandContext, argument: str) -> str:
+    return _report(await context.replay(replay_request(argument, context.timeline.cells)))
+
+
+def replay_request(argument: str, cells: Sequence[Cell]) -> ReplayRequest:
+    """`K [J] [--recorded | --dry]`, in any order. Raises InvalidRequestError for anything else."""
+    words = argument.split()
+    modes = [word[2:] for word in words if word.startswith("--")]
+    numbers = [word for word in words if not word.startswith("--")]
+    for mode in modes:
+        if mode not in _MODES:
+            raise InvalidRequestError(f"{_shown(f'--{mode}')} is no way to replay; there is {_ways()}.")
+    if len(numbers) not in (1, 2) or len(modes) > 1:
+        raise InvalidRequestError("Give the number of a statement, perhaps that of a later one, and one mode at most.")
+    first, *last = (_number(cells, word) for word in numbers)
+    mode = cast("ReplayMode", modes[0]) if modes else "recorded"
+    return ReplayRequest(first, last[0] if last else None, mode)
+
+
+def _number(cells: Sequence[Cell], word: str) -> int:
+    found = number_in(word)
+    if found is None:
+        raise InvalidRequestError(no_statement(cells, printable(word)))
+    return found
+
+
+def _ways() -> str:
+    return ", ".join(f"`--{mode}`" for mode in _MODES)
+
+
+def _shown(word: str) -> str:
+    return f"'{cut_line(printable(word), _SHOWN_CHARS)}'"
+
+
+def _report(report: ReplayReport) -> str:
+    said = [
+        f"statement {each.statement}: {code_span(printable(divergence_phrase(each)))}" for each in report.divergences
+    ]
+    left = len(said) - _SHOWN
+    said = [*said[:_SHOWN], *([more(left, "divergence")] if left > 0 else ()), *report.not_run]
+    return "\n".join([_heading(report), *(f"- {sentence}" for sentence in said)])
+
+
+def _heading(report: ReplayReport) -> str:
+    ran, differ = len(report.executions), len({each.execution_id for each in report.divergences})
+    found = f"{differ} came out differently" if differ else "none came out differently"
+    end = "" if report.outcome == "completed" else " It ended early."
+    detail = f" {report.detail[:1].upper()}{report.detail[1:]}." if report.detail else ""
+    state = "what came of that" if report.is_kept else "as it was"
+    again = f"{ran} {plural(ran, 'statement')} ran again, {_HOW[report.mode]}: {found}."
+    return f"{again}{end}{detail} The namespace is {state}."
