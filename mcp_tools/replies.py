@@ -22,6 +22,7 @@ HANDLE: Final = f"{_OURS}handle"
 CURSOR: Final = f"{_OURS}cursor"
 STATEMENT: Final = f"{_OURS}statement"
 STATUS: Final = f"{_OURS}status"
+BRANCH: Final = f"{_OURS}branch"
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer", "minimum": 0}
 _TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -47,6 +48,7 @@ _TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     CURSOR: _NUMBER,
     STATEMENT: _NUMBER,
     STATUS: _TEXT,
+    BRANCH: _TEXT,
 }
 """What each of our keys holds, as JSON Schema."""
 _TITLE_CHARS: Final = 200

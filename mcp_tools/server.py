@@ -24,7 +24,7 @@ Views are windows on files that stay open under a name, each within a token budg
 put several files under one budget with `group`, and call `tick` after files may have changed: it tells what changed in
 those that follow their file, as diffs, which is cheaper than viewing again. `lod` chooses how much detail is shown:
 0 text, 1 symbols, 2 summary, 3 diff. The first line of a reply says what is shown and what it costs."""
-_RUNNING: Final = " `run` runs Python where each view is a variable."
+_RUNNING: Final = " `run` runs Python where each view is a variable; `rewind` goes back, with the files."
 
 
 class _Server(Server[Any]):

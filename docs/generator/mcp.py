@@ -26,8 +26,8 @@ With `--structured` the facts and the whole text are in `structuredContent` too,
 That is for programs: Claude Code and Codex show their models nothing else where it is there, as JSON that costs a fifth
 more tokens.
 
-`run`, and `tick` with `wait`, are answered with a task after half a second, where the request says that its client
-knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` tells what came of it, for 30 minutes
+`run`, `rewind`, and `tick` with `wait`, are answered with a task after half a second, where the request says that its
+client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` tells what came of it, for 30 minutes
 from its beginning and 10 from its end; `tasks/cancel` stops the statement. A task goes on when its client is gone, and
 is known to every client of its session and to no other. It does not outlive the server: what runs then is cancelled,
 and what came of a statement is in `timeline`. A session has at most 64; further calls are answered as if there were
@@ -50,8 +50,8 @@ Cursor and VS Code are those of their documentation; these programs are not run.
 
 `--root DIR` (repeatable) is the limit. Without it those directories count that the client names as its roots, else
 the one that it was started in; `/` and the home directory are refused unless `--root` names them. `--session NAME`
-has the same handles again next time. `--allow-run=unsandboxed` adds `run`: Python with your own rights, which no
-`--root` limits.
+has the same handles again next time. `--allow-run=unsandboxed` adds `run`, Python with your own rights, which no
+`--root` limits, and `rewind`.
 
 ## Over HTTP
 

@@ -45,6 +45,9 @@ ROWS = {row.name: row for row in (*TOOLS, *RUNNING)}
         ("tick", {"wait": 26}, "`wait` is from 0 to 25, not 26."),
         ("timeline", {"statement": 0}, "`statement` is at least 1, not 0."),
         ("run", {"code": "x" * (1 << 20) + "y"}, "`code` has at most 1,048,576 characters"),
+        ("rewind", {}, "rewind needs `to`: its number; 0 is the beginning."),
+        ("rewind", {"to": -1}, "`to` is at least 0, not -1."),
+        ("rewind", {"to": 1, "files": "no"}, "`files` is true or false, not 'no'."),
         ("run", {"code": "x", "seconds": 601}, "`seconds` is from 0.1 to 600, not 601."),
     ],
 )

@@ -27,6 +27,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("timeline", {"statement": 99}),
     ("run", {"code": "print('\\udcff'); 1 / 0"}),
     ("run", {"code": "'out'"}),
+    ("rewind", {"to": 7}),
+    ("rewind", {"to": 99}),
 )
 
 
@@ -59,6 +61,6 @@ async def test_programs_get_the_whole_text_and_the_facts_as_the_schema_says(tmp_
 async def test_nobody_else_gets_them(tmp_path: Path, era: Era) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     async with served(tmp_path, era=era, runs=True) as caller:
-        assert [tool.output_schema for tool in (await caller.client.list_tools()).tools] == [None] * 5
+        assert [tool.output_schema for tool in (await caller.client.list_tools()).tools] == [None] * 6
         for name, arguments in CALLS:
             assert (await caller.result(name, **arguments)).structured_content is None
