@@ -17,6 +17,7 @@ from conformance.values import as_list, as_object, is_list
 
 _FOLDER: Final = Path(__file__).parent / "specification"
 _BINDING: Final = re.compile(r"\b(MUST|Must|must|REQUIRED|SHALL)\b")
+_LINK: Final = re.compile(r"\[([^\]]+)\](?:\([^)]*\)|\[[^\]]*\])?")
 _KEYWORDS: Final = frozenset({"$ref", "const", "discriminator", "enum", "format", "required", "type"})
 
 
@@ -160,6 +161,15 @@ def binds(source: Source) -> bool:
     if _BINDING.search(source.quote) or document.is_data:
         return True
     return document.file.endswith(".json") and _is_keyword(source)
+
+
+def readable(source: Source) -> str:
+    """The quote in plain text: a sentence in quotation marks, without its emphasis and the targets of its links."""
+    document = DOCUMENTS[source.document]
+    if document.is_data or (document.file.endswith(".json") and _is_keyword(source)):
+        return source.quote
+    sentence = _LINK.sub(r"\1", source.quote.replace("**", ""))
+    return f'"{sentence}"'
 
 
 def _is_keyword(source: Source) -> bool:

@@ -65,6 +65,8 @@ class Suite:
     """What other scenarios need to know of this program, from the opening's traffic; becomes facts."""
     capability: Callable[[Traffic, str], bool | None]
     """Whether the subject advertises what `applies` names; None where nothing in the traffic tells."""
+    server: str = "server"
+    """What the protocol calls the program that serves the client."""
     foreign: Callable[[Traffic], str] = lambda _: ""
     """Why traffic is of another version, of which only the requirements of its scenario hold; empty where it is not."""
 

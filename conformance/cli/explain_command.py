@@ -9,7 +9,7 @@ import textwrap
 from typing import Final
 
 from conformance.cli import UsageError
-from conformance.documents import DOCUMENTS, link
+from conformance.documents import DOCUMENTS, link, readable
 from conformance.requirement import Requirement
 from conformance.suite import Suite
 from conformance.suites import SUITES
@@ -56,7 +56,7 @@ def explained(suite: Suite, row: Requirement) -> str:
         _wrapped(row.text),
         "",
         f"Source: {document.title}, {row.source.place}",
-        _wrapped(f'"{row.source.quote}"'),
+        _wrapped(readable(row.source)),
         f"  {link(row.source)}",
         f"  {document.version}",
         "",

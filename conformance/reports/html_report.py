@@ -6,13 +6,14 @@ command that repeats it. Everything foreign is escaped, and there is no script.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from conformance.documents import DOCUMENTS, link
+from conformance.documents import DOCUMENTS, link, readable
 from conformance.reports.terminal import visible
 from conformance.suite import Result
 from conformance.transcript import Transcript
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from conformance.reports import Context
     from conformance.runner import Run
 
+_CODE: Final = re.compile(r"`([^`]+)`")
 _AROUND: Final = 12
 """Entries before and after the decisive ones that a diagram shows."""
 _SHOWN: Final = 2000
@@ -29,7 +31,10 @@ _STYLE: Final = """\
   --bad: light-dark(#b3261e, #ff8a80); --good: light-dark(#1b6e3c, #7bd69a); }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 code, pre { font: 13px/1.45 ui-monospace, monospace; }
-pre { background: var(--soft); padding: .6rem .8rem; overflow-x: auto; border-radius: 6px; }
+pre { background: var(--soft); padding: .6rem .8rem; border-radius: 6px; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+h2 code { font-size: 1em; } h2 small { font-weight: normal; opacity: .7; }
+a { color: light-dark(#1a56b0, #8ab4f8); } td:first-child { white-space: nowrap; }
 blockquote { border-left: 3px solid var(--line); margin: .8rem 0; padding: .1rem 1rem; }
 section { border: 1px solid var(--line); border-radius: 8px; padding: .2rem 1.2rem 1rem; margin: 1.2rem 0; }
 table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .25rem .5rem; vertical-align: top;
@@ -42,12 +47,13 @@ table { border-collapse: collapse; width: 100%; } td, th { text-align: left; pad
 .diagram .server, .diagram .server-log { margin-left: 30%; }
 .diagram .mark { background: none; text-align: center; opacity: .7; }
 .diagram .decisive { outline: 2px solid var(--bad); }
+.diagram code { white-space: pre-wrap; }
 .diagram b { font-weight: 600; margin-right: .5rem; }
 """
 _SENDERS: Final = {
     "client": "client \N{RIGHTWARDS ARROW}",
     "client-log": "output",
-    "server": "\N{LEFTWARDS ARROW} server",
+    "server": "\N{LEFTWARDS ARROW} {server}",
     "server-log": "stderr",
 }
 
@@ -62,43 +68,56 @@ def _lines(run: Run, context: Context) -> Iterator[str]:
     yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
     yield '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
     yield f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
-    yield f"<pre>{_text(shlex.join(context.command))}</pre>"
+    if context.command:
+        yield f"<pre>{_text(shlex.join(context.command))}</pre>"
     if run.obstacle:
         yield f'<p class="fail"><strong>Not judged</strong>: {_text(run.obstacle)}.</p></body></html>'
         return
     counts = Counter(result.verdict.outcome for result in run.results)
     counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
     word, style = ("Not conformant", "fail") if run.violations else ("Conformant", "pass")
-    yield f'<p><strong class="{style}">{word}</strong>: {counted}, of {len(run.results)} requirements'
-    yield f"in {run.seconds:.1f} s.</p>"
+    ran = "" if run.saved else f", in {run.seconds:.1f} s"
+    yield f'<p><strong class="{style}">{word}</strong>: {counted}, of {len(run.results)} requirements{ran}.</p>'
+    yield from _listed("Violated:", run.violations, "")
     for result in run.violations:
         yield from _failure(result, run, context)
+    advice = [result for result in run.results if not result.is_violation and result.verdict.outcome == "fail"]
+    yield from _listed("Advice, which does not decide:", advice, "row-")
     yield "<h2>All requirements</h2><table><tr><th>id<th>level<th>verdict<th></tr>"
     for result in run.results:
         row, verdict = result.requirement, result.verdict
         reason = f"<br><small>{_text(verdict.reason)}</small>" if verdict.reason else ""
-        yield f'<tr><td><code>{row.id}</code><td>{row.level}<td class="{verdict.outcome}">{verdict.outcome}'
-        yield f"<td>{escape(row.text)}{reason}</tr>"
+        yield f'<tr id="row-{row.id}"><td><code>{row.id}</code><td>{row.level}'
+        yield f'<td class="{verdict.outcome}">{verdict.outcome}<td>{escape(row.text)}{reason}</tr>'
     yield "</table></body></html>"
+
+
+def _listed(title: str, results: list[Result], prefix: str) -> Iterator[str]:
+    """Links to what is said of these requirements."""
+    if results:
+        rows = [result.requirement for result in results]
+        items = "".join(f'<li><a href="#{prefix}{row.id}">{row.id}</a> {escape(row.text)}' for row in rows)
+        yield f"<p>{title}</p><ul>{items}</ul>"
 
 
 def _failure(result: Result, run: Run, context: Context) -> Iterator[str]:
     row, verdict = result.requirement, result.verdict
-    yield f'<section><h2><code class="fail">{row.id}</code> <small>{row.level}</small></h2>'
+    yield f'<section id="{row.id}"><h2><code class="fail">{row.id}</code> <small>{row.level}</small></h2>'
     yield f"<p>{escape(row.text)} <strong>But {_text(verdict.reason)}.</strong></p>"
-    yield f"<blockquote>{escape(row.source.quote)}<br><small>"
+    quote = _CODE.sub(r"<code>\1</code>", escape(readable(row.source), quote=False))
+    yield f"<blockquote>{quote}<br><small>"
     place = f"{DOCUMENTS[row.source.document].title}, {row.source.place}"
     yield f'<a href="{escape(link(row.source))}">{escape(place)}</a></small></blockquote>'
     transcript = next((one for one in run.transcripts if one.scenario == verdict.scenario), None)
     if transcript is not None:
         yield f"<p>In the scenario <code>{escape(verdict.scenario)}</code>:</p>"
-        yield from _diagram(transcript, verdict.evidence)
+        yield from _diagram(transcript, verdict.evidence, run.suite.server)
     if verdict.scenario in context.replays:
         yield f"<p>Again:</p><pre>{_text(context.replays[verdict.scenario])}</pre>"
     yield "</section>"
 
 
-def _diagram(transcript: Transcript, evidence: tuple[int, ...]) -> Iterator[str]:
+def _diagram(transcript: Transcript, evidence: tuple[int, ...], server: str) -> Iterator[str]:
     last = len(transcript.entries)
     first, end = (min(evidence), max(evidence)) if evidence else (last - _AROUND, last)
     yield '<div class="diagram">'
@@ -106,11 +125,15 @@ def _diagram(transcript: Transcript, evidence: tuple[int, ...]) -> Iterator[str]
         entry = transcript.entries[index]
         style = f"{entry.kind} decisive" if index in evidence else entry.kind
         said = entry.label if entry.kind == "mark" else entry.data.decode(errors="replace").rstrip("\n")
-        sender = f"<b>{_SENDERS[entry.kind]}</b>" if entry.kind in _SENDERS else ""
+        sender = f"<b>{_SENDERS[entry.kind].format(server=server)}</b>" if entry.kind in _SENDERS else ""
         more = " ..." if len(said) > _SHOWN else ""
         yield f"<time>{entry.ms:.1f} ms</time>"
-        yield f'<div class="{style}">{sender}<code>{_text(said[:_SHOWN])}{more}</code></div>'
+        yield f'<div class="{style}">{sender}<code>{_lines_of(said[:_SHOWN])}{more}</code></div>'
     yield "</div>"
+
+
+def _lines_of(text: str) -> str:
+    return "\n".join(_text(line) for line in text.split("\n"))
 
 
 def _text(text: str) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from conformance.documents import DOCUMENTS, link
+from conformance.documents import DOCUMENTS, link, readable
 from conformance.suite import Result
 from conformance.transcript import Transcript
 
@@ -74,7 +74,7 @@ def violation(
     yield f"{_red(word, color=color)} {row.id} ({row.level})"
     yield _wrapped(row.text)
     yield _wrapped(f"but {visible(verdict.reason)}")
-    yield _wrapped(f'"{row.source.quote}"')
+    yield _wrapped(readable(row.source))
     yield f"    {DOCUMENTS[row.source.document].title}, {row.source.place}: {link(row.source)}"
     transcript = transcripts.get(verdict.scenario)
     if transcript is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conformance.documents import readable
 from conformance.reports import REPORTS, Context, terminal
 from conformance.runner import Run
 from tests.conformance.suite_runs import defect, suite, transcript_of
@@ -79,6 +80,22 @@ def test_junit_is_red_where_the_exit_status_is_one_and_only_there() -> None:
     assert (root.get("failures"), root.get("errors")) == ("1", "0")
     advice = ET.fromstring(rendered("junit", outcome("ACP1-A-PROMPT-012", "opening"), ["agent"]))
     assert advice.get("failures") == "0"
+
+
+def test_a_page_leads_to_what_was_violated_and_shows_its_quote_as_people_read_it() -> None:
+    text = rendered("html", outcome(), ["agent"])
+    assert '<a href="#ACP1-A-CANCEL-001">' in text
+    assert '<section id="ACP1-A-CANCEL-001">' in text
+    assert "respond to the original <code>session/prompt</code> request" in text
+    assert "cancelled</code> stop reason." in text
+    assert "</b>" in text
+    assert "agent</b>" in text
+
+
+def test_a_quote_of_a_schema_has_no_quotation_marks_of_ours() -> None:
+    rows = {row.id: row for row in suite().requirements}
+    assert readable(rows["ACP1-A-UPDATE-005"].source) == '"const": "tool_call_update"'
+    assert readable(rows["ACP1-A-TERM-008"].source).startswith('"The Agent MUST release the terminal using')
 
 
 def test_a_page_loads_nothing() -> None:

@@ -67,4 +67,5 @@ SUITE: Final = Suite(
     foreign=_foreign,
     calibration=_calibration,
     capability=capability,
+    server="agent",
 )

@@ -44,4 +44,5 @@ SUITE: Final = Suite(
     obstacle=_obstacle,
     calibration=_calibration,
     capability=capability,
+    server="agent",
 )
