@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from .events import Event
+from .events import BranchEvent, Event
 from .events.branches import BranchCreated, HeadMoved
 from .ids import MAIN_BRANCH, BranchId, Seq
 
@@ -64,7 +64,7 @@ class Branches:
             before = Seq(min(max(event.before, 0), event.seq))
             self._branches[event.branch] = Branch(event.branch, parent, before)
 
-    def refusal(self, event: Event) -> str | None:
+    def refusal(self, event: BranchEvent) -> str | None:
         """Why the log must not take this event next, or None."""
         match event:
             case BranchCreated(branch=branch) if branch in self._branches:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from .branches import Branches
 from .errors import InvalidEventError
-from .events import UNSTAMPED, Event
-from .events.branches import HeadMoved
+from .events import UNSTAMPED, BranchEvent, Event
+from .events.branches import BranchCreated, HeadMoved
 from .events.conversation import ToolCall, ToolResult
 from .ids import EventId, Seq, ToolCallId
 from .ports import Clock
@@ -127,6 +127,8 @@ class EventLog:
         self._calls = _Calls()
         self._events: list[Event] = []
         self._branches = Branches()
+        self._number = 0
+        """Of the id of the next event."""
 
     def append(self, event: Event) -> Seq:
         """Stamps the event, keeps it and hands it on. Returns its position.
@@ -136,23 +138,26 @@ class EventLog:
         """
         if event.seq != UNSTAMPED:
             raise InvalidEventError(event.kind, "it is on a log already")
-        reason = self._calls.check(event) or self._branches.refusal(event)
-        reason = reason or (self._check(event) if self._check else None)
+        reason = self._calls.check(event) or (self._check(event) if self._check else None)
+        if reason is None and isinstance(event, BranchEvent):
+            reason = self._branches.refusal(event)
         if reason is not None:
             raise InvalidEventError(event.kind, reason)
         event = self.redacted(event)
         seq = Seq(len(self._events))
-        branch = event.branch if isinstance(event, HeadMoved) else self._branches.active
-        stamped = replace(event, seq=seq, event_id=self._next_id(), at=self._clock.now(), branch_id=branch)
+        branch = event.branch if type(event) is HeadMoved else self._branches.active
+        event_id = EventId(f"e{self._number}")
+        stamped = replace(event, seq=seq, event_id=event_id, at=self._clock.now(), branch_id=branch)
         self._journal(stamped)
+        self._number += 1
         self._take(stamped)
         return seq
 
-    def _next_id(self) -> EventId:
-        """An id that no event has: ids count on, and from further on than positions where a log was made of a path."""
+    def _number_behind(self) -> int:
+        """What ids count on from behind the last event, which has the highest number, also of a path that was taken."""
         last = self._events[-1].event_id[1:] if self._events else ""
         is_number = last.isascii() and last.isdigit() and len(last) <= _ID_DIGITS
-        return EventId(f"e{max(int(last) + 1 if is_number else 0, len(self._events))}")
+        return max(int(last) + 1 if is_number else 0, len(self._events))
 
     def redacted(self, event: Event) -> Event:
         """The event as it would be on the log, without the stamp: its secrets taken out."""
@@ -168,18 +173,24 @@ class EventLog:
         """
         if self._events:
             raise InvalidEventError("load", "only an empty log can be loaded")
+        branches = self._branches
         for position, event in enumerate(events):
             if event.seq != position:
                 raise InvalidEventError(event.kind, f"position {event.seq} where {position} was due")
             self._events.append(event)
-            self._branches.apply(event)
+            # Asked here, because of hundreds of thousands of events hardly one says anything of branches.
+            if event.branch_id != branches.active or type(event) is BranchCreated:
+                branches.apply(event)
+        is_branched = len(branches.all) > 1
         for event in self._events:
+            kind = type(event)
             self._calls.apply(event)
-            kind, is_on_path = type(event), self._branches.holds(event)
-            for fold in self._followers_of(kind) if is_on_path else self._beside_the_path(kind):
+            is_told = not is_branched or branches.holds(event)
+            for fold in self._followers_of(kind) if is_told else self._beside_the_path(kind):
                 fold(event)
-        if len(self._branches.all) > 1:
+        if is_branched:
             self._calls.begin_path(self.path)
+        self._number = self._number_behind()
 
     def follow(self, fold: Fold, kinds: Collection[type[Event]] | None = None) -> None:
         """Tells one more read model of every event there is, and from now on of each that comes, whatever its branch.

@@ -22,6 +22,7 @@ from ..events.execution import StatementOmitted, StatementRecorded
 from ..events.session import PromptQueued, ServerConnected, ServerLost
 from ..ids import BranchId, Seq
 from ..log import EventLog
+from ..projection.feed import changes_of
 from ..timeline.ends import end_after
 from ..timeline.index import Timeline
 from ..view import ViewFold
@@ -128,8 +129,7 @@ class Head:
 
     async def go(self, goal: Goal, before: Callable[[], Awaitable[T]]) -> T:
         """Goes there; what comes of `before`, which is done when the worker has ended. Nothing is awaited after it."""
-        async with self._environment.step:
-            await self._environment.rest()
+        async with self._environment.step, self._environment.ended():
             done = await before()
             reach(self._log, self._timeline, self._view, goal)
             if goal.branch is not None:
@@ -144,11 +144,14 @@ async def _nothing() -> None:
 
 
 def _tell_servers(log: EventLog) -> None:
-    """Says again what became of each MCP server last, where that is not on the path: it is so on every branch."""
+    """Says again what became of each MCP server last, where the path says something else: it is so on every branch."""
     latest: dict[str, Event] = {}
+    said: dict[str, Event] = {}
     for event in log.events:
         if isinstance(event, ServerConnected | ServerLost):
             latest[event.module] = event
-    for event in latest.values():
-        if not log.branches.holds(event):
+            if log.branches.holds(event):
+                said[event.module] = event
+    for module, event in latest.items():
+        if module not in said or list(changes_of(said[module])) != list(changes_of(event)):
             log.append(replace(event, seq=UNSTAMPED))

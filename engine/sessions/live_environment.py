@@ -8,7 +8,8 @@ the session's commands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 import anyio.to_thread
@@ -238,9 +239,16 @@ class LiveEnvironment:
 
     async def rest(self) -> None:
         """Ends the worker; whoever uses it next gets one that is rebuilt from what the log says when this returns."""
+        async with self.ended():
+            pass
+
+    @asynccontextmanager
+    async def ended(self) -> AsyncGenerator[None]:
+        """Ends the worker, and has whoever wants to use one wait until what is done meanwhile is on the log."""
         async with self._changing:
             await self.close()
             self._environment = None
+            yield
 
     async def close(self) -> None:
         """Ends the worker when its values are kept, as far as that takes no long time."""

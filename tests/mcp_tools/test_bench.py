@@ -6,8 +6,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
-from engine import Looked
+from engine import BranchId, ExecutionId, Looked, NamespaceDiff, Seq, StatementId
+from engine.events import Event
+from engine.events.branches import HeadMoved
+from engine.events.execution import ExecutionFinished
+from engine.execution import TypeInfo
 from mcp_tools.bench import Bench
 
 pytestmark = pytest.mark.anyio
@@ -79,3 +84,36 @@ async def test_what_a_text_costs_is_counted_once() -> None:
         assert await bench.costs([str(number)]) == [len(str(number))]
     assert await bench.costs(["a"]) == [1]
     assert session.asked[-1] == ("a",)
+
+
+def stamped(*events: Event) -> list[Event]:
+    return [replace(event, seq=Seq(seq)) for seq, event in enumerate(events)]
+
+
+def test_the_handles_are_those_of_the_branch_that_is_active() -> None:
+    def bound(name: str) -> ExecutionFinished:
+        diff = NamespaceDiff(added={name: TypeInfo(type_name="ViewHandle", short_repr="")})
+        return ExecutionFinished(
+            execution_id=ExecutionId(name),
+            statement_id=StatementId(name),
+            status="ok",
+            started_at=1,
+            ended_at=1,
+            diff=diff,
+        )
+
+    class Log:
+        events = stamped(bound("a"), bound("b"))
+        path = events
+
+        def since(self, position: int) -> Sequence[Event]:
+            return self.events[position:]
+
+    log = Log()
+    bench = Bench(cast("Any", log))
+    assert bench.handles.names() == ["a", "b"]
+    log.events = stamped(*log.events, HeadMoved(branch=BranchId("b1"), left=BranchId("main"), statement=1), bound("c"))
+    log.path = [log.events[0], *log.events[2:]]
+    assert bench.handles.names() == ["a", "c"]
+    log.events = log.path = [*log.events, bound("d")]
+    assert bench.handles.names() == ["a", "c", "d"]

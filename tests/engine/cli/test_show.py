@@ -16,13 +16,19 @@ from msgspec.structs import replace
 
 from engine.cli import main
 from engine.events import Event
+from engine.events.branches import BranchCreated, HeadMoved
 from engine.events.conversation import ToolCall, UserMessage
 from engine.events.execution import CommandEnded, ExecutionFinished, ExecutionStarted, FileWritten, StatementRecorded
+from engine.events.nodes import NodeMade
 from engine.events.session import ModelCallEnded, ProjectionSent
 from engine.execution import TextChange
-from engine.ids import EventId, ExecutionId, MessageId, ObjId, Seq, SessionId, StatementId, ToolCallId
+from engine.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, ObjId, Seq, SessionId, StatementId, ToolCallId
+from engine.log import EventLog
 from tests.support.commands import SECONDS, Home
+from tests.support.fixed import FixedClock
 from tests.support.stores import row
+
+A_VIEW = ObjId("view-1.1")
 
 
 def statements(count: int) -> list[Event]:
@@ -231,3 +237,43 @@ def test_a_call_that_there_is_not_is_an_error(
     done = empty.run("show", "ses_a", "--projection", *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr.replace("│", " ").replace("\n", " ")
+
+
+def test_a_session_is_shown_as_its_active_branch_and_each_call_with_the_handles_of_its_own(empty: Home) -> None:
+    def call(message: str) -> ProjectionSent:
+        return ProjectionSent(
+            round_id=1, position=1, size=99, messages=(EventId(message),), sections={"prompts": 50}, nodes={A_VIEW: 40}
+        )
+
+    def made(name: str) -> list[Event]:
+        statement, execution = StatementId(name), ExecutionId(name)
+        finished = ExecutionFinished(
+            execution_id=execution, statement_id=statement, status="ok", started_at=1.0, ended_at=2.0, value=name
+        )
+        return [
+            StatementRecorded(statement_id=statement, index=1, source=name, tool_call_id=ToolCallId(name)),
+            ExecutionStarted(execution_id=execution, statement_id=statement),
+            NodeMade(obj_id=A_VIEW, obj_type="view", statement=1, line=1, name=name),
+            finished,
+        ]
+
+    log = EventLog(FixedClock(), lambda _: None)
+    said = [UserMessage(message_id=MessageId(text), text=text) for text in ("asked", "left behind", "went on")]
+    b1 = log.branches.next_name
+    moves = (
+        BranchCreated(branch=b1, parent=MAIN_BRANCH, before=Seq(1)),
+        HeadMoved(branch=b1, left=MAIN_BRANCH, statement=0),
+    )
+    for event in (said[0], *made("first"), said[1], call("e5"), *moves, *made("second"), said[2], call("e13")):
+        log.append(event)
+    shown = show(empty, list(log.events))
+    assert [word in shown for word in ("asked", "went on", "second", "left behind", "first")] == [True] * 3 + [
+        False
+    ] * 2
+    assert "branch> this is branch b1, which goes on after the beginning" in shown
+    cycles = json.loads(empty.run("show", "ses_a", "--cycles", "--json").stdout)
+    assert "left behind" not in str(cycles)
+    for number, text, handle in (("1", "left behind", "first"), ("2", "went on", "second")):
+        done = empty.run("show", "ses_a", "--projection", number)
+        assert text in done.stdout
+        assert handle in done.stdout, done.stdout

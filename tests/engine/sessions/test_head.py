@@ -7,14 +7,17 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from engine import Session
+from engine.branches import path_of
 from engine.cycles import cycles_of
 from engine.errors import InvalidRequestError
 from engine.events import Event
 from engine.events.branches import BranchCreated, HeadMoved
 from engine.events.conversation import AgentText, Condensation, RunStop, ToolResult, UserMessage
 from engine.events.session import EnvironmentRestored, PromptQueued
+from engine.ids import SessionId
 from engine.store.memory import MemoryStore
 from engine.view import View
 from tests.support.fixed import FixedClock
@@ -206,3 +209,37 @@ async def test_a_namespace_that_is_being_rebuilt_while_the_head_moves_is_not_the
         await session.cell("y = 4")
         assert [environment.alive for environment in made] == [False, False, True]
         assert made[-1].restored == ["x = 1"]
+
+
+@pytest.mark.slow
+async def test_a_process_that_is_killed_anywhere_in_a_move_leaves_a_session_that_goes_on(tmp_path: Path) -> None:
+    """Every log that may be left is loaded: of each path nothing is lost, and nothing is out of order."""
+    model = AnsweringModel(runs(*"abcdef"))
+    store = MemoryStore(FixedClock())
+    settings: dict[str, object] = {"max_rounds": 2}
+    async with sessions_of(tmp_path, store, model=model, environments=HollowEnvironment, settings=settings) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for texts in (("go",), ("go", "/rewind 1", "more", "/branch main", "even more"), ("/rewind 0",)):
+            tickets = [session.accept(text) for text in texts]
+            for ticket in tickets:
+                await ticket.end()
+        log, row = session.events, store.row(session.session_id)
+    moves = [event.seq for event in log if isinstance(event, BranchCreated | HeadMoved)]
+    assert len(moves) == 5
+    for end in range(moves[0], len(log) + 1):
+        left, killed = MemoryStore(FixedClock()), log[:end]
+        left.add(replace(row, session_id=SessionId("ses_left")), killed)
+        async with sessions_of(tmp_path, left, model=model, environments=HollowEnvironment) as sessions:
+            session = await sessions.load(SessionId("ses_left"))
+            assert session.events[:end] == killed
+            assert [row.name for row in session.branches if row.is_active] == [killed[-1].branch_id]
+            assert session.path[: len(path_of(killed))] == tuple(path_of(killed))
+            for _ in session.branches:
+                cycles = cycles_of(session.path)
+                assert not cycles.anomalies, end
+                assert not cycles.active
+                assert not cycles.queue
+                assert not session.view.enforced().corrections
+                await session.accept("go").end()
+                if others := [row.name for row in session.branches if not row.is_active]:
+                    await session.switch(others[0])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import anyio
 import anyio.lowlevel
 import pytest
 
 from engine.errors import EnvironmentUnavailableError
-from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from engine.events.session import EnvironmentRestored
 from engine.ids import ExecutionId, StatementId, ToolCallId
 from engine.log import EventLog
@@ -114,3 +115,19 @@ async def test_a_cancel_does_not_tear_what_is_done_in_the_environment() -> None:
         return "whole"
 
     assert await living(HollowEnvironment())[0].use(act, cancellation) == "whole"
+
+
+async def test_nobody_has_a_worker_while_it_is_recorded_which_past_counts() -> None:
+    hollow = HollowEnvironment()
+    environment, log = living(hollow, "x = 1")
+    await environment.ready()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks, environment.ended():
+            assert not hollow.alive
+            tasks.start_soon(environment.ready)
+            await anyio.wait_all_tasks_blocked()
+            assert not hollow.alive
+            log.append(StatementOmitted(statement_id=StatementId("st1")))
+    assert hollow.alive
+    assert hollow.requests.count("start") == 2
+    assert hollow.requests.count("restore") == 1

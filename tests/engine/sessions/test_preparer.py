@@ -153,6 +153,24 @@ async def test_what_waited_when_a_session_was_closed_is_applied_when_it_is_loade
         assert await text(session) == "1\ttwo\n"
 
 
+async def test_what_was_prepared_on_another_branch_is_prepared_again_where_the_head_goes(
+    tmp_path: Path, store: Store
+) -> None:
+    file = tmp_path / "a.txt"
+    write(file, b"one\n")
+    async with begun(tmp_path, store) as session:
+        write(file, b"two\n")
+        before = await prepared(session)
+        await session.rewind(1)
+        await session.tick()
+        assert await text(session) == "1\tone\n"
+        after = await prepared(session, 2)
+        assert (before.obj_id, before.basis) == (after.obj_id, after.basis)
+        await session.tick()
+        assert await text(session) == "1\ttwo\n"
+        assert [event.payload_id for event in of(session, AsyncPayloadApplied)] == [after.payload_id]
+
+
 async def test_one_payload_waits_for_a_node_and_kind_the_newest(tmp_path: Path, store: Store) -> None:
     file = tmp_path / "a.txt"
     write(file, b"one\n")

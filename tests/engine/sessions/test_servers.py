@@ -84,6 +84,17 @@ async def gone(pid: int) -> None:
     os.close(descriptor)
 
 
+async def test_a_branch_from_before_a_server_was_connected_is_told_of_it(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path), (), [server()])
+        assert (await ran(session, "test.add_one(n=2)")).value == "3"
+        await session.rewind(0)
+        assert [event.module for event in session.path if isinstance(event, ServerConnected)] == ["test"]
+        assert (await ran(session, "test.add_one(n=4)")).value == "5"
+        await session.switch("main")
+        assert len([event for event in session.path if isinstance(event, ServerConnected)]) == 1
+
+
 async def test_a_tool_is_called_from_a_statement_and_its_answer_is_recorded(tmp_path: Path) -> None:
     record = tmp_path / "record"
     async with sessions_of(tmp_path) as sessions:
