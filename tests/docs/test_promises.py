@@ -31,6 +31,19 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_every_execution_that_ends_its_worker_is_left_out_however_many",
         "tests/engine/sessions/test_omitting.py::test_a_statement_is_left_out_and_taken_in_again",
     ),
+    "A session is reversible.": (
+        "tests/engine/sessions/test_rewinder.py::test_conversation_namespace_and_files_go_back_together_and_over_again",
+        "tests/engine/sessions/test_rewinder.py::"
+        "test_a_kill_anywhere_in_a_rewind_is_finished_when_the_session_is_opened",
+        "tests/engine/sessions/test_rewinder.py::test_a_cancel_while_files_go_back_leaves_all_as_it_was",
+        "tests/engine/sessions/test_rewinding.py::test_whoever_opens_the_session_after_a_kill_finishes_it",
+        "tests/engine/sessions/test_rewinding.py::test_files_that_cannot_go_back_are_named_and_the_others_do",
+        "tests/engine/sessions/test_rewinding.py::"
+        "test_a_file_with_unsaved_changes_in_the_editor_is_left_and_one_it_has_late_is_not",
+        "tests/engine/tools/test_restoring.py::test_a_change_that_comes_between_the_look_and_the_act_is_kept",
+        "tests/engine/tools/test_restoring.py::test_what_is_no_file_of_the_workspace_is_left_and_named",
+        "tests/engine/timeline/test_workspace.py::test_contents_that_were_not_kept_are_named_with_the_reason",
+    ),
     "A rebuild touches nothing outside.": (
         "tests/e2e/test_past_acts.py::test_an_act_is_done_once_and_never_again_by_a_rebuild",
         "tests/e2e/test_past_acts.py::test_a_rebuild_says_what_it_kept_from_acting",
