@@ -168,7 +168,7 @@ def _at_once(traffic: Traffic) -> Verdict:
     return PASS
 
 
-def _row(number: int, text: str, source: Source, judge: Judge, scenario: str, violation: str) -> Requirement:
+def _row(number: int, text: str, source: Source, judge: Judge, scenario: str | None, violation: str) -> Requirement:
     """A requirement for clients that advertise terminals, which decides where its quote binds."""
     name = f"ACP1-C-TERM-{number:03}"
     level = "capability" if binds(source) else "advisory"
@@ -190,7 +190,7 @@ REQUIREMENTS: Final = (
         "The client answers terminal/create in the schema's shape.",
         schema("/$defs/CreateTerminalResponse/required", '["terminalId"]'),
         result_is("terminal/create", "CreateTerminalResponse", SIDE),
-        "terminal",
+        None,
         '{"terminalId":1}',
     ),
     _row(
@@ -198,7 +198,7 @@ REQUIREMENTS: Final = (
         "The client answers terminal/output in the schema's shape.",
         schema("/$defs/TerminalOutputResponse/required", '["output", "truncated"]'),
         result_is("terminal/output", "TerminalOutputResponse", SIDE),
-        "terminal",
+        None,
         '{"output":"..."} without truncated',
     ),
     _row(
@@ -206,7 +206,7 @@ REQUIREMENTS: Final = (
         "The client answers terminal/wait_for_exit in the schema's shape.",
         schema("/$defs/WaitForTerminalExitResponse/properties/exitCode", '"format": "uint32"'),
         result_is("terminal/wait_for_exit", "WaitForTerminalExitResponse", SIDE),
-        "terminal",
+        None,
         '{"exitCode":"7"}',
     ),
     _row(

@@ -642,7 +642,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-TERM-020": KeepsReleasedIds,
     "ACP1-C-TERM-021": ReleasesWithoutAnEnd,
     "ACP1-C-TERM-022": NamesAllTheSame,
-    "ACP1-C-TERM-023": grant(lambda _, m: "no-such-terminal" in str(m.get("params")), {}),
+    "ACP1-C-TERM-023": grant(asks("terminal/release", terminalId="rewindow-conformance-no-such-terminal"), {}),
     "ACP1-C-TERM-024": ignore(asks("terminal/create", command="/rewindow-conformance/no/such/command")),
     "ACP1-C-TERM-025": DropsWhatIsCancelled,
 }
