@@ -48,8 +48,10 @@ def read(path: Path) -> Transcript:
     """A transcript. Raises UsageError."""
     try:
         return load(path)
-    except (OSError, TranscriptFormatError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+    except TranscriptFormatError as error:
+        raise UsageError(f"{path} is no transcript: {error.why}") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def suite_of(transcript: Transcript, named: str | None = None) -> Suite:

@@ -103,12 +103,15 @@ def _summary(run: Run, violations: list[Result], *, color: bool) -> Iterator[str
     counts = Counter(result.verdict.outcome for result in run.results)
     counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
     ran = f"; {len(run.transcripts)} scenarios in {run.seconds:.1f} s" if not run.saved else ""
-    yield f"{len(run.results)} requirements: {counted}{ran}"
+    yield f"{_number(run.results)}: {counted}{ran}"
     if violations:
-        number = f"{len(violations)} requirement{'s' if len(violations) > 1 else ''}"
-        yield _red(f"Not conformant: {number} violated.", color=color)
+        yield _red(f"Not conformant: {_number(violations)} violated.", color=color)
     else:
         yield "Conformant."
+
+
+def _number(results: list[Result]) -> str:
+    return f"{len(results)} requirement{'' if len(results) == 1 else 's'}"
 
 
 def _wrapped(text: str) -> str:

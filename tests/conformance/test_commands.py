@@ -118,6 +118,24 @@ def test_a_failure_leaves_a_transcript_that_the_printed_command_repeats(
 
 
 @pytest.mark.slow
+def test_a_method_of_authentication_that_is_refused_is_said_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["acp", *PROMPTS, "--auth", "nonsense", "-k", "NEW-002", "--", *AGENT]) == 3
+    said = "Not judged: the agent refused to authenticate by 'nonsense': There is no such method of authentication."
+    assert f"{said} The methods that it offers: login." in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_transcript_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.txt"
+    assert main(["judge", str(path)]) == 2
+    assert capsys.readouterr().err == f"rewindow-conformance: {path} cannot be read: No such file or directory\n"
+    path.write_text("hello")
+    assert main(["judge", str(path)]) == 2
+    assert capsys.readouterr().err == f"rewindow-conformance: {path} is no transcript: line 1 is not JSON\n"
+
+
+@pytest.mark.slow
 def test_an_agent_that_speaks_another_version_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(

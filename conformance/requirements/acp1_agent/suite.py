@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from conformance.judging import marked
 from conformance.requirements.acp1_agent import REQUIREMENTS
-from conformance.requirements.acp1_agent.reading import capability
+from conformance.requirements.acp1_agent.reading import auth_methods, capability
 from conformance.scenarios.acp1_agent import OPENING, SCENARIOS
 from conformance.suite import Suite
 from conformance.traffic import Message, Traffic
+from conformance.values import as_text
 
 _AUTH_REQUIRED: Final = -32000
 _VERSION: Final = 1
@@ -40,10 +41,19 @@ def _obstacle(traffic: Traffic) -> str:
         return f"the agent answered initialize with an error: {asked[0].answer.error.get('message')}"
     if other := _other_version(asked[0]):
         return other
+    for request in traffic.requests("client", "authenticate"):
+        if request.answer is not None and not request.succeeded:
+            return _refused(traffic, request, as_text(request.answer.error.get("message")))
     for request in traffic.requests("client", "session/new", "session/prompt"):
         if request.answer is not None and request.answer.error.get("code") == _AUTH_REQUIRED:
             return "the agent needs authentication: choose one of its methods with --auth"
     return ""
+
+
+def _refused(traffic: Traffic, request: Message, why: str) -> str:
+    offered = ", ".join(as_text(method.get("id")) for method in auth_methods(traffic) or ()) or "none"
+    method = as_text(request.params.get("methodId"))
+    return f"the agent refused to authenticate by {method!r}: {why}. The methods that it offers: {offered}"
 
 
 def _calibration(traffic: Traffic) -> dict[str, Any]:
