@@ -119,7 +119,8 @@ class Connection:
     ) -> Conversation:
         """The conversation of a session of the store, which may be open on this connection already.
 
-        One that is open and idle is closed first where it is to go on in other directories, or with other MCP servers.
+        One that is open and idle is closed first where it is to go on in other directories, or with other MCP servers;
+        and one that has become read-only, so that it goes on with what was kept.
         `is_replayed`: what was shown of it is shown again first. If that fails or is cancelled, a session that was not
         open before is not open afterwards.
 
@@ -134,8 +135,9 @@ class Connection:
             if conversation is not None and not conversation.is_open:
                 await conversation.closed()
                 conversation = None
-            if conversation is not None and conversation.session.would_move(
-                wanted.cwd, wanted.directories, wanted.servers
+            if conversation is not None and (
+                conversation.session.is_read_only
+                or conversation.session.would_move(wanted.cwd, wanted.directories, wanted.servers)
             ):
                 await self.close(conversation)
                 conversation = None

@@ -54,12 +54,18 @@ class SessionBusyError(EngineError):
 
 
 class SessionReadOnlyError(EngineError):
-    """Raised when something is to be appended after a commit failed (disk full, no permission, corrupt page)."""
+    """Raised when something is to be appended after a commit failed (disk full, no permission, corrupt page).
 
-    def __init__(self, session_id: SessionId, reason: str) -> None:
-        super().__init__(f"session {session_id} is read-only: {reason}")
+    `for_now`: what was appended waits, and is kept by itself. Otherwise it is lost, and the session is as it is on disk
+    when it is opened again.
+    """
+
+    def __init__(self, session_id: SessionId, reason: str, *, for_now: bool = False) -> None:
+        advice = "" if for_now else "; when that is mended, open it again"
+        super().__init__(f"session {session_id} is read-only{' for now' if for_now else ''}: {reason}{advice}")
         self.session_id = session_id
         self.reason = reason
+        self.for_now = for_now
 
 
 class StoreError(EngineError):

@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from engine.errors import EngineError
+from engine.errors import EngineError, SessionReadOnlyError
 from mcp_tools import resources
 from mcp_tools.arguments import ArgumentError, checked
 from mcp_tools.errors import CallError
@@ -94,7 +94,7 @@ class Requests:
         except (ArgumentError, CallError) as error:
             reply = Reply(text=str(error), is_error=True)
         except EngineError as error:
-            reply = Reply(text=f"{str(error).rstrip('.')}.", is_error=True)
+            reply = Reply(text=_refusal(error), is_error=True)
         return _result(reply, self._structured)
 
     async def _called(self, ctx: Context, row: ToolRow, arguments: Mapping[str, Any]) -> Reply:
@@ -231,6 +231,12 @@ def _tool(row: ToolRow, structured: bool) -> types.Tool:
         ),
         _meta=_ALWAYS_LOAD,
     )
+
+
+def _refusal(error: EngineError) -> str:
+    if isinstance(error, SessionReadOnlyError) and not error.for_now:  # for `sessions` opens it again by itself
+        return f"That could not be kept: {error.reason.rstrip('.')}; when this is mended, call again."
+    return f"{str(error).rstrip('.')}."
 
 
 def _result(reply: Reply, structured: bool) -> types.CallToolResult:

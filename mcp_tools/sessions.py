@@ -6,6 +6,7 @@ Owns the limit on how many are open, and which roots each has. Must not know too
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 MOST_SESSIONS: Final = 64
 REST_SECONDS: Final = 30 * 60.0
 _LOOK_SECONDS: Final = 60.0
+_AGAIN_SECONDS: Final = 2.0
+"""Between two attempts to open a session again that has become read-only."""
 
 
 class _Opened:
@@ -32,12 +35,14 @@ class _Opened:
     `changing` is held while the worker is ended: a call that comes meanwhile waits for that.
     """
 
-    __slots__ = ("bench", "changing", "is_resting", "used")
+    __slots__ = ("bench", "changing", "is_resting", "renewed", "used")
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.changing = anyio.Lock(fast_acquire=True)  # each request takes it
         self.used = 0.0
+        self.renewed = -math.inf
+        """When it was last tried to open it again."""
         self.is_resting = False
 
 
@@ -119,7 +124,19 @@ class BenchPool:
         opened.used = self._now()
         async with opened.changing:
             opened.is_resting = False
+            if opened.bench.session.is_read_only and self._now() - opened.renewed >= _AGAIN_SECONDS:
+                opened.renewed = self._now()
+                await self._renew(opened)
         return opened.bench
+
+    async def _renew(self, opened: _Opened) -> None:
+        """Has a session go on that could not be kept for a while, if it can be by now. Till then it is looked at."""
+        sessions = await self._engine()
+        session = await sessions.renew(opened.bench.session)
+        if session is not opened.bench.session:
+            from mcp_tools.bench import Bench  # for the first answer, as below
+
+            opened.bench = Bench(session)
 
     def awake(self) -> list[tuple[str, Bench]]:
         """The sessions that nobody has put to rest, with their keys."""

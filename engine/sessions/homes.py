@@ -59,6 +59,17 @@ class Homes:
         both = [*found, *self._memory.rows(cwds=cwds, titled=titled, after=after, limit=limit)]
         return sorted(both, key=lambda row: (row.updated_at, row.session_id), reverse=True)[:limit]
 
+    def takes_changes(self, session_id: SessionId) -> bool:
+        """Whether a change of the session is kept by now; nobody here writes to it afterwards. Raises as `acquire`."""
+        store, errors = self.of(session_id), list[Exception]()
+        store.release(session_id)
+        store.acquire(session_id, lambda _, error: None if error is None else errors.append(error))
+        try:
+            store.retitle(session_id, store.row(session_id).title)
+        finally:
+            store.release(session_id)  # which waits until it is kept, or is not
+        return not errors
+
     def directories(self) -> set[str]:
         """The working directories of all sessions."""
         found = set(self.durable.directories())

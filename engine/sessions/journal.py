@@ -149,6 +149,11 @@ class Journal:
             await self._progress.wait()
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing will ever be kept any more."""
+        return self._failure is not None
+
+    @property
     def failure(self) -> SessionReadOnlyError | None:
         """Why nothing can be kept, if so: for good, or until another process gives the store free.
 
@@ -176,8 +181,9 @@ class Journal:
 
     def _on_commit(self, seq: Seq, error: Exception | None) -> None:
         self._durable = max(self._durable, seq)
-        reason = None if error is None else SessionReadOnlyError(self._session_id, str(error))
-        self._delay = reason if isinstance(error, StoreBusyError) else None
+        is_busy = isinstance(error, StoreBusyError)
+        reason = None if error is None else SessionReadOnlyError(self._session_id, str(error), for_now=is_busy)
+        self._delay = reason if is_busy else None
         if self._delay is None and self._failure is None:
             self._failure = reason
         self._progress.set()

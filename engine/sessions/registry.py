@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 
 from ..config.project import find_project_environment
 from ..config.settings import Settings
-from ..errors import SessionNotFoundError, SessionReadOnlyError, StoreError
+from ..errors import EngineError, SessionNotFoundError, SessionReadOnlyError, StoreError
 from ..events.session import SessionOpened
 from ..ids import SessionId
 from ..mcp_servers import McpServer
@@ -185,6 +185,17 @@ class Sessions:
         confined: bool = False,
         servers: Sequence[McpServer] = (),
     ) -> Session:
+        return self._begin(await self._read(session_id, cwd, directories, confined=confined, servers=servers))
+
+    async def _read(
+        self,
+        session_id: SessionId,
+        cwd: str | None,
+        directories: Sequence[str] | None,
+        *,
+        confined: bool,
+        servers: Sequence[McpServer],
+    ) -> Session:
         from .reopening import reopen  # of the prompt stage
 
         surroundings = replace(self._surroundings.knowing(servers), store=self._homes.of(session_id))
@@ -201,7 +212,29 @@ class Sessions:
             logger.warning("session %s is opened to be read only: %s", session_id, _reason(error))
             journal = Journal(surroundings.store, session_id, surroundings.redactor, failure=_reason(error))
             session = await reopened(journal=journal)
-        return self._begin(session)
+        return session
+
+    async def renew(self, session: Session) -> Session:
+        """A read-only session opened again from what was kept of it, where its store takes changes again; else itself.
+
+        What runs or waits in it ends. For a session that was opened by `open`.
+        """
+        session_id = session.session_id
+        if self._open.get(session_id) is not session or not session.is_read_only:
+            return self._open.get(session_id, session)
+        try:
+            if not await anyio.to_thread.run_sync(self._homes.takes_changes, session_id):
+                return session
+            fresh = await self._read(
+                session_id, session.cwd, session.directories, confined=session.is_confined, servers=()
+            )
+        except EngineError as error:
+            logger.warning("session %s cannot be opened again: %s", session_id, error)
+            return session
+        if fresh.is_read_only:
+            return session
+        await session.close()
+        return self._begin(fresh)
 
     async def fork(
         self,

@@ -69,6 +69,16 @@ class Session:
         """The additional directories, absolute."""
         return self._parts.directories
 
+    @property
+    def is_confined(self) -> bool:
+        """Whether views open nothing outside of these directories."""
+        return self._parts.spec.confined
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether a commit failed, so that nothing more is kept; opening it again goes on with what was."""
+        return self._parts.journal.is_over
+
     def spelled(self, path: str) -> str:
         """An absolute path as who opened the session spells it: below a directory of the session as that was given."""
         return self._spellings.of(path)

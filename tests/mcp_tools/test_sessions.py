@@ -29,6 +29,7 @@ class FakeSession:
         self.ending = anyio.Event()
         self.ending.set()
         self.is_busy = False
+        self.is_read_only = False
         self.failure: EngineError | None = None
 
     async def rest(self) -> None:
@@ -44,11 +45,18 @@ class FakeSessions:
     def __init__(self) -> None:
         self.opened: list[str] = []
         self.closed: list[str] = []
+        self.renewed = 0
+        self.takes_changes = False
 
     async def open(self, name: str | None, _cwd: str, _directories: Sequence[str], **_options: Any) -> FakeSession:
         await anyio.lowlevel.checkpoint()
         self.opened.append(name or "")
         return FakeSession(name or "")
+
+    async def renew(self, session: FakeSession) -> FakeSession:
+        await anyio.lowlevel.checkpoint()
+        self.renewed += 1
+        return FakeSession(session.session_id) if self.takes_changes else session
 
     async def close(self, session_id: str) -> None:
         await anyio.lowlevel.checkpoint()
@@ -104,6 +112,23 @@ async def test_what_is_idle_for_half_an_hour_rests_once_until_it_is_used(desk: D
     assert [key for key, _ in desk.pool.awake()] == ["idle", "used", "busy"]
     await desk.wait(REST_SECONDS + 1)
     assert (idle.rests, used.rests, busy.rests) == (2, 1, 0)
+
+
+async def test_a_session_that_cannot_be_kept_is_opened_again_when_it_can(desk: Desk) -> None:
+    full = fake(await desk.open("full"))
+    assert desk.engine.renewed == 0
+    full.is_read_only = True
+    for _ in range(3):
+        assert fake(await desk.open("full")) is full
+    assert desk.engine.renewed == 1
+    desk.engine.takes_changes = True
+    desk.seconds += 1.9
+    assert fake(await desk.open("full")) is full
+    desk.seconds += 0.1
+    again = fake(await desk.open("full"))
+    assert again is not full
+    assert fake(await desk.open("full")) is again
+    assert desk.engine.renewed == 2
 
 
 async def test_what_cannot_be_put_to_rest_ends_nothing(desk: Desk) -> None:
