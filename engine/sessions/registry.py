@@ -233,7 +233,8 @@ class Sessions:
             return session
         if fresh.is_read_only:
             return session
-        await session.close()
+        with contextlib.suppress(SessionReadOnlyError):  # of values that were not kept yet
+            await session.close()
         return self._begin(fresh)
 
     async def fork(
