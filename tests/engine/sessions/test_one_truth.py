@@ -27,6 +27,8 @@ from tests.support.models import AnsweringModel
 from tests.support.sessions import sessions_of
 
 SECONDS = 60.0
+EVERY_KIND = 2
+"""The seed of a session in which there are summaries, and results that are rendered anew."""
 MESSAGE = UserMessage(message_id=MessageId("m"), text="hello")
 CALL = ToolCall(tool_call_id=ToolCallId("a"), tool="python")
 RESULT = ToolResult(tool_call_id=ToolCallId("a"), status="ok", text="")
@@ -133,7 +135,9 @@ def test_the_log_does_not_take_what_the_view_was_told_behind_its_back() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20) if seed != 2)])
+@pytest.mark.parametrize(
+    "seed", [EVERY_KIND, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20) if seed != EVERY_KIND)]
+)
 async def test_whatever_is_done_with_a_session_its_log_view_and_store_stay_one(tmp_path: Path, seed: int) -> None:
     chance = Random(seed)
 
@@ -157,7 +161,8 @@ async def test_whatever_is_done_with_a_session_its_log_view_and_store_stay_one(t
             await session.durable(session.events[-1].seq)
             assert_one(session.events, session.view, tuple(store.load(session.session_id)))
         kinds = {event.kind for event in session.events}
-        assert {"condensation", "tool_call", "user_message", "run_stop", "result_rerendered", "head_moved"} <= kinds
+        assert {"tool_call", "user_message", "run_stop", "head_moved"} <= kinds
+        assert seed != EVERY_KIND or {"condensation", "result_rerendered"} <= kinds
         for branch in session.branches:
             if not branch.is_active:
                 await session.switch(branch.name)
