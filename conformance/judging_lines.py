@@ -80,13 +80,14 @@ def closed_in_time(traffic: Traffic) -> Verdict:
 
 
 def left_nothing(traffic: Traffic) -> Verdict:
-    """No process that the program started is left when it has ended."""
-    for entry in traffic.marks("ended"):
-        left = as_object(entry.value).get("left")
-        if left is None:
-            break
-        return failed(f"{left} processes that the program started were left when it had ended") if left else PASS
-    return skipped("the transcript does not say what the program left behind")
+    """No process that the program started is left when it has ended, each time that it was started."""
+    said = [as_object(entry.value).get("left") for entry in traffic.marks("ended")]
+    counts = [count for count in said if isinstance(count, int)]
+    if not counts:
+        return skipped("the transcript does not say what the program left behind")
+    if left := max(counts):
+        return failed(f"{left} processes that the program started were left when it had ended")
+    return PASS
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from conformance.driver import line, request_message
+from conformance.judging_lines import left_nothing
 from conformance.runner import run_scenario
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
@@ -137,3 +138,19 @@ def test_only_a_request_that_was_waited_for_is_known_to_be_unanswered(
     if waited:
         transcript.mark(10_000, "unanswered", 2)
     assert outcome("ACP1-A-RPC-019", transcript) == expected
+
+
+def test_what_any_process_of_a_scenario_left_behind_counts() -> None:
+    transcript = Transcript("load-after-restart")
+    for left in (0, 2):
+        transcript.mark(0, "ended", {"by": "close stdin", "code": 0, "left": left})
+    verdict = left_nothing(Traffic(transcript))
+    assert (verdict.outcome, verdict.reason[:11]) == ("fail", "2 processes")
+
+
+def test_what_one_process_began_to_say_the_next_does_not_end() -> None:
+    transcript = Transcript("load-after-restart")
+    transcript.add(0, "server", b'{"jsonrpc":"2.0",')
+    transcript.mark(1, "restarted")
+    transcript.add(2, "server", b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
+    assert [(m.ended, bool(m.object)) for m in Traffic(transcript).messages] == [(False, False), (True, True)]
