@@ -18,7 +18,7 @@ from conformance.transcript import Transcript
 from conformance.values import Object, as_object, as_text
 
 METHOD_NOT_FOUND: Final = -32601
-MOST_LINES: Final = 100_000
+MOST_LINES: Final = 50_000
 """Lines of the program after which a scenario ends: each costs time to judge, and a flood of short ones minutes."""
 
 

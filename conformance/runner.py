@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from conformance.driver import Driver, StoppedError
 from conformance.options import Options
@@ -23,6 +23,9 @@ from conformance.transcript import Transcript
 from conformance.values import encodable
 
 Start = Callable[[], Peer]
+MOST_BYTES: Final = 128 * 1024 * 1024
+MOST_LINES: Final = 200_000
+"""Of all transcripts together, after which no scenario is begun: a program that floods each costs minutes to judge."""
 
 
 class Live:
@@ -109,14 +112,27 @@ def _run_all(
     scenarios = [scenario for scenario in plan.suite.scenarios if scenario.name in wanted]
     live = Live()
 
-    def one(scenario: Scenario) -> Transcript:
-        if time.monotonic() - began > plan.budget:
-            skipped = Transcript(scenario.name, dict(facts))
-            skipped.mark(0, "stopped", f"the budget of {plan.budget:g} s for all scenarios was used up")
-            return skipped
-        return run_scenario(scenario, plan.start, plan.options, facts, live)
-
     done: dict[str, Transcript] = {}
+    sizes: list[int] = []
+    lines: list[int] = []
+
+    def used_up() -> str:
+        if time.monotonic() - began > plan.budget:
+            return f"the budget of {plan.budget:g} s for all scenarios was used up"
+        if sum(sizes) > MOST_BYTES or sum(lines) > MOST_LINES:
+            return f"the transcripts of all scenarios reached {MOST_BYTES >> 20} MiB or {MOST_LINES} lines"
+        return ""
+
+    def one(scenario: Scenario) -> Transcript:
+        if reason := used_up():
+            skipped = Transcript(scenario.name, dict(facts))
+            skipped.mark(0, "stopped", reason)
+            return skipped
+        transcript = run_scenario(scenario, plan.start, plan.options, facts, live)
+        sizes.append(transcript.size)
+        lines.append(sum(entry.data.count(b"\n") for entry in transcript.entries))
+        return transcript
+
     for jobs, alone in ((plan.jobs, False), (1, True)):
         with ThreadPoolExecutor(max(1, jobs), "scenario") as pool:
             pending: set[Future[Transcript]] = {pool.submit(one, s) for s in scenarios if s.alone is alone}

@@ -15,6 +15,7 @@ from conformance.fuzzing.campaign import Campaign, Outcome
 from conformance.fuzzing.play import Played, play, steps_of
 from conformance.fuzzing.targets import TARGETS, Step
 from conformance.options import Options
+from conformance.peers.orphans import no_orphans
 from conformance.peers.peer import PeerStartError
 from conformance.transcript import Transcript
 
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("give seconds above 0")
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
     status = StatusLine()
-    with directory(arguments.cwd) as cwd:
+    with no_orphans(), directory(arguments.cwd) as cwd:
         campaign = Campaign(
             TARGETS[arguments.protocol](),
             server_starter(arguments.program, variables(arguments.env)),

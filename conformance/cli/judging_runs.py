@@ -18,6 +18,7 @@ from typing import Final
 from conformance.cli import UsageError
 from conformance.options import Options
 from conformance.peers.client import AGENT, ClientPeer
+from conformance.peers.orphans import no_orphans
 from conformance.peers.peer import Peer
 from conformance.peers.process import ProcessPeer
 from conformance.reports import REPORTS, Context, terminal
@@ -128,7 +129,7 @@ def judged(name: str, arguments: argparse.Namespace) -> Run:
         raise UsageError(f"name the program after `--`: rewindow-conformance {name} -- PROGRAM ARGS")
     suite = SUITES[name]()
     chosen = choose(suite, arguments.k)
-    with directory(arguments.cwd) as cwd:
+    with no_orphans(), directory(arguments.cwd) as cwd:
         given = {one.name: getattr(arguments, one.name) for one in fields(Options) if hasattr(arguments, one.name)}
         options = replace(Options(**given), cwd=str(cwd))
         facts = {"suite": name, "command": arguments.program, "options": asdict(options)}

@@ -106,13 +106,13 @@ def test_a_full_disk_under_a_report_is_said(tmp_path: Path, capsys: pytest.Captu
 def test_a_failure_leaves_a_transcript_that_the_printed_command_repeats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = [*AGENT, "ACP1-A-PROMPT-005"]
-    chosen = ["-k", "PROMPT-005", "--keep", str(tmp_path)]
+    program = [*AGENT, "ACP1-A-INIT-003"]
+    chosen = ["-k", "INIT-003", "--keep", str(tmp_path)]
     assert main(["acp", *PROMPTS, *chosen, "--", *program]) == 1
     printed = capsys.readouterr().out
     (again,) = [line.partition("again: ")[2] for line in printed.splitlines() if "again: " in line]
     assert main(shlex.split(again)[1:]) == 1
-    assert "FAIL ACP1-A-PROMPT-005" in capsys.readouterr().out
+    assert "FAIL ACP1-A-INIT-003" in capsys.readouterr().out
     assert main([*shlex.split(again)[1:3], "--", *AGENT]) == 0
     assert main([*shlex.split(again)[1:3], "--", "/no/such/program"]) == 3
 

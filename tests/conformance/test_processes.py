@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from conformance import runner
+from conformance.cli import main
 from conformance.driver import Driver
 from conformance.options import Options
 from conformance.peers.peer import PeerGoneError, PeerStartError
@@ -21,7 +23,7 @@ from conformance.runner import Plan, Run, run, run_scenario
 from conformance.suite import Scenario
 from conformance.transcript import Transcript
 from tests.conformance.suite_runs import OPTIONS as EVERYTHING
-from tests.conformance.suite_runs import PEERS, defects, failing, suite
+from tests.conformance.suite_runs import PEERS, conforming, defects, failing, in_memory, suite
 
 OPTIONS = Options("hello", "count", "tool", "/project", timeout=2, scenario_timeout=6, long_line=2_000_000)
 AGENT = [sys.executable, str(PEERS / "run_acp_agent.py")]
@@ -198,3 +200,28 @@ def test_a_scenario_of_nothing_is_recorded_with_its_end() -> None:
         {},
     )
     assert transcript.entries[-1].label == "ended"
+
+
+@pytest.mark.slow
+def test_a_process_that_dropped_its_environment_is_ended_with_the_run(tmp_path: Path) -> None:
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    stays = ["env", "-i", "setsid", sys.executable, "-c", f"import time; time.sleep(600) # {mark}"]
+    source = f"import subprocess; subprocess.Popen({stays!r}, stdin=-3, stdout=-3, stderr=-3).pid; input()"
+    held = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert main(["acp", "--timeout", "1", "--cwd", str(tmp_path), "--", *python(source)]) == 3
+        assert running(mark) == []
+        assert held.poll() is None
+    finally:
+        held.communicate()
+
+
+@pytest.mark.parametrize("limit", ["MOST_BYTES", "MOST_LINES"])
+def test_no_scenario_is_begun_where_those_before_filled_their_transcripts(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, limit, 10)
+    outcome = run(Plan(suite(), in_memory(conforming()), OPTIONS, jobs=1))
+    begun = [one for one in outcome.transcripts if one.size]
+    assert 1 < len(begun) < 5  # of nearly eighty
+    assert outcome.code == 1
