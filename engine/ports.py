@@ -721,7 +721,8 @@ class News(Struct, frozen=True, kw_only=True):
     `earlier` are changes of nodes that it has read since it was last given the content of those. `expansions` are
     renders that statements from outside its turns asked for, and `expansions_left_out` is the number of older ones.
     `statements` are those that condensations took from the View, oldest first, and `statements_left_out` is the number
-    of older ones. `standing` are the renders that the View holds of handles.
+    of older ones. `standing` are the renders that the View holds of handles. `diverged` has, by the ids of handles, the
+    numbers of statements of theirs that came out differently when they ran again.
     """
 
     items: tuple[FeedItem, ...] = ()
@@ -732,6 +733,7 @@ class News(Struct, frozen=True, kw_only=True):
     statements: tuple[PastStatement, ...] = ()
     statements_left_out: int = 0
     standing: tuple[StandingRender, ...] = ()
+    diverged: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 class ProjectionPart(Struct, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from ..events import Event
 from ..events.branches import HeadMoved
 from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop, ToolCall, ToolResult, UserMessage
-from ..events.execution import StatementRecorded
+from ..events.execution import ExecutionStarted, StatementRecorded
 from ..events.session import PromptQueued, PromptWithdrawn
 from ..ids import MessageId, ToolCallId
 from .machine import TRANSITIONS, Action, Input, State, Transition
@@ -58,7 +58,7 @@ class CycleFold:
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((
         UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult, RunStop, PromptQueued, PromptWithdrawn,
-        StatementRecorded, HeadMoved,
+        StatementRecorded, ExecutionStarted, HeadMoved,
     ))  # fmt: skip
 
     def __init__(self, transitions: Mapping[tuple[State, Input], Transition] = TRANSITIONS) -> None:
@@ -90,6 +90,9 @@ class CycleFold:
             if isinstance(event, StatementRecorded) and self._open is not None:
                 # One that no model called, such as a cell from outside a turn, is the parent of its calls too.
                 self._statements[event.tool_call_id] = len(self._closed)
+            elif isinstance(event, ExecutionStarted) and event.mode is not None and self._open is not None:
+                # One that runs again is a call of its own, by the id of its execution.
+                self._statements[event.rerun_call] = len(self._closed)
             elif isinstance(event, HeadMoved):
                 self._leave_queue()
             return

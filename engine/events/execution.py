@@ -78,6 +78,11 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
         """Whether the namespace goes by it, which it does not by what a recorded or a dry replay has found."""
         return self.mode in (None, "live")
 
+    @property
+    def rerun_call(self) -> ToolCallId:
+        """In a replay the call that it is shown as, and that those of its effects are within."""
+        return ToolCallId(self.execution_id)
+
 
 class ExecutionFinished(Event, frozen=True, kw_only=True):
     """The whole record of one run. Times are seconds since the epoch; `time_ms` is what the statement itself took.

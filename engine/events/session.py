@@ -12,7 +12,7 @@ from .base import Event
 
 Mode = Literal["ask", "auto", "plan"]
 PermissionOutcome = Literal["allowed", "rejected", "cancelled"]
-RoundCause = Literal["call", "tick", "cell"]
+RoundCause = Literal["call", "tick", "cell", "replay"]
 """What a Round is opened for: a model call, a tick that somebody asked for, a statement from outside a Turn."""
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ..events import Event
 from ..ports import News
+from .diverged import DivergedNodes
 from .feed import Feed
 from .past_statements import PastStatements
 from .standing import Standing
@@ -21,17 +22,21 @@ class LogNews:
         self.feed = Feed()
         self.past = PastStatements()
         self.standing = Standing()
+        self.diverged = DivergedNodes()
 
     def apply(self, event: Event) -> None:
         self.feed.apply(event)
         self.past.apply(event)
         self.standing.apply(event)
+        if type(event) in DivergedNodes.FOLLOWS:
+            self.diverged.apply(event)
 
     def reset(self) -> None:
         """For the log alone: another path follows, from its first event on."""
         self.feed.reset()
         self.past.reset()
         self.standing.reset()
+        self.diverged.reset()
 
     @property
     def position(self) -> int:
@@ -46,4 +51,5 @@ class LogNews:
             statements=statements,
             statements_left_out=len(self.past) - len(statements),
             standing=self.standing.renders,
+            diverged=dict(self.diverged.nodes),
         )

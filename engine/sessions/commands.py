@@ -108,10 +108,10 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         Command(
             "replay",
-            "K [J] [--dry]",
+            "K [J] [--live | --dry]",
             "number of a statement, perhaps that of a later one",
             "Run the statements K to J again, with the recorded answers to what they ask for, and say what comes out "
-            "differently; with --dry as far as the first that asks for anything",
+            "differently; with --live they act again, with --dry as far as the first that would",
             replay,
             takes="statement",
             torn=False,

@@ -96,11 +96,12 @@ async def _settle(parts: SessionParts) -> Sequence[Event]:
     start = len(parts.log)
     touched = open_touches(parts.log.path)
     cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
-    if touched and cell is not None:
+    if touched and cell is not None and cell.started is not None:
         from .touches import Touches, records_of  # because few loads have anything to look at
 
         execution = touched[0].execution_id
-        await Touches(records_of(parts), execution, cell.statement.tool_call_id, touched[0].seq).settle()
+        call = cell.statement.tool_call_id if cell.started.mode is None else cell.started.rerun_call
+        await Touches(records_of(parts), execution, call, touched[0].seq).settle()
     return parts.log.since(start)
 
 

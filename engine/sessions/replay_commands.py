@@ -15,7 +15,7 @@ from .command import CommandContext
 from .numbered import no_statement, number_in
 from .replay_report import ReplayReport, ReplayRequest
 
-_MODES: Final = ("recorded", "dry")
+_MODES: Final = ("recorded", "live", "dry")
 _HOW: Final[dict[ReplayMode, str]] = {
     "recorded": "with the recorded answers to what they ask for",
     "live": "with their effects",
@@ -31,7 +31,7 @@ async def replay(context: CommandContext, argument: str) -> str:
 
 
 def replay_request(argument: str, cells: Sequence[Cell]) -> ReplayRequest:
-    """`K [J] [--recorded | --dry]`, in any order. Raises InvalidRequestError for anything else."""
+    """`K [J] [--recorded | --live | --dry]`, in any order. Raises InvalidRequestError for anything else."""
     words = argument.split()
     modes = [word[2:] for word in words if word.startswith("--")]
     numbers = [word for word in words if not word.startswith("--")]

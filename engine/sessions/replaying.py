@@ -4,16 +4,19 @@ Owns the order of what is appended for a replay, which statements can take part,
 replay the whole history is gone through in a fresh worker, as in a rebuild; the statements in question are looked at
 one by one, and what comes of each is recorded as an execution that does not count. Afterwards the namespace is what any
 rebuild would make of the log. So whatever goes wrong on the way, there is nothing to be undone: a namespace that is
-half a replay's is let go, and the next use has a rebuilt one.
+half a replay's is let go, and the next use has a rebuilt one. A live replay runs in what the statements before it have
+left, and its executions count once it has come to its end (`timeline.replay`); until then, and where it does not, the
+log means what it meant before.
 
 Must not know requests or transports. Called by `turns`, one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+import anyio
 from msgspec.structs import replace
 
 from ..cutting import more
@@ -29,6 +32,7 @@ from ..timeline.compared import AspectChange, aspects_of_rerun
 from ..timeline.index import Cell, Timeline
 from .cancellation import Cancellation, WorkCancelledError
 from .live_environment import LiveEnvironment
+from .live_replay import LiveReplay
 from .numbered import no_statement
 from .replay_report import ReplayReport, ReplayRequest
 
@@ -49,11 +53,19 @@ class Replayer:
     """The replays of one session."""
 
     def __init__(
-        self, *, log: EventLog, timeline: Timeline, environment: LiveEnvironment, minter: Minter, clock: Clock
+        self,
+        *,
+        log: EventLog,
+        timeline: Timeline,
+        environment: LiveEnvironment,
+        live: Callable[[Sequence[Cell]], LiveReplay],
+        minter: Minter,
+        clock: Clock,
     ) -> None:
         self._log = log
         self._timeline = timeline
         self._environment = environment
+        self._live = live
         self._minter = minter
         self._clock = clock
 
@@ -63,8 +75,12 @@ class Replayer:
         Raises:
             InvalidRequestError: there are no such statements, or none of them runs again; nothing was recorded.
         """
-        first, last, steps = self._meant(request)
+        first, last = _numbers_of(request, self._timeline.cells)
+        if request.mode == "live":
+            return await self._run_live(first, last, cancellation)
+        steps = self._environment.again(first, last)
         cells = self._timeline.cells[first - 1 : last]
+        _check_any(steps, _not_run(cells, [step.request.index for step in steps]))
         self._log.append(ReplayBegun(first=first, last=last, mode=request.mode, statements=len(steps)))
         observer = _Observer(self._log, self._minter, self._clock, request.mode, steps, self._timeline.cells)
         outcome, detail = "interrupted", "internal error"
@@ -81,24 +97,40 @@ class Replayer:
             detail=detail,
             executions=tuple(observer.executions),
             divergences=tuple(observer.divergences),
-            not_run=tuple(_not_run(cells, steps)),
+            not_run=tuple(_not_run(cells, [step.request.index for step in steps])),
         )
 
-    def _meant(self, request: ReplayRequest) -> tuple[int, int, Sequence[PastExecution]]:
-        """The numbers of the first and the last statement that are meant, and what of these can run again.
-
-        Raises:
-            InvalidRequestError: there are no such statements, or none of them can.
-        """
-        cells = self._timeline.cells
-        first, last = _numbers_of(request, cells)
-        steps = self._environment.again(first, last)
-        if not steps:
-            reasons = _not_run(cells[first - 1 : last], ())
-            left = len(reasons) - _REASONS
-            said = "; ".join([*reasons[:_REASONS], *([more(left, "statement")] if left > 0 else ())])
-            raise InvalidRequestError(f"Nothing can run again: {said}.")
-        return first, last, steps
+    async def _run_live(self, first: int, last: int, cancellation: Cancellation) -> ReplayReport:
+        meant = self._timeline.cells[first - 1 : last]
+        cells = [cell for cell in meant if not cell.omitted and cell.finished is not None]
+        lost = next((cell.statement.index for cell in cells if cell.statement.withheld), None)
+        if lost is not None:
+            raise InvalidRequestError(
+                f"Statement {lost} held a secret in its source, which is not kept, so it cannot run again."
+            )
+        not_run = _not_run(meant, [cell.statement.index for cell in cells])
+        _check_any(cells, not_run)
+        replay = self._live(cells)
+        self._log.append(ReplayBegun(first=first, last=last, mode="live", statements=len(cells)))
+        outcome, detail = "interrupted", "internal error"
+        try:
+            outcome, detail = await replay.run(cancellation)
+        finally:
+            self._log.append(ReplayEnded(outcome=outcome, detail=detail))
+            if outcome != "completed" or last < len(self._timeline.cells):
+                # What is in the namespace is not what the log says by now.
+                with anyio.CancelScope(shield=True):
+                    await self._environment.rest()
+        return ReplayReport(
+            first=first,
+            last=last,
+            mode="live",
+            outcome=outcome,
+            detail=detail,
+            executions=tuple(replay.executions),
+            divergences=tuple(replay.divergences),
+            not_run=tuple(not_run),
+        )
 
     async def _observe(
         self, observer: _Observer, first: int, last: int, cancellation: Cancellation
@@ -133,9 +165,17 @@ def _numbers_of(request: ReplayRequest, cells: Sequence[Cell]) -> tuple[int, int
     return first, last
 
 
-def _not_run(cells: Sequence[Cell], steps: Sequence[PastExecution]) -> list[str]:
-    """A sentence on each statement that does not run again."""
-    runs = {step.request.index for step in steps}
+def _check_any(found: Sequence[object], reasons: Sequence[str]) -> None:
+    """Raises InvalidRequestError where nothing runs again, with reasons."""
+    if not found:
+        left = len(reasons) - _REASONS
+        said = "; ".join([*reasons[:_REASONS], *([more(left, "statement")] if left > 0 else ())])
+        raise InvalidRequestError(f"Nothing can run again: {said}.")
+
+
+def _not_run(cells: Sequence[Cell], numbers: Sequence[int]) -> list[str]:
+    """A sentence on each statement that does not run again; those of these numbers do."""
+    runs = frozenset(numbers)
     return [f"statement {cell.statement.index} {_why(cell)}" for cell in cells if cell.statement.index not in runs]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,6 +19,7 @@ from ..events.conversation import Attachment, PromptKind, UserMessage
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.rewinding import Rewound
 from ..events.session import ConfigChanged, ModeChanged
+from ..execution import ReplayMode
 from ..ids import Seq, SessionId, StatementId
 from ..mcp_servers import McpServer
 from ..ports import Editor, Looked, Permissions
@@ -212,9 +213,7 @@ class Session:
             raise StatementWithdrawnError(self.session_id)
         return end.execution
 
-    async def replay(
-        self, first: int, last: int | None = None, mode: Literal["recorded", "dry"] = "recorded"
-    ) -> ReplayReport:
+    async def replay(self, first: int, last: int | None = None, mode: ReplayMode = "recorded") -> ReplayReport:
         """Runs the statements `first` to `last` again, by their numbers, and says what comes out differently.
 
         In its place in the queue, and on the log as the command `/replay`. Cancelling the waiting task cancels it.
@@ -223,7 +222,8 @@ class Session:
         Args:
             last: None for the newest statement.
             mode: `recorded` gives them the recorded answers to what they ask for, and keeps them from any other act;
-                nothing but the record is new then. `dry` ends with the first that asks for anything.
+                nothing but the record is new then. `dry` ends with the first that asks for anything. With `live` they
+                act again, asking as usual, and the namespace is what comes of it.
 
         Raises:
             InvalidRequestError: there are no such statements, or none of them can run again; nothing has changed.

@@ -11,10 +11,12 @@ last event that announces the statement nothing is awaited, so numbers that are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..events import Event
 from ..events.conversation import ResultStatus, ToolResult
@@ -40,6 +42,18 @@ from .touches import Records, Touches
 
 _NOT_RUN = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
 _RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cancelled"}
+
+
+class Rerun(Struct, frozen=True):
+    """A statement of the timeline that runs again, with its effects.
+
+    `against` is the execution that it is compared with; `compare` gives what is recorded ahead of its record.
+    """
+
+    statement: StatementRecorded
+    execution_id: ExecutionId
+    against: ExecutionId
+    compare: Callable[[ExecutionFinished], Iterable[Event]]
 
 
 class StatementRunner:
@@ -134,6 +148,14 @@ class StatementRunner:
             self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
         return finished
 
+    async def run_again(
+        self, rerun: Rerun, round_id: int, cancellation: Cancellation, *, approved: bool
+    ) -> ExecutionFinished:
+        """Runs a statement of the timeline once more, in the namespace that there is; as `run`, without a result."""
+        statement = rerun.statement
+        async with self._environment.step:
+            return await self._execute(statement, round_id, self._seconds, cancellation, approved, None, deque(), rerun)
+
     def _append(self, unsaid: deque[Event]) -> None:
         while unsaid:
             self._log.append(unsaid[0])
@@ -159,10 +181,17 @@ class StatementRunner:
         approved: bool,
         environment: Environment | None,
         unsaid: deque[Event],
+        rerun: Rerun | None = None,
     ) -> ExecutionFinished:
-        request = self._request(statement, round_id, seconds)
-        execution_id, start, started_at = request.execution_id, len(self._log), self._clock.now()
-        unsaid.append(self._started(statement, request))
+        execution_id = self._minter.execution() if rerun is None else rerun.execution_id
+        request = self._request(statement, execution_id, round_id, seconds)
+        start, started_at = len(self._log), self._clock.now()
+        started = self._started(statement, request)
+        call = statement.tool_call_id
+        if rerun is not None:
+            started = replace(started, mode="live", against=rerun.against)
+            call = started.rerun_call
+        unsaid.append(started)
 
         def announce() -> None:
             self._environment.record_kept()
@@ -171,8 +200,8 @@ class StatementRunner:
         # What opens an attachment makes no acts. One that comes meanwhile is of a statement before it: of a thread that
         # it left, or of what it put in the place of `view`.
         is_opening = statement.statement_kind == "meta" and self._desk.policy.asks_about == "acts"
-        acts = Acts(self._desk, execution_id, statement.tool_call_id, approved and not is_opening)
-        touches = Touches(self._records, execution_id, statement.tool_call_id, start)
+        acts = Acts(self._desk, execution_id, call, approved and not is_opening)
+        touches = Touches(self._records, execution_id, call, start)
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
             if environment is None:
@@ -191,12 +220,14 @@ class StatementRunner:
                     await touches.settle(outcome.more)
             self._writing = outcome.writing
             artifacts = artifacts_of(self._log.since(start), execution_id)
-            finished = self._record(statement, execution_id, started_at, outcome, artifacts)
+            finished = self._record(statement, execution_id, started_at, outcome, artifacts, rerun)
         return finished
 
-    def _request(self, statement: StatementRecorded, round_id: int, seconds: float) -> RunRequest:
+    def _request(
+        self, statement: StatementRecorded, execution_id: ExecutionId, round_id: int, seconds: float
+    ) -> RunRequest:
         return RunRequest(
-            execution_id=self._minter.execution(),
+            execution_id=execution_id,
             label=statement.label,
             source=statement.source,
             index=statement.index,
@@ -238,6 +269,7 @@ class StatementRunner:
         started_at: float,
         outcome: RunOutcome,
         artifacts: tuple[Artifact, ...],
+        rerun: Rerun | None,
     ) -> ExecutionFinished:
         for event in self._revisions.with_contents(outcome.events):
             self._log.append(event)
@@ -257,7 +289,10 @@ class StatementRunner:
             artifacts=artifacts,
             diff=outcome.diff,
             acted=outcome.acted,
+            mode=None if rerun is None else "live",
         )
+        for event in () if rerun is None else rerun.compare(finished):
+            self._log.append(event)
         taken = self._log.at(self._log.append(finished))
         assert isinstance(taken, ExecutionFinished)
         if outcome.exception is None or outcome.exception.type not in (NOT_RUN, WORKER_DIED):

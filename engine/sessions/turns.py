@@ -8,6 +8,7 @@ little over 300 lines, because what is put together stands in one place.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -43,6 +44,7 @@ from .condenser import Condenser
 from .head import Head
 from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
+from .live_replay import LiveReplay
 from .openings import not_opened, openings
 from .parts import SessionParts
 from .past_bound import PastBound
@@ -157,7 +159,21 @@ class Turns:
             seconds=parts.settings.statement_seconds,
         )
         self._replayer = Replayer(
-            log=log, timeline=timeline, environment=self._environment, minter=parts.minter, clock=parts.clock
+            log=log,
+            timeline=timeline,
+            environment=self._environment,
+            live=partial(
+                LiveReplay,
+                log=log,
+                environment=self._environment,
+                statements=self._statements,
+                ticker=self._ticker,
+                questions=self._questions,
+                policy=parts.policy,
+                minter=parts.minter,
+            ),
+            minter=parts.minter,
+            clock=parts.clock,
         )
         self._replayed: ReplayReport | None = None
         """How the replay went that the present request asked for."""

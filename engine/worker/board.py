@@ -196,7 +196,7 @@ class Board:
                 rows=rows,
                 news=news,
                 expansions=expansions(news, rows),
-                groups=group_surfaces(self._nodes, names, standing),
+                groups=group_surfaces(self._nodes, names, standing, news.diverged),
                 pins=pin_surfaces(self._nodes, names, standing),
                 policies=policies_of(_made_in(news), self._nodes, names),
             )

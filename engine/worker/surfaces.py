@@ -7,6 +7,8 @@ how much room there is. Used by the Board.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
 
 from ..nodes.base import NodeBase
 from ..nodes.budget import limit_of
@@ -16,17 +18,51 @@ from ..ports import StandingRender
 from ..projection.surfaces import Surface
 from .live_nodes import LiveNodes
 
+_NAMED: Final = 8
+"""Handles of statements that came out differently, in one heading."""
+Diverged = Mapping[str, tuple[int, ...]]
+"""The numbers of statements that came out differently when they ran again, by the ids of their handles."""
 Standing = Mapping[str, StandingRender]
 """What results of the View show, by the ids of nodes."""
 
 
-def group_surfaces(nodes: LiveNodes, names: Mapping[int, str], standing: Standing) -> tuple[Surface, ...]:
-    """The groups that no other group shows, and those that are pinned."""
+def group_surfaces(
+    nodes: LiveNodes, names: Mapping[int, str], standing: Standing, diverged: Diverged
+) -> tuple[Surface, ...]:
+    """The groups that no other group shows, and those that are pinned.
+
+    One that holds a handle of a statement that came out differently says so, also where a result shows it.
+    """
     found = [node for node in nodes.all() if isinstance(node, GroupHandle)]
     inner = {id(child) for group in found for child in group.children()}
     shown = [group for group in found if id(group) not in inner or group.pinned is not None]
     shown.sort(key=lambda group: (group.pinned is not None, group.changed, group.last_touched), reverse=True)
-    return tuple(_surface(group, _name(group, names), "group of ", standing) for group in shown)
+    return tuple(_group(group, names, standing, _differing(group, names, diverged)) for group in shown)
+
+
+def _group(group: GroupHandle, names: Mapping[int, str], standing: Standing, differing: str) -> Surface:
+    surface = _surface(group, _name(group, names), "group of ", standing)
+    if not differing:
+        return surface
+    return replace(surface, heading=f"{surface.heading[:-1]}; {differing})", shown_in=0)
+
+
+def _differing(group: GroupHandle, names: Mapping[int, str], diverged: Diverged) -> str:
+    """Which of what is in the group is of statements that came out differently; empty for none."""
+    if not diverged:
+        return ""
+    found: dict[str, str] = {}
+    waiting: list[NodeBase] = [group]
+    while waiting:
+        node = waiting.pop()
+        if node.obj_id not in found:
+            numbers = diverged.get(node.obj_id, ())
+            said = f"{_name(node, names)} of statement {', '.join(map(str, numbers))}"
+            found[node.obj_id] = said if numbers else ""
+            waiting += reversed(node.children())
+    named = [text for text in found.values() if text]
+    rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"came out differently when run again: {', '.join(named[:_NAMED])}{rest}" if named else ""
 
 
 def pin_surfaces(nodes: LiveNodes, names: Mapping[int, str], standing: Standing) -> tuple[Surface, ...]:

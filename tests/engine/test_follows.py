@@ -16,6 +16,7 @@ from engine.events.execution import ExecutionStarted
 from engine.events.nodes import RevisionAdopted
 from engine.ids import BlobDigest, ExecutionId, Seq, StatementId
 from engine.projection.account import Account
+from engine.projection.diverged import DivergedNodes
 from engine.projection.news import LogNews
 from engine.projection.sent import SentProjections
 from engine.redaction import Redactor
@@ -33,7 +34,7 @@ from engine.view import ViewFold
 from tests.support.fixed import FixedClock
 from tests.support.rich_log import events_of, rich_items
 
-OF_A_PATH: tuple[Callable[[], Any], ...] = (Timeline, Seen, History, Account, CycleFold, Payloads)
+OF_A_PATH: tuple[Callable[[], Any], ...] = (Timeline, Seen, History, Account, CycleFold, Payloads, DivergedNodes)
 OF_THE_LOG: tuple[Callable[[], Any], ...] = (
     Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens,
     lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),

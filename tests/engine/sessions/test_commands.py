@@ -45,7 +45,7 @@ async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> No
         "- `/rewind K [--keep-files] [--keep-conversation]`",
         "- `/branch [NAME [--keep-files]]`",
         "- `/diff A [B]`",
-        "- `/replay K [J] [--dry]`",
+        "- `/replay K [J] [--live | --dry]`",
         "- `/compact`",
         "- `/tick`",
         "- `/help`",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,13 +10,21 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from engine import Environment, Model, Session, Store, Subscription
+from engine import Environment, Model, ReplayMode, Session, Store, Subscription
+from engine.cycles import cycles_of
 from engine.environment.in_process import InProcessEnvironment
 from engine.errors import InvalidRequestError
+from engine.events import Event
 from engine.events.conversation import AgentText, RunStop
 from engine.events.execution import ExecutionStarted
 from engine.events.replays import Diverged, ReplayBegun, ReplayEnded
+from engine.log import EventLog
+from engine.sessions.repair import repair
+from engine.timeline.index import Timeline
+from engine.timeline.past_values import KeptValues
+from engine.timeline.replay import History
 from tests.engine.sessions.test_rebuilt_values import ORDINARY, blocks
+from tests.support.fixed import FixedClock
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
@@ -42,10 +50,11 @@ async def opened(
     store: Store | None = None,
     model: Model | None = None,
     settings: dict[str, object] | None = None,
+    **environ: str,
 ) -> AsyncIterator[Session]:
     """A session in which these statements have run."""
     async with sessions_of(
-        project / "state", store, environments=environments, model=model, settings=settings
+        project / "state", store, environments=environments, model=model, settings=settings, **environ
     ) as sessions:
         session = await sessions.create(str(project))
         await ran(session, *sources)
@@ -72,6 +81,10 @@ def diverged(session: Session) -> list[tuple[int, str, str, str]]:
         for event in session.events
         if isinstance(event, Diverged)
     ]
+
+
+def session_anomalies(session: Session) -> object:
+    return cycles_of(session.events).anomalies
 
 
 def kinds(session: Session, position: int) -> list[str]:
@@ -225,17 +238,70 @@ async def test_a_dry_replay_without_effects_runs_to_its_last_statement(project: 
         assert await value_of(session, "x, y, z") == "(1, 2, 3)"
 
 
+# --- live -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_live_replay_acts_again_and_the_namespace_is_what_comes_of_it(project: Path) -> None:
+    sources = ("x = 1", "text = read('a.txt')", "write('b.txt', text); y = len(text)", "z = y + x")
+    async with opened(project, *sources) as session:
+        (project / "a.txt").write_text("later")
+        (project / "b.txt").unlink()
+        report = await session.replay(2, mode="live")
+        assert (report.outcome, report.is_kept, len(report.executions)) == ("completed", True, 3)
+        assert (project / "b.txt").read_text() == "later"
+        aspects = [(number, aspect) for number, aspect, _, _ in diverged(session)]
+        assert aspects == [(2, "diff"), (2, "files read"), (3, "diff"), (3, "artifacts"), (4, "diff")]
+        assert [cell.current is cell.executions[-1] for cell in session.cells] == [True] * 4
+        assert await value_of(session, "text, y, z") == "('later', 5, 6)"
+        await session.rest()
+        assert await value_of(session, "text, y, z") == "('later', 5, 6)"
+        assert not session_anomalies(session)
+
+
+async def test_behind_a_live_replay_the_other_statements_run_on_what_came_of_it(project: Path) -> None:
+    async with opened(
+        project, "from pathlib import Path", "n = len(Path('a.txt').read_text())", "m = n * 2"
+    ) as session:
+        (project / "a.txt").write_text("longer")
+        await session.replay(2, 2, mode="live")
+        assert await value_of(session, "n, m") == "(6, 12)"
+
+
+async def test_a_cancelled_live_replay_leaves_the_namespace_as_it_was(project: Path) -> None:
+    async with opened(project, "x = 1", "x += 1", WAITS, environments=None) as session:
+        (project / "wait").touch()
+        subscription = session.subscribe()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.replay, 1, None, "live")
+            await begun(subscription, session, 3)
+            tasks.cancel_scope.cancel()
+        (project / "wait").unlink()
+        assert endings(session) == [("cancelled", "")]
+        assert [cell.current is cell.executions[0] for cell in session.cells] == [True] * 3
+        assert await value_of(session, "x") == "2"
+
+
+async def test_a_secret_keeps_a_statement_from_a_live_replay(project: Path) -> None:
+    async with opened(
+        project, "x = 1", "key = 'sk-very-secret-thing'", OPENAI_API_KEY="sk-very-secret-thing"
+    ) as session:
+        with pytest.raises(InvalidRequestError, match="Statement 2 held a secret in its source"):
+            await session.replay(1, mode="live")
+        report = await session.replay(1)
+        assert report.not_run == ("statement 2 held a secret in its source, which is not kept",)
+
+
 # --- what cannot be asked ---------------------------------------------------------------------------------------------
 
 WRONG = {
-    "": "`/replay` needs number of a statement, perhaps that of a later one: `/replay K [J] [--dry]`.",
+    "": "`/replay` needs number of a statement, perhaps that of a later one: `/replay K [J] [--live | --dry]`.",
     "9": "There is no statement 9; they are numbered from 1 to 2.",
     "0": "There is no statement 0; they are numbered from 1 to 2.",
     "1 9": "There is no statement 9; they are numbered from 1 to 2.",
     "2 1": "Statement 2 comes after statement 1; name the earlier one first.",
     "x": "There is no statement x; they are numbered from 1 to 2.",
     "-1": "There is no statement -1; they are numbered from 1 to 2.",
-    "1 --all": "'--all' is no way to replay; there is `--recorded`, `--dry`.",
+    "1 --all": "'--all' is no way to replay; there is `--recorded`, `--live`, `--dry`.",
     "1 2 3": "Give the number of a statement, perhaps that of a later one, and one mode at most.",
     "--dry": "Give the number of a statement, perhaps that of a later one, and one mode at most.",
     "99999999999999999999": "There is no statement 99999999999999999999; they are numbered from 1 to 2.",
@@ -345,3 +411,39 @@ async def test_an_exception_ends_no_replay(project: Path) -> None:
         report = await session.replay(1)
         assert [each.status for each in report.executions] == ["error", "ok", "error"]
         assert (report.outcome, report.divergences) == ("completed", ())
+
+
+# --- a kill -----------------------------------------------------------------------------------------------------------
+
+
+def meaning(events: Sequence[Event]) -> tuple[object, object, Sequence[Event]]:
+    """What a log of which the process died means once it is repaired: its plan, its executions; and what was added."""
+    log, timeline, history = EventLog(FixedClock(), lambda event: None), Timeline(), History()
+    log.follow_path(timeline, Timeline.FOLLOWS)
+    log.follow_path(history, History.FOLLOWS)
+    log.follow(history.values.apply, KeptValues.FOLLOWS)
+    log.load(events)
+    added = repair(log, timeline)
+    assert not cycles_of(log.path).anomalies
+    current = [cell.current and cell.current.started.execution_id for cell in timeline.cells]
+    return history.plan(1.0), current, added
+
+
+@pytest.mark.parametrize("mode", ["recorded", "dry", "live"])
+async def test_a_process_that_dies_at_any_moment_of_a_replay_leaves_the_log_as_it_was(
+    project: Path, mode: ReplayMode
+) -> None:
+    sources = ("x = 1", "text = read('a.txt')", "v = view('a.txt').Run()", "y = len(text) + x")
+    async with opened(project, *sources) as session:
+        await session.rest()  # with which all that is kept of values is on the log
+        before = session.position
+        (project / "a.txt").write_text("now")
+        await session.replay(2, 3, mode)
+        log = session.events
+    ended = next(event.seq for event in log if isinstance(event, ReplayEnded))
+    plan, current, _ = meaning(log[:before])
+    for end in range(before, ended):
+        assert meaning(log[:end])[:2] == (plan, current), log[end - 1]
+    *_, added = meaning(log[:ended])
+    assert [event.outcome for event in added if isinstance(event, ReplayEnded)] == ["interrupted"]
+    assert (meaning(log)[:2] == (plan, current)) == (mode != "live")
