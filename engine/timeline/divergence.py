@@ -188,6 +188,8 @@ def _names(before: NamespaceDiff, after: NamespaceDiff, uncertain: frozenset[str
         # An earlier version saw fewer changes in place, and some that were none.
         changed = {**before.changed, **after.changed}
         untold |= {name for name, change in changed.items() if change.mutated and not (name in was and name in now)}
+    # Rebound to the same content, which is seen as a change or not by where the new object happens to lie.
+    untold |= _rebound_alike(before) | _rebound_alike(after)
     missing = was.keys() - now.keys() - untold
     fresh = now.keys() - was.keys() - untold
     other = {name: (was[name], now[name]) for name in was.keys() & now.keys() if _differs(was[name], now[name])}
@@ -199,6 +201,14 @@ def _names(before: NamespaceDiff, after: NamespaceDiff, uncertain: frozenset[str
     if kept or gone:
         then, there = (f"del {_listed(names)}" if names else "" for names in (kept, gone))
         yield Divergence("diff", then, there, f"deleted other names: {_listed(sorted(kept + gone))}")
+
+
+def _rebound_alike(diff: NamespaceDiff) -> frozenset[str]:
+    alike = (
+        change.before_digest is not None and change.before_digest == change.after_digest
+        for change in diff.changed.values()
+    )
+    return frozenset(name for name, is_alike in zip(diff.changed, alike, strict=True) if is_alike)
 
 
 def _of_names(

@@ -160,3 +160,11 @@ def test_a_module_of_another_place_is_the_same_module(there: str) -> None:
 def test_another_module_is_another_value() -> None:
     here, there = (added("m", f"<module '{name}' from '/x/{name}.py'>", "module") for name in ("one", "two"))
     assert "left another value in m" in phrase(finished(diff=here), finished(diff=there))
+
+
+def test_a_name_that_was_rebound_to_the_same_content_in_one_run_alone_is_no_difference() -> None:
+    info = TypeInfo(type_name="list", short_repr="[1]")
+    same = ChangeInfo(before=info, after=info, before_digest="a" * 32, after_digest="a" * 32)
+    rebound, untouched = NamespaceDiff(changed={"x": same}, deep=True), NamespaceDiff(deep=True)
+    for pair in ((rebound, untouched), (untouched, rebound)):
+        assert not differences(*(finished(diff=diff) for diff in pair)).divergences
