@@ -940,14 +940,16 @@ Comparison = Callable[[PastExecution, RunOutcome], Differences]
 class CheckpointNews(Struct, frozen=True, kw_only=True):
     """What became of a checkpoint of the state after an execution: it is there, or, `dropped` for a reason, is not.
 
-    `seconds` is how long it kept the namespace from its work. `shared` are phrases on what it has in common with
-    others, or lacks: processes, what is behind pipes and sockets, shared memory. `dropped` is a phrase.
+    `surplus`: it made room for newer ones. `seconds` is how long it kept the namespace from its work. `shared` are
+    phrases on what it has in common with others, or lacks: processes, what is behind pipes and sockets, shared memory.
+    `dropped` is a phrase.
     """
 
     execution_id: ExecutionId
     seconds: float = 0.0
     shared: tuple[str, ...] = ()
     dropped: str = ""
+    surplus: bool = False
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -1105,6 +1107,10 @@ class Environment(Protocol):
 
     def checkpoints(self) -> Sequence[CheckpointNews]:
         """What became of checkpoints since this was asked last."""
+        ...
+
+    async def end(self) -> None:
+        """Ends the namespace with all that it started; `restore` gives another, and has the checkpoints for that."""
         ...
 
     async def close(self) -> None:

@@ -22,6 +22,10 @@ RerenderRule = Literal["economic", "immediate", "never"]
 """When a handle's new policy changes the results that show it: where that pays, always, never."""
 
 
+RestoreRule = Literal["checkpoints", "re-execution"]
+"""How names come back: from paused copies of their process, or by running their statements again alone."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """One value per row of SETTINGS. Times in seconds; tuples are patterns of names, with `*`."""
 
@@ -34,6 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_rounds: int = 50
     statement_seconds: float = 120.0
     past_bytes: int = 256 << 20
+    restore_by: RestoreRule = "re-execution"
     summary_tokens: int = 50_000
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
@@ -117,6 +122,11 @@ SETTINGS: Final = (
     Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(float), "how long one statement may run"),
     Setting("past_bytes", _positive(int), "bytes on disk that one session may keep for rebuilding its names"),
+    Setting(
+        "restore_by",
+        _one_of(get_args(RestoreRule)),
+        "how names come back: from `checkpoints`, copies of their process, or by `re-execution` alone",
+    ),
     Setting(
         "summary_tokens", _natural, "tokens that a model may spend on summaries of views in one session; 0 for none"
     ),

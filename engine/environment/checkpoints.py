@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import anyio
+import anyio.to_thread
 from msgspec import Struct
 
 from ..ids import ExecutionId
 from ..ports import CheckpointNews, PastStep
 from ..timeline.checkpoints import given, surplus, trails
+from ..worker.memory import held_by
 from ..worker.protocol import NotTaken, Paused
 from .paused_worker import PausedWorker
 
+_SETTLE_SECONDS: Final = 1.0
 _SURPLUS: Final = "newer ones are kept"
+_TOO_LARGE: Final = "all of them held too much memory"
 
 
 class Checkpoint(Struct, eq=False):
@@ -43,7 +48,25 @@ class Checkpoints:
         self._kept.append(Checkpoint(self._taken, execution_id, trail, paused))
         numbers = surplus([each.number for each in self._kept])
         for each in [each for each in self._kept if each.number in numbers]:
-            self.drop(each, _SURPLUS)
+            self.drop(each, _SURPLUS, surplus=True)
+
+    async def settle(self) -> None:
+        """Waits for those that were asked for, for a moment: a worker that is ended now makes none."""
+        with anyio.move_on_after(_SETTLE_SECONDS):
+            for each in tuple(self._kept):
+                await each.paused.settle()
+
+    async def fit(self, budget: int) -> None:
+        """Drops the oldest as long as all of them hold more memory than `budget` bytes. The newest stays."""
+        held = {each: pid for each in self._kept if (pid := each.paused.pid) is not None}
+        sizes = await anyio.to_thread.run_sync(held_by, tuple(held.values()), budget)
+        total = sum(sizes)
+        for checkpoint, size in list(zip(held, sizes, strict=True))[:-1]:
+            if total <= budget:
+                break
+            total -= size
+            if checkpoint in self._kept:
+                self.drop(checkpoint, _TOO_LARGE)
 
     def serving(self, steps: Sequence[PastStep]) -> tuple[Checkpoint, int] | None:
         """The one that has most of the steps behind it, the newest of several, and how many; None for none."""
@@ -55,11 +78,11 @@ class Checkpoints:
         best = max(found, key=lambda each: (places[each.trail], each.number))
         return best, places[best.trail]
 
-    def drop(self, checkpoint: Checkpoint, reason: str) -> None:
+    def drop(self, checkpoint: Checkpoint, reason: str, *, surplus: bool = False) -> None:
         """Ends it."""
         self._kept.remove(checkpoint)
         checkpoint.paused.close()
-        self._news.append(CheckpointNews(execution_id=checkpoint.execution_id, dropped=reason))
+        self._news.append(CheckpointNews(execution_id=checkpoint.execution_id, dropped=reason, surplus=surplus))
 
     def news(self) -> Sequence[CheckpointNews]:
         """What became of them since this was asked last."""

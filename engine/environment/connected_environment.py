@@ -43,7 +43,7 @@ from ..ports import (
     UpdatePayload,
     ignore_touched,
 )
-from ..timeline.checkpoints import NO_STEPS, after_execution, after_rebuild, after_tick, trails
+from ..timeline.checkpoints import NO_STEPS, after_outcome, after_rebuild, after_tick, rest_of, trails
 from ..worker.framing import ProtocolError, unpack_events
 from ..worker.protocol import (
     AskBuffers,
@@ -57,6 +57,7 @@ from ..worker.protocol import (
     Kept,
     LookAt,
     LookedAt,
+    Paused,
     Pickled,
     Preserve,
     Project,
@@ -110,6 +111,8 @@ class ConnectedEnvironment:
         self._checkpoints = Checkpoints()
         self._trail = NO_STEPS
         """Of the present namespace."""
+        self._fitting: asyncio.Task[None] | None = None
+        """Keeps the memory of the checkpoints within bounds."""
         self._is_read_since = False
         """It was told that a model has read its handles, after its latest step."""
         self._start_program = start_program
@@ -173,12 +176,13 @@ class ConnectedEnvironment:
             self._running.on_its_way = begun
             self._running.buffers = self._buffers
             self._running.after_reading = self._take_reading()
+            self._is_read_since = False
             try:
-                return await self._running.conduct()
+                outcome = await self._running.conduct()
             finally:
                 self._running = None
-                self._trail = after_execution(self._trail, request.execution_id)
-                self._is_read_since = False
+            self._trail = after_outcome(self._trail, request.execution_id, outcome)
+            return outcome
 
     def interrupt(self) -> None:
         """Stops the statement that is running, or waits for a tick or a projection; see `ports.Environment`."""
@@ -347,9 +351,12 @@ class ConnectedEnvironment:
                 paused = self._worker.snapshot(self._spec.limits.data_bytes)
             except OSError:
                 return False
-            if paused is not None:
-                self._checkpoints.add(execution_id, self._trail, paused)
-            return paused is not None
+            if paused is None:
+                return False
+            self._checkpoints.add(execution_id, self._trail, paused)
+            if self._fitting is None or self._fitting.done():
+                self._fitting = asyncio.create_task(self._checkpoints.fit(self._spec.limits.data_bytes))
+            return True
 
     def checkpoints(self) -> Sequence[CheckpointNews]:
         """See `ports.Environment`."""
@@ -360,10 +367,18 @@ class ConnectedEnvironment:
         """The processes of the checkpoints that there are, oldest first, for tests and measurements."""
         return self._checkpoints.pids
 
+    async def end(self) -> None:
+        """Ends what is at the other end, within seconds; see `ports.Environment`."""
+        async with self._turn:
+            await self._checkpoints.settle()
+            await self._discard()
+
     async def close(self) -> None:
         """Ends what is at the other end and gives everything back, within seconds; may be repeated."""
         self._closed = True
         self._checkpoints.close()
+        if self._fitting is not None:
+            self._fitting.cancel()
         with anyio.CancelScope(shield=True):
             await self._end_commands()
             if self._turn.locked():
@@ -418,11 +433,12 @@ class ConnectedEnvironment:
         limits = Limits() if self._spec is None else self._spec.limits
         while (found := self._checkpoints.serving(plan.steps)) is not None:
             checkpoint, over = found
-            rest = RestorePlan(steps=plan.steps[over:], after_reading=plan.after_reading, tiers=plan.tiers)
+            rest = rest_of(plan, over)
             try:
                 revived = partial(self._revived, checkpoint.paused)
                 restored = await Rebuild(revived, limits, contents, compare).run(rest)
-                return replace(restored, checkpoint=checkpoint.execution_id)
+                divergences = (*restored.divergences, *_lacking(checkpoint.paused))
+                return replace(restored, checkpoint=checkpoint.execution_id, divergences=divergences)
             except EnvironmentUnavailableError as error:
                 self._checkpoints.drop(checkpoint, f"nothing can be restored from it: {error}")
         return await Rebuild(self._fresh, limits, contents, compare).run(plan)
@@ -496,6 +512,14 @@ class ConnectedEnvironment:
     async def _abandon(self, worker: Connection, reason: str) -> EnvironmentUnavailableError:
         await worker.kill()
         return EnvironmentUnavailableError(reason)
+
+
+def _lacking(paused: PausedWorker) -> tuple[str, ...]:
+    """What a namespace that comes from the checkpoint had and has no more, in a sentence."""
+    shared = paused.said.shared if isinstance(paused.said, Paused) else ()
+    return (f"the names come from a checkpoint, which cannot hold what else there was ({', '.join(shared)})",) * bool(
+        shared
+    )
 
 
 def _described(message: Received | None) -> str:

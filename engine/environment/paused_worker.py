@@ -13,6 +13,8 @@ import socket
 import time
 from typing import Final
 
+import anyio
+
 from ..worker.framing import FrameBuffer, ProtocolError, from_checkpoint
 from ..worker.protocol import Adopt, NotTaken, Paused
 from .control_channel import ControlChannel, record_pair, socket_pair
@@ -72,6 +74,11 @@ class PausedWorker:
         is_late = self.said is None and time.monotonic() - self._asked_at > _SECONDS
         self._is_lost = self._is_lost or is_late or self._control.death is not None
         return not self._is_lost and not isinstance(self.said, NotTaken)
+
+    async def settle(self) -> None:
+        """Returns when it is known whether it is there."""
+        while self.look() and self.said is None:
+            await anyio.wait_readable(self._life)
 
     def hand_over(self, descriptors: list[int]) -> None:
         """Has a worker forked from it that gets these. Raises OSError."""

@@ -262,6 +262,32 @@ class ValuesDropped(Event, frozen=True, kw_only=True):
         return self.before
 
 
+class CheckpointTaken(Event, frozen=True, kw_only=True):
+    """The namespace as that execution left it is held by a paused copy of its process, for as long as that lives.
+
+    It kept the namespace from its work for `time_ms`. `shared` are phrases on what the copy lacks or has in common with
+    others: child processes, what is behind pipes and sockets, shared memory.
+    """
+
+    kind: ClassVar[str] = "checkpoint_taken"
+
+    execution_id: ExecutionId
+    time_ms: float = 0.0
+    shared: tuple[Exact, ...] = ()
+
+
+class CheckpointDropped(Event, frozen=True, kw_only=True):
+    """A copy of the namespace as that execution left it could not be made, or is lost; a rebuild runs more again.
+
+    Said once for each `reason` in a row, and not of those that made room for newer ones.
+    """
+
+    kind: ClassVar[str] = "checkpoint_dropped"
+
+    execution_id: ExecutionId
+    reason: Exact
+
+
 class StatementOmitted(Event, frozen=True, kw_only=True):
     """The user left a statement out of the namespace, or took it in again: the next rebuild goes by that."""
 
@@ -292,6 +318,8 @@ ExecutionEvent = (
     | CommandEnded
     | ValuesKept
     | ValuesDropped
+    | CheckpointTaken
+    | CheckpointDropped
     | StatementOmitted
     | NamesRebound
 )

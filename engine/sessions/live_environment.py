@@ -40,10 +40,13 @@ from ..timeline.divergence import bound_names, differences, ending_of
 from ..timeline.observed import observed_steps, observing
 from ..timeline.replay import History
 from .cancellation import Cancellation
+from .checkpoint_keeping import CheckpointKeeping
 from .directories import gone
 from .kept_values import ValueKeeping
 
 T = TypeVar("T")
+_LOOK_SECONDS: Final = 0.1
+"""Until what has become of a checkpoint is recorded, in an idle session."""
 _KEPT_SENTENCES: Final = 100
 """On statements that did not run again, in one report."""
 
@@ -63,6 +66,7 @@ class LiveEnvironment:
         history: what a rebuilt namespace has to go through.
         store: has the contents that it names.
         values: keeps those that a rebuild may not bring back.
+        checkpoints: says when the namespace itself is kept.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class LiveEnvironment:
         history: History,
         store: Store,
         values: ValueKeeping,
+        checkpoints: CheckpointKeeping,
     ) -> None:
         self.step = asyncio.Lock()
         """Held from the beginning of a statement or a tick until all that came of it is on the log: what the log says
@@ -88,6 +93,8 @@ class LiveEnvironment:
         self._history = history
         self._store = store
         self._values = values
+        self._checkpoints = checkpoints
+        self._was_started = False
         self._reads = 0
         """How many readings the namespace has heard of."""
         self._meta = msgspec.json.encode((spec.cwd, spec.import_paths))
@@ -159,10 +166,14 @@ class LiveEnvironment:
 
     async def _rebuild(self, environment: Environment, plan: RestorePlan, compare: Comparison) -> None:
         self._values.forget()
-        try:
-            await environment.start(self._spec)
-        except EnvironmentUnavailableError as error:
-            raise gone(self._spec.cwd) or error from None
+        self._checkpoints.hear(environment)
+        # With a checkpoint there is no need of an empty namespace, which takes a while to start.
+        if not (plan.steps and self._was_started and self._checkpoints.keeps):
+            try:
+                await environment.start(self._spec)
+            except EnvironmentUnavailableError as error:
+                raise gone(self._spec.cwd) or error from None
+            self._was_started = True
         if plan.steps:
             restored = await environment.restore(plan, self._contents, compare)
             divergences = (*restored.divergences, *self._left_out())
@@ -181,6 +192,11 @@ class LiveEnvironment:
             # At once, because what runs next finds these values, and so must its next run.
             self._values.note(ExecutionId(self._log.at(seq).event_id), large=True)
             await self._values.catch_up(environment)
+
+    async def recorded(self, execution_id: ExecutionId, *, acted: bool) -> None:
+        """A statement has ended and is on the log: its state may be kept. Within `step`."""
+        if self._environment is not None:
+            await self._checkpoints.after(self._environment, execution_id, acted=acted)
 
     def at_rest(self) -> Environment | None:
         """The living environment, if a statement can be sent as it is; then `record_kept` follows soon."""
@@ -229,26 +245,53 @@ class LiveEnvironment:
     @property
     def next_look(self) -> float | None:
         """After how many seconds of the session's being idle `look_after` has something to do; None for not at all."""
-        return None if self._environment is None else self._values.next_look
+        if self._environment is None:
+            return None
+        return _LOOK_SECONDS if self._checkpoints.waits and self._values.next_look is None else self._values.next_look
 
     async def look_after(self) -> float | None:
         """Does what has waited for the session to be idle; after how many seconds again, None for not at all."""
         if self._environment is None or not self._environment.alive:
             return None
-        return await self._values.look_after(self._environment)
+        self._checkpoints.hear(self._environment)
+        await self._values.look_after(self._environment)
+        return self.next_look
 
     async def rest(self) -> None:
-        """Ends the worker; whoever uses it next gets one that is rebuilt from what the log says when this returns."""
-        async with self.ended():
-            pass
+        """Ends the worker, and all that is kept of it in memory; whoever uses it next gets a rebuilt one."""
+        async with self._changing:
+            await self._end()
 
     @asynccontextmanager
     async def ended(self) -> AsyncGenerator[None]:
-        """Ends the worker, and has whoever wants to use one wait until what is done meanwhile is on the log."""
+        """Ends the worker, and has whoever wants to use one wait until what is done meanwhile is on the log.
+
+        Checkpoints stay, because they may serve what the log says then.
+        """
         async with self._changing:
-            await self.close()
-            self._environment = None
+            environment = self._environment
+            if environment is None or not self._checkpoints.keeps:
+                await self._end()
+            else:
+                await self._leave(environment)
             yield
+
+    async def _end(self) -> None:
+        await self.close()
+        self._environment, self._was_started = None, False
+
+    async def _leave(self, environment: Environment) -> None:
+        try:
+            if environment.alive:
+                await self._values.finish(environment)
+        finally:
+            await environment.end()
+            self._checkpoints.hear(environment)
+
+    async def renew(self) -> None:
+        """As `ended`, with nothing done meanwhile."""
+        async with self.ended():
+            pass
 
     async def close(self) -> None:
         """Ends the worker when its values are kept, as far as that takes no long time."""

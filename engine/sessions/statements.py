@@ -221,6 +221,8 @@ class StatementRunner:
             self._writing = outcome.writing
             artifacts = artifacts_of(self._log.since(start), execution_id)
             finished = self._record(statement, execution_id, started_at, outcome, artifacts, rerun)
+        if _is_state(outcome):
+            await self._environment.recorded(execution_id, acted=outcome.acted)
         return finished
 
     def _request(
@@ -295,7 +297,7 @@ class StatementRunner:
             self._log.append(event)
         taken = self._log.at(self._log.append(finished))
         assert isinstance(taken, ExecutionFinished)
-        if outcome.exception is None or outcome.exception.type not in (NOT_RUN, WORKER_DIED):
+        if _is_state(outcome):
             self._values.note(execution_id, large=outcome.acted or not self._runs_again(statement, outcome))
         return taken
 
@@ -303,3 +305,8 @@ class StatementRunner:
         """Whether a rebuild will run the statement that has ended so; otherwise kept values are all that is left."""
         recorded = self._timeline.cell(statement.statement_id)  # which has lost a secret, if there was one
         return outcome.status in ("ok", "error") and recorded is not None and not recorded.statement.withheld
+
+
+def _is_state(outcome: RunOutcome) -> bool:
+    """Whether the statement has left a namespace."""
+    return outcome.exception is None or outcome.exception.type not in (NOT_RUN, WORKER_DIED)

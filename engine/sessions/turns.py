@@ -38,6 +38,7 @@ from .branch_diff import diff
 from .branch_rows import branch_rows
 from .buffers import SessionBuffers
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
+from .checkpoint_keeping import CheckpointKeeping
 from .command import Command, CommandContext, CommandRun
 from .commands import command_in, command_of
 from .condenser import Condenser
@@ -104,7 +105,10 @@ class Turns:
         log.follow(revisions.apply, Revisions.FOLLOWS)
         bound = PastBound(parts.store, parts.session_id, log, journal, parts.settings.past_bytes)
         values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
-        self._environment = LiveEnvironment(parts.environments, parts.spec, log, history, parts.store, values)
+        checkpoints = CheckpointKeeping(log, keeps=parts.settings.restore_by == "checkpoints")
+        self._environment = LiveEnvironment(
+            parts.environments, parts.spec, log, history, parts.store, values, checkpoints
+        )
         news = LogNews()
         log.follow_path(news)
         sent = SentProjections()
@@ -456,7 +460,7 @@ class Turns:
     async def omit(self, statement_id: StatementId, omitted: bool) -> None:
         """Leaves a statement out of the namespace, which is rebuilt when it is needed next, or takes it in again."""
         self._parts.log.append(StatementOmitted(statement_id=statement_id, omitted=omitted))
-        await self._environment.rest()
+        await self._environment.renew()
 
     @property
     def next_look(self) -> float | None:

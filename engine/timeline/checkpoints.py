@@ -8,12 +8,16 @@ execution or none. Pure; must not know what a checkpoint is made of. Used by `en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 from typing import Final
 
+from msgspec.structs import replace
+
+from ..execution import ExecutionStatus
 from ..ids import ExecutionId
-from ..ports import PastExecution, PastLooks, PastRebuild, PastStep, PastTick
+from ..ports import PastExecution, PastLooks, PastRebuild, PastRevision, PastStep, PastTick, RestorePlan, RunOutcome
+from .divergence import bound_names
 
 NO_STEPS: Final = 0
 """The trail of an empty namespace."""
@@ -23,9 +27,17 @@ _TIMES_COST: Final = 10
 """A checkpoint is due when so many times as long as one takes has gone by."""
 
 
-def after_execution(trail: int, execution_id: ExecutionId) -> int:
-    """The trail of a namespace that has lived through this execution, too."""
-    return hash((trail, execution_id))
+def after_outcome(trail: int, execution_id: ExecutionId, outcome: RunOutcome) -> int:
+    """The trail of a namespace that has gone through this execution, too."""
+    return _after_execution(trail, execution_id, outcome.status, bound_names(outcome.diff), outcome.diff.deleted)
+
+
+def _after_execution(
+    trail: int, execution_id: ExecutionId, status: ExecutionStatus, bound: Collection[str], unbound: Collection[str]
+) -> int:
+    # One that was stopped and left nothing may as well not have begun, which is not always known.
+    has_passed = status in ("ok", "error") or bound or unbound
+    return hash((trail, execution_id)) if has_passed else trail
 
 
 def after_tick(trail: int, round_id: int, now: float) -> int:
@@ -45,8 +57,8 @@ def trails(steps: Sequence[PastStep]) -> Sequence[int]:
 
 def _after(trail: int, step: PastStep) -> int:
     match step:
-        case PastExecution(request=request):
-            return after_execution(trail, request.execution_id)
+        case PastExecution(request=request, status=status, bound=bound, unbound=unbound):
+            return _after_execution(trail, request.execution_id, status, bound, unbound)
         case PastTick(round_id=round_id, now=now):
             return after_tick(trail, round_id, now)
         case PastRebuild(anew=anew, absent=absent):
@@ -63,6 +75,22 @@ def given(steps: Sequence[PastStep]) -> int:
         if isinstance(step, PastExecution) and step.again and step.record is None
     )
     return next(asked, len(steps))
+
+
+def rest_of(plan: RestorePlan, over: int) -> RestorePlan:
+    """What is to run again after the first `over` steps, which come from a checkpoint.
+
+    A look that brings nothing new is not recorded with its step, so those that run again are told what was seen before.
+    """
+    rest = plan.steps[over:]
+    newest = {look.path: look for step in plan.steps[:over] for look in _seen(step)} if rest else {}
+    told = (PastLooks(revisions=tuple(newest.values())),) if newest else ()
+    whole_from = None if plan.whole_from is None else plan.whole_from - over + len(told)
+    return replace(plan, steps=(*told, *rest), whole_from=whole_from)
+
+
+def _seen(step: PastStep) -> Sequence[PastRevision]:
+    return () if isinstance(step, PastRebuild) else step.revisions or ()
 
 
 def is_due(elapsed: float, cost: float, *, acted: bool) -> bool:

@@ -250,7 +250,7 @@ class History:
     def plan(self, time_limit: float) -> RestorePlan:
         """The steps so far; each statement may take so many seconds."""
         steps: list[PastStep] = []
-        reads = 0
+        reads, is_otherwise = 0, False
         for step in self._steps:
             if isinstance(step, Rebuild):
                 steps.append(step.past(self.values))
@@ -259,8 +259,9 @@ class History:
                 past = step.past(reads)
             else:
                 past = step.past(reads, time_limit, self.values)
-                # What comes of leaving a statement out cannot be told from the record of another one.
-                past = replace(past, record=None) if past is not None and self._omitted else past
+                is_otherwise = is_otherwise or step.is_omitted
+                # What comes of leaving a statement out cannot be told from the record of a later one.
+                past = replace(past, record=None) if past is not None and is_otherwise else past
             if past is not None:
                 steps.append(past)
                 reads = step.reads

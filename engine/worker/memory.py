@@ -10,14 +10,15 @@ PSS is expensive: the kernel walks every page. So first an upper bound is looked
 long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so that
 looking takes a tenth of one processor at most.
 
-Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them.
+Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them, and by the host
+for paused copies.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -44,6 +45,12 @@ def exceeds(root: int, limit: int) -> int:
         return 0
     held = sum(_proportional(pid) for pid in pids) + _unmapped(pids, memfds)
     return held if held > limit else 0
+
+
+def held_by(pids: Sequence[int], limit: int) -> Sequence[int]:
+    """Bytes that each of the processes holds: an upper bound where all bounds together are within `limit`."""
+    bounds = [_sum(f"/proc/{pid}/status", _BOUND) for pid in pids]
+    return bounds if sum(bounds) <= limit else [_proportional(pid) for pid in pids]
 
 
 class Watch:

@@ -106,6 +106,9 @@ class Abacus:
     def checkpoints(self) -> Sequence[CheckpointNews]:
         return ()
 
+    async def end(self) -> None:
+        self.alive = False
+
     async def close(self) -> None:
         self.alive = False
 

@@ -130,5 +130,8 @@ class HollowEnvironment:
     def checkpoints(self) -> Sequence[CheckpointNews]:
         return ()
 
+    async def end(self) -> None:
+        self.alive = False
+
     async def close(self) -> None:
         self.alive = False

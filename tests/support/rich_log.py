@@ -27,6 +27,8 @@ from engine.events.conversation import (
     UserMessage,
 )
 from engine.events.execution import (
+    CheckpointDropped,
+    CheckpointTaken,
     CommandEnded,
     EffectAnswered,
     EffectRequested,
@@ -390,6 +392,8 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     RunStop(reason="error", cause="error", detail="It broke."),
     SessionMoved(cwd="/elsewhere"),
     ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
+    CheckpointTaken(execution_id=ExecutionId("execution-1"), time_ms=2.0, shared=("child processes: 1",)),
+    CheckpointDropped(execution_id=ExecutionId("execution-1"), reason="its process ended"),
     RoundOpened(round_id=3, cause="tick"),
     StatementTicked(execution_id=ExecutionId("execution-1"), round_id=1, now=1.0, nodes=2),
     ContentsAdopted(files=(AdoptedContent(path="/work/sub/a.py", look=0, state="text", digest="00", size=4),)),

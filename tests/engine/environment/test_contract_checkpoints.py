@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,9 +18,10 @@ import pytest
 from msgspec.structs import replace
 
 from engine.environment.worker_environment import WorkerEnvironment
+from engine.events.nodes import RevisionAdopted
 from engine.ids import ExecutionId
-from engine.ports import CheckpointNews, PastExecution, PastStep, Restored, RestorePlan
-from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, opened, past, refuse, until
+from engine.ports import CheckpointNews, PastExecution, PastRevision, PastStep, PastTick, Restored, RestorePlan
+from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, kept, opened, past, refuse, until
 from tests.support.workers import gone, running, shared_zygote
 
 pytestmark = pytest.mark.anyio
@@ -41,16 +42,24 @@ class History:
         with anyio.fail_after(PATIENCE):
             outcome = await self.b.environment.run(step.request, refuse, self.b.take)
         assert outcome.status == "ok", outcome.exception
-        self.steps.append(step)
+        seen = tuple(_seen(event, outcome.contents) for event in outcome.events if isinstance(event, RevisionAdopted))
+        self.steps.append(replace(step, revisions=seen))
         if keep and self.forks:
             await self.keep(step.request.execution_id)
         return outcome.value
+
+    async def tick(self, round_id: int) -> None:
+        """A tick that finds nothing new."""
+        outcome = await self.b.environment.tick(round_id, float(round_id))
+        assert outcome.nodes
+        assert not [event for event in outcome.events if isinstance(event, RevisionAdopted)]
+        self.steps.append(PastTick(round_id=round_id, now=float(round_id)))
 
     async def keep(self, execution_id: str) -> CheckpointNews:
         """Takes a checkpoint; what came of it."""
         assert await self.b.environment.snapshot(ExecutionId(execution_id))
         before = len(self.news)
-        await until(lambda: len(self._hear()) > before)
+        await until(lambda: len(self.hear()) > before)
         return self.news[before]
 
     def execution(self, number: int) -> ExecutionId:
@@ -59,7 +68,7 @@ class History:
         assert isinstance(step, PastExecution)
         return step.request.execution_id
 
-    def _hear(self) -> list[CheckpointNews]:
+    def hear(self) -> list[CheckpointNews]:
         self.news += self.b.environment.checkpoints()
         return self.news
 
@@ -69,6 +78,17 @@ class History:
         plan = RestorePlan(steps=tuple(self.steps))
         with anyio.fail_after(PATIENCE):
             return await self.b.environment.restore(plan, contents, ended_otherwise)
+
+
+def _seen(event: RevisionAdopted, contents: Mapping[str, bytes]) -> PastRevision:
+    return PastRevision(
+        path=event.path,
+        look=event.look,
+        state=event.state,
+        digest=event.digest,
+        size=event.size,
+        content=kept(contents[event.digest]),
+    )
 
 
 @pytest.fixture(params=["checkpoint", "re-execution"])
@@ -118,6 +138,16 @@ async def test_generators_locks_random_numbers_and_places_in_files_are_where_the
         await h.restore()
         assert await h.b.value(seen) == live
         assert await h.b.value("[next(made), text.readline(), os.read(raw, 3)]") == "[9, 'three\\n', b'\\nth']"
+
+
+async def test_views_show_what_they_showed_also_in_ticks_after_a_checkpoint(h: History) -> None:
+    (h.b.cwd / "a.txt").write_text("then\n")
+    await h.run("v = view('a.txt', freq='Sync'); w = view('a.txt')", keep=True)
+    await h.tick(1)
+    await h.run("shown = [each.Render().text for each in (v, w)]; u = view('a.txt')")
+    (h.b.cwd / "a.txt").write_text("now\n")
+    assert (await h.restore()).divergences == ()
+    assert await h.b.value("shown, u.Render().text") == "(['1\\tthen\\n', '1\\tthen\\n'], '1\\tthen\\n')"
 
 
 async def test_sockets_children_and_pipes_are_the_last_workers_and_their_names_are_there(h: History) -> None:
@@ -211,8 +241,9 @@ ENDINGS = (
     "os.kill(os.getpid(), 9)",
     "os.kill(0, 9)",
     "os.killpg(os.getpgid(0), 9)",
-    "for pid in os.listdir('/proc'):\n"
-    "    if pid.isdigit() and open(f'/proc/{pid}/stat').read().split()[3] == str(os.getpid()): os.kill(int(pid), 9)\n"
+    "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+    "    try: os.getpgid(int(pid)) == os.getpid() and os.kill(int(pid), 9)\n"
+    "    except OSError: pass\n"
     "os._exit(0)",
 )
 
@@ -308,6 +339,18 @@ async def test_checkpoints_beyond_those_that_are_kept_end(forked: History) -> No
     assert 16 < len(forked.b.environment.checkpoint_pids) < 24
     assert (await forked.restore(1)).checkpoint is not None
     assert await forked.b.value("x") == "0"
+
+
+@pytest.mark.slow
+async def test_checkpoints_that_hold_too_much_memory_end_the_oldest_first(tmp_path: Path) -> None:
+    async with opened(WorkerEnvironment(shared_zygote()), tmp_path, data_bytes=256 << 20) as bench:
+        history = History(bench, forks=True)
+        for number in range(5):
+            await history.run(f"x = bytes([{number}]) * (80 << 20)")
+            await history.keep(history.execution(-1))
+        await until(lambda: any(each.dropped == "all of them held too much memory" for each in history.hear()))
+        assert history.hear()[-1].execution_id != history.execution(-1)
+        assert (await history.restore()).executions == 0
 
 
 HOST = """

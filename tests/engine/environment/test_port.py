@@ -41,7 +41,7 @@ from tests.support.workers import shared_zygote
 
 MEMBERS = (
     "alive", "idle", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee", "read", "follow",
-    "kept", "preserve", "collect", "restore", "snapshot", "checkpoints", "close",
+    "kept", "preserve", "collect", "restore", "snapshot", "checkpoints", "end", "close",
 )  # fmt: skip
 LINES = 75
 """Of an Environment that somebody makes up, at most."""
@@ -115,6 +115,9 @@ class EchoEnvironment:
 
     def checkpoints(self) -> Sequence[CheckpointNews]:
         return ()
+
+    async def end(self) -> None:
+        self._alive = False
 
     async def close(self) -> None:
         self._alive = False

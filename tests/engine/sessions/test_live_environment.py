@@ -14,6 +14,7 @@ from engine.log import EventLog
 from engine.ports import Environment, EnvironmentSpec
 from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
+from engine.sessions.checkpoint_keeping import CheckpointKeeping
 from engine.sessions.kept_values import ValueKeeping
 from engine.sessions.live_environment import LiveEnvironment
 from engine.store.memory import MemoryStore
@@ -39,7 +40,8 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
         log.append(finished)
     store = MemoryStore(FixedClock())
     values = ValueKeeping(log, store, Redactor(()), anyio.lowlevel.checkpoint)
-    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, history, store, values), log
+    kept = CheckpointKeeping(log, keeps=False)
+    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, history, store, values, kept), log
 
 
 class Act:

@@ -25,6 +25,8 @@ from acp_adapter.wire.v1.updates.parts import (
 from engine import cut_line, given_text, output_text, result_text
 from engine.events import ExecutionEvent
 from engine.events.execution import (
+    CheckpointDropped,
+    CheckpointTaken,
     CommandEnded,
     EffectAnswered,
     EffectRequested,
@@ -60,6 +62,8 @@ def step(event: ExecutionEvent, shown: Shown, facts: Facts, is_live: bool) -> St
         case EffectRequested() | EffectAnswered() | FileTouched():
             return shown, []
         case ValuesKept() | ValuesDropped() | StatementOmitted() | NamesRebound():
+            return shown, []
+        case CheckpointTaken() | CheckpointDropped():
             return shown, []
         case _:
             assert_never(event)
