@@ -431,6 +431,7 @@ class ConnectedEnvironment:
     async def _restored(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         """Goes through the plan, from the checkpoint on that has most of it behind it."""
         limits = Limits() if self._spec is None else self._spec.limits
+        await self._checkpoints.settle()
         while (found := self._checkpoints.serving(plan.steps)) is not None:
             checkpoint, over = found
             rest = rest_of(plan, over)

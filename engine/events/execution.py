@@ -273,7 +273,7 @@ class CheckpointTaken(Event, frozen=True, kw_only=True):
 
     execution_id: ExecutionId
     time_ms: float = 0.0
-    shared: tuple[Exact, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 class CheckpointDropped(Event, frozen=True, kw_only=True):
@@ -285,7 +285,7 @@ class CheckpointDropped(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "checkpoint_dropped"
 
     execution_id: ExecutionId
-    reason: Exact
+    reason: str
 
 
 class StatementOmitted(Event, frozen=True, kw_only=True):

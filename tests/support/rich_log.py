@@ -392,8 +392,6 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     RunStop(reason="error", cause="error", detail="It broke."),
     SessionMoved(cwd="/elsewhere"),
     ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
-    CheckpointTaken(execution_id=ExecutionId("execution-1"), time_ms=2.0, shared=("child processes: 1",)),
-    CheckpointDropped(execution_id=ExecutionId("execution-1"), reason="its process ended"),
     RoundOpened(round_id=3, cause="tick"),
     StatementTicked(execution_id=ExecutionId("execution-1"), round_id=1, now=1.0, nodes=2),
     ContentsAdopted(files=(AdoptedContent(path="/work/sub/a.py", look=0, state="text", digest="00", size=4),)),
@@ -455,6 +453,8 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
         mode="recorded",
     ),
     ReplayEnded(outcome="completed"),
+    CheckpointTaken(execution_id=ExecutionId("execution-1"), time_ms=2.0, shared=("child processes: 1",)),
+    CheckpointDropped(execution_id=ExecutionId("execution-1"), reason="its process ended"),
 )
 
 
