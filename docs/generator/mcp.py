@@ -27,11 +27,11 @@ That is for programs: Claude Code and Codex show their models nothing else where
 more tokens.
 
 `run`, `rewind`, and `tick` with `wait`, are answered with a task after half a second, where the request says that its
-client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` tells what came of it, for 30 minutes
-from its beginning and 10 from its end; `tasks/cancel` stops the statement. A task goes on when its client is gone, and
-is known to every client of its session and to no other. It does not outlive the server: what runs then is cancelled,
-and what came of a statement is in `timeline`. A session has at most 64; further calls are answered as if there were
-none.
+client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` tells what came of it, for 30
+minutes from its beginning and 10 from its end; `tasks/cancel` stops the statement. A task goes on when its client is
+gone, and is known to every client of its session and to no other. It does not outlive the server: what runs then is
+cancelled, and what came of a statement is in `timeline`. A session has at most 64; further calls are answered as if
+there were none.
 """
 _CLIENTS_HEAD = """\
 # rewindow-mcp in your client
@@ -67,8 +67,9 @@ address is `--http HOST:8765`.
 - Requests have to be addressed to this machine (`Host`), and pages of other origins are refused (`Origin`), on every
   address. Further names, such as that of a reverse proxy, are added with `--allow-host NAME`. There is no TLS: on a
   network that is not yours, put a proxy with TLS in front.
-- At most 64 sessions are in use at once. One that nobody has used for 30 minutes rests: it takes no memory, and where
-  another one needs its place it is closed. Its next call has it back, with its handles.
+- At most 64 sessions are in use at once. A session holds its log in memory, about 4 KB for each call that was recorded.
+  One that nobody has used for 30 minutes rests: its process ends, and where another session needs its place it is
+  closed. Its next call has it back, with its handles.
 - At most 64 clients at once speak the protocol of 2025-11-25 or before; one that is idle for 30 minutes is forgotten
   and connects anew. A request has at most 4 MiB.
 - SIGTERM or Ctrl-C end it: calls under way have two seconds.
