@@ -147,6 +147,7 @@ if TYPE_CHECKING:
     from .sessions.policy import OptionValues as OptionValues
     from .sessions.projector import Projection as Projection
     from .sessions.registry import Sessions as Sessions
+    from .sessions.replay_commands import replay_text as replay_text
     from .sessions.replay_report import ReplayReport as ReplayReport
     from .sessions.replay_report import ReplayRequest as ReplayRequest
     from .sessions.session import Session as Session
@@ -329,6 +330,7 @@ __all__ = [
     "printed_text",
     "redact_json",
     "redactor_of",
+    "replay_text",
     "result_text",
     "rewound_lines",
     "session_named",
@@ -378,6 +380,7 @@ _MODULES: Final = {
     "sessions.policy": "MODES OPTIONS OptionValues",
     "sessions.projector": "Projection",
     "sessions.registry": "Sessions",
+    "sessions.replay_commands": "replay_text",
     "sessions.replay_report": "ReplayReport ReplayRequest",
     "sessions.session": "Session",
     "sessions.signals": "Item OutputStreamed ReasoningStreamed Signal TextStreamed",

@@ -5,12 +5,13 @@ Owns that a call is one statement, and what the client is told of one that faile
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from engine import changes_of, cut_middle, original, result_text
+from engine import changes_of, cut_middle, original, replay_text, result_text, rewound_lines
 from engine.events.branches import HeadMoved
 from engine.events.execution import StatementRecorded
 from mcp_tools import statements
@@ -18,8 +19,9 @@ from mcp_tools.errors import CallError
 from mcp_tools.handles import Handles
 
 if TYPE_CHECKING:
-    from engine import Display, FeedItem, Looked, Session, StatementId
+    from engine import Display, FeedItem, Looked, ReplayReport, Session, StatementId
     from engine.events.execution import ExecutionFinished
+    from engine.events.rewinding import Rewound
 
 POLL_SECONDS: Final = 0.5
 CALL_SECONDS: Final = 30.0
@@ -166,6 +168,14 @@ class Bench:
     def given_by(self, finished: ExecutionFinished) -> str:
         """What a statement gave, as text: output, value, traceback."""
         return result_text(finished)
+
+    def rewound(self, event: Rewound) -> Sequence[str]:
+        """What became of files, as lines."""
+        return rewound_lines(event, lambda path: os.path.relpath(path, self.session.cwd))
+
+    def replayed(self, report: ReplayReport) -> str:
+        """How statements that ran again came out."""
+        return replay_text(report)
 
     async def fitted(self, text: str, tokens: int) -> str:
         """The text within that many tokens: whole, or its two ends with a line that counts what is missing."""

@@ -52,6 +52,7 @@ AREAS = (
             "sessions.tickets",
             "sessions.policy",
             "sessions.replay_report",
+            "sessions.replay_commands",
             "sessions.commands",
             "sessions.projector",
             "sessions.branch_rows",

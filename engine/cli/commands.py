@@ -59,6 +59,17 @@ content was not kept (it held a secret, or more than 64 MiB), is left as it is a
 What child processes and C code wrote is not covered. What came after K stays on its
 branch: `/branch NAME` in the session goes over to it.
 """
+_REPLAY_EXAMPLES: Final = """\b
+Examples:
+  rewindow replay ses_0193 --from 3            statements 3 to the newest, with the recorded answers
+  rewindow replay ses_0193 --from 3 --to 5     these three
+  rewindow replay ses_0193 --from 3 --mode dry as far as the first that asks for an effect
+  rewindow replay ses_0193 --from 1 --json | jq .divergences
+
+\b
+Nothing but the record is new afterwards: names and files stay as they are. The exit code
+is 1 where it did not come to its end, for instance because a statement took too long.
+"""
 _DIFF_EXAMPLES: Final = """\b
 Examples:
   rewindow diff ses_0193 main b1               what two branches differ in
@@ -101,6 +112,13 @@ COMMANDS: Final = (
         "rewind",
         "Go back to where a statement had ended: conversation, namespace and files, on a new branch.",
         _REWIND_EXAMPLES,
+    ),
+    Command(
+        "replay",
+        ".replay",
+        "replay",
+        "Run statements of a session again, and say what comes out differently.",
+        _REPLAY_EXAMPLES,
     ),
     Command("branches", ".branches", "branches", "List the branches of a session, the oldest first."),
     Command(

@@ -15,7 +15,8 @@ from .command import CommandContext
 from .numbered import no_statement, number_in
 from .replay_report import ReplayReport, ReplayRequest
 
-_MODES: Final = ("recorded", "live", "dry")
+MODES: Final = ("recorded", "live", "dry")
+"""The first is what counts where none is given."""
 _HOW: Final[dict[ReplayMode, str]] = {
     "recorded": "with the recorded answers to what they ask for",
     "live": "with their effects",
@@ -27,7 +28,7 @@ _SHOWN_CHARS: Final = 40
 
 
 async def replay(context: CommandContext, argument: str) -> str:
-    return _report(await context.replay(replay_request(argument, context.timeline.cells)))
+    return replay_text(await context.replay(replay_request(argument, context.timeline.cells)))
 
 
 def replay_request(argument: str, cells: Sequence[Cell]) -> ReplayRequest:
@@ -36,7 +37,7 @@ def replay_request(argument: str, cells: Sequence[Cell]) -> ReplayRequest:
     modes = [word[2:] for word in words if word.startswith("--")]
     numbers = [word for word in words if not word.startswith("--")]
     for mode in modes:
-        if mode not in _MODES:
+        if mode not in MODES:
             raise InvalidRequestError(f"{_shown(f'--{mode}')} is no way to replay; there is {_ways()}.")
     if len(numbers) not in (1, 2) or len(modes) > 1:
         raise InvalidRequestError("Give the number of a statement, perhaps that of a later one, and one mode at most.")
@@ -53,14 +54,15 @@ def _number(cells: Sequence[Cell], word: str) -> int:
 
 
 def _ways() -> str:
-    return ", ".join(f"`--{mode}`" for mode in _MODES)
+    return ", ".join(f"`--{mode}`" for mode in MODES)
 
 
 def _shown(word: str) -> str:
     return f"'{cut_line(printable(word), _SHOWN_CHARS)}'"
 
 
-def _report(report: ReplayReport) -> str:
+def replay_text(report: ReplayReport) -> str:
+    """How it went, in Markdown: a sentence, and a list of what came out differently."""
     said = [
         f"statement {each.statement}: {code_span(printable(divergence_phrase(each)))}" for each in report.divergences
     ]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import group, rewind, run, tick, timeline, view
+from . import group, replay, rewind, run, tick, timeline, view
 from .row import ToolRow
 
 TOOLS: Final[tuple[ToolRow, ...]] = (view.ROW, group.ROW, tick.ROW, timeline.ROW)
 """What every client may call."""
-RUNNING: Final[tuple[ToolRow, ...]] = (run.ROW, rewind.ROW)
+RUNNING: Final[tuple[ToolRow, ...]] = (run.ROW, rewind.ROW, replay.ROW)
 """What is there where clients may run Python."""

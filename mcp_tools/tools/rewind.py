@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from engine import cut_line, rewound_lines
+from engine import cut_line
 from mcp_tools.replies import BRANCH, STATEMENT, Reply
 from mcp_tools.tools.row import ToolRow, described, schema
 
@@ -23,10 +22,9 @@ async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     async with bench.turn:
         rewound = await bench.session.rewind(statement, files=takes_files)
         branch = next(row.name for row in bench.session.branches if row.is_active)
-    cwd = bench.session.cwd
     lines = [f"after statement {statement}  branch {branch}"]
     if rewound is not None:
-        lines += rewound_lines(rewound, lambda path: os.path.relpath(path, cwd))
+        lines += bench.rewound(rewound)
     elif takes_files:
         lines.append(_NOTHING)
     facts = {STATEMENT: statement, BRANCH: branch}

@@ -335,6 +335,7 @@ PUBLIC = [
     "printed_text",
     "redact_json",
     "redactor_of",
+    "replay_text",
     "result_text",
     "rewound_lines",
     "session_named",

@@ -29,6 +29,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("run", {"code": "'out'"}),
     ("rewind", {"to": 7}),
     ("rewind", {"to": 99}),
+    ("replay", {"from": 1, "to": 2}),
+    ("replay", {"from": 99}),
 )
 
 
@@ -61,6 +63,6 @@ async def test_programs_get_the_whole_text_and_the_facts_as_the_schema_says(tmp_
 async def test_nobody_else_gets_them(tmp_path: Path, era: Era) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     async with served(tmp_path, era=era, runs=True) as caller:
-        assert [tool.output_schema for tool in (await caller.client.list_tools()).tools] == [None] * 6
+        assert [tool.output_schema for tool in (await caller.client.list_tools()).tools] == [None] * 7
         for name, arguments in CALLS:
             assert (await caller.result(name, **arguments)).structured_content is None

@@ -328,6 +328,19 @@ async def test_a_client_goes_back_with_views_variables_and_files_or_without_file
             await caller.result("rewind", to=0)
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_has_statements_run_again_and_is_told_what_differs(project: Path, era: Era) -> None:
+    async with served(project, era=era, runs=True) as caller:
+        await caller.text("run", code="import os; n = 1")
+        await caller.text("run", code="token = os.urandom(4).hex(); w = write('new.txt', token); token")
+        again = (await caller.text("replay", **{"from": 1})).split("\n")
+        assert again[0].startswith("2 statements ran again, with the recorded answers to what they ask for: 1 came")
+        assert again[1].startswith("- statement 2: `value: ")
+        dry = await caller.text("replay", **{"from": 1, "mode": "dry"})
+        assert "as far as the first that asks for an effect" in dry
+        assert "There is no statement 9" in await caller.error("replay", **{"from": 9})
+
+
 async def test_what_is_advertised_costs_few_tokens(project: Path) -> None:
     async with served(project, runs=True) as caller:
         tools = (await caller.client.list_tools()).tools

@@ -120,11 +120,11 @@ LISTED: Final = Ask(
     "tools/list",
     {},
     {
-        "tools.*.name": ["view", "group", "tick", "timeline", "run", "rewind"],
-        "tools.*.inputSchema.type": ["object"] * 6,
-        "tools.*.annotations.readOnlyHint": [False, False, False, True, False, False],
-        "tools.*.annotations.destructiveHint": [False, False, False, False, True, True],
-        "tools.*.outputSchema": [None] * 6,
+        "tools.*.name": ["view", "group", "tick", "timeline", "run", "rewind", "replay"],
+        "tools.*.inputSchema.type": ["object"] * 7,
+        "tools.*.annotations.readOnlyHint": [False, False, False, True, False, False, False],
+        "tools.*.annotations.destructiveHint": [False, False, False, False, True, True, False],
+        "tools.*.outputSchema": [None] * 7,
     },
 )
 ESSENTIAL: Final[Sequence[Ask]] = (

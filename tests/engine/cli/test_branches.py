@@ -64,6 +64,22 @@ def test_a_session_goes_back_and_its_branches_are_listed_and_compared(empty: Hom
     assert [Path(each["path"]).name for each in found["files"]] == ["x.txt"]
 
 
+def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Path) -> None:
+    session = session_of(empty, tmp_path / "project")
+    done = empty.run("replay", session, "--from", "1", "--to", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "1 statement ran again, with the recorded answers to what they ask for: none came out differently."
+        " The namespace is as it was.\n"
+    )
+    found = json.loads(empty.run("replay", session, "--from", "1", "--to", "1", "--json").stdout)
+    assert (found["outcome"], found["divergences"], len(found["executions"])) == ("completed", [], 1)
+    assert empty.run("replay", session, "--from", "1", "--mode", "never").returncode == 2
+    missing = empty.run("replay", session, "--from", "9")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "There is no statement 9" in missing.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -1,0 +1,89 @@
+"""`rewindow replay SESSION --from K`: statements run again, and what comes out differently is said."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import anyio
+import typer
+
+from ..errors import EngineError
+from ..events.execution import ExecutionFinished
+from ..events.replays import Diverged
+from ..sessions.replay_commands import MODES, replay_text
+from ..sessions.replay_report import ReplayReport
+from ..sessions.session import Session
+from ..terminal.json_lines import print_json
+from ..text import visible
+from .opened_session import in_session
+
+_NOT_ENDED = 1
+
+
+def replay(
+    session: Annotated[str, typer.Argument(help="The session's id, or the start of it.")],
+    first: Annotated[int, typer.Option("--from", metavar="K", min=1, help="The first statement to run again.")],
+    last: Annotated[int | None, typer.Option("--to", metavar="J", min=1, help="The last; else the newest.")] = None,
+    mode: str = typer.Option(
+        MODES[0], "--mode", metavar="|".join(MODES), help="With recorded answers, with effects, or up to the first one."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object."),
+) -> None:
+    """Run statements of a session again, and say what comes out differently."""
+    if mode not in MODES:
+        raise typer.BadParameter(f"--mode is {' or '.join(MODES)}")
+
+    async def act(opened: Session) -> ReplayReport:
+        reports: list[ReplayReport] = []
+        failures: list[EngineError] = []
+        async with anyio.create_task_group() as tasks:
+            if sys.stderr.isatty():
+                tasks.start_soon(_show_progress, opened, (last or len(opened.cells)) - first + 1)
+            try:
+                reports.append(await opened.replay(first, last, mode))
+            except EngineError as error:  # which the task group would wrap
+                failures.append(error)
+            tasks.cancel_scope.cancel()
+        if failures:
+            raise failures[0]
+        return reports[0]
+
+    report = in_session(session, act)
+    if as_json:
+        print_json(_fields(report), ("status", "aspect", "mode", "outcome"))
+    else:
+        typer.echo(visible(replay_text(report)))
+    if report.outcome != "completed":
+        raise typer.Exit(_NOT_ENDED)
+
+
+async def _show_progress(session: Session, count: int) -> None:
+    """Which statement of how many, on the terminal; Ctrl-C gives it up."""
+    done = 0
+    async for batch in session.subscribe().batches(pace=0):
+        done += sum(isinstance(item, ExecutionFinished) for item in batch)
+        sys.stderr.write(f"\r{done} of {count}" + "\n" * (done == count))
+        sys.stderr.flush()
+
+
+def _fields(report: ReplayReport) -> dict[str, object]:
+    return {
+        "from": report.first,
+        "to": report.last,
+        "mode": report.mode,
+        "outcome": report.outcome,
+        "detail": report.detail,
+        "executions": [{"status": each.status, "value": each.value} for each in report.executions],
+        "divergences": [_divergence(each) for each in report.divergences],
+        "not_run": list(report.not_run),
+    }
+
+
+def _divergence(event: Diverged) -> dict[str, object]:
+    return {
+        "statement": event.statement,
+        "aspect": event.aspect,
+        "before": event.before,
+        "after": event.after,
+    }
