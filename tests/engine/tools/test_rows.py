@@ -14,7 +14,7 @@ from engine.tools import OPERATIONS
 
 SHARED = {"change", "changes", "landing", "nearest", "program", "reading", "restoring", "seen", "stale", "workspace"}
 """Modules of several tools, and what puts files back."""
-SERVERS = {"mcp_listing", "mcp_source", "mcp_transports"}
+SERVERS = {"mcp_http_client", "mcp_listing", "mcp_source", "mcp_transports"}
 """What makes tools of the MCP servers that an editor names."""
 
 
