@@ -148,6 +148,8 @@ if TYPE_CHECKING:
     from .sessions.projector import Projection as Projection
     from .sessions.registry import Sessions as Sessions
     from .sessions.replay_commands import replay_text as replay_text
+    from .sessions.replay_report import EditMode as EditMode
+    from .sessions.replay_report import EditRequest as EditRequest
     from .sessions.replay_report import ReplayReport as ReplayReport
     from .sessions.replay_report import ReplayRequest as ReplayRequest
     from .sessions.session import Session as Session
@@ -205,6 +207,8 @@ __all__ = [
     "Differences",
     "Display",
     "Divergence",
+    "EditMode",
+    "EditRequest",
     "Editor",
     "EffectAnswer",
     "EffectHandler",
@@ -381,7 +385,7 @@ _MODULES: Final = {
     "sessions.projector": "Projection",
     "sessions.registry": "Sessions",
     "sessions.replay_commands": "replay_text",
-    "sessions.replay_report": "ReplayReport ReplayRequest",
+    "sessions.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
     "sessions.session": "Session",
     "sessions.signals": "Item OutputStreamed ReasoningStreamed Signal TextStreamed",
     "sessions.subscription": "Subscription",

@@ -3,7 +3,8 @@
 Plain ACP over pipes with nothing but the standard library, so that it also shows how little a client needs. It opens a
 session on this source tree, runs statements, searches, changes a file, runs a command, has a statement act outside,
 edits a file behind a running view, cancels a statement that never ends, resumes the session in a new process that
-brings all names back, goes back to before a file was removed, and says where the session was saved.
+brings all names back, goes back to before a file was removed, puts another statement in the place of an earlier one,
+and says where the session was saved.
 """
 
 from __future__ import annotations
@@ -203,21 +204,29 @@ def run(scratch: Path) -> str:
     written = luck.stat().st_mtime_ns
     editor.prompt(session, "total, luck, clock")
     print(f"  {DIM}{luck.name} was {'not ' * (luck.stat().st_mtime_ns == written)}written again{PLAIN}")
+    go_back(editor, session, luck)
+    editor.leave()
+    return session
 
+
+def go_back(editor: Editor, session: str, luck: Path) -> None:
     say("A statement removes a file; going back to the one before brings it back, and the names with it")
     editor.prompt(session, f'pathlib.Path("{luck}").unlink(); luck = None')
     editor.prompt(session, f"/rewind {statements(session) - 1}")
     editor.prompt(session, f'luck == float(read("{luck}"))')
     editor.prompt(session, "/diff main")
-    editor.leave()
-    return session
+
+    say("An earlier statement is another one, and what came behind it runs again, on a branch of their own")
+    editor.prompt(session, "limit = 10")
+    editor.prompt(session, "sum(range(limit))")
+    editor.prompt(session, f"/edit {statements(session) - 1}\nlimit = 100")
 
 
 def statements(session: str) -> int:
-    """How many statements the session has on its first branch; the store may be read while the agent has it open."""
+    """How many statements the session has where it is now; the store may be read while the agent has it open."""
     command = [str(BIN / "rewindow"), "branches", session, "--json"]
-    main_branch, *_ = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return json.loads(main_branch)["statements"]
+    rows = map(json.loads, subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines())
+    return next(row["statements"] for row in rows if row["active"])
 
 
 main()

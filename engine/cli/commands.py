@@ -64,11 +64,13 @@ Examples:
   rewindow replay ses_0193 --from 3            statements 3 to the newest, with the recorded answers
   rewindow replay ses_0193 --from 3 --to 5     these three
   rewindow replay ses_0193 --from 3 --mode dry as far as the first that asks for an effect
+  rewindow replay ses_0193 --from 3 --edit new.py    new.py in the place of 3, then those behind it
   rewindow replay ses_0193 --from 1 --json | jq .divergences
 
 \b
-Nothing but the record is new afterwards: names and files stay as they are. The exit code
-is 1 where it did not come to its end, for instance because a statement took too long.
+Nothing but the record is new afterwards, and names and files stay as they are, but for `--mode live`
+and for `--edit`, which makes a branch. The exit code is 1 where it did not come to its end, for
+instance because a statement took too long.
 """
 _DIFF_EXAMPLES: Final = """\b
 Examples:

@@ -12,7 +12,7 @@ from ..errors import EngineError
 from ..events.execution import ExecutionFinished
 from ..events.replays import Diverged
 from ..sessions.replay_commands import MODES, replay_text
-from ..sessions.replay_report import ReplayReport
+from ..sessions.replay_report import EDIT_MODES, ReplayReport
 from ..sessions.session import Session
 from ..terminal.json_lines import print_json
 from ..text import visible
@@ -28,11 +28,18 @@ def replay(
     mode: str = typer.Option(
         MODES[0], "--mode", metavar="|".join(MODES), help="With recorded answers, with effects, or up to the first one."
     ),
+    edit: Annotated[
+        typer.FileText | None,
+        typer.Option(metavar="FILE", help="Run what is in it in the place of K, on a new branch; - is standard input."),
+    ] = None,
     as_json: bool = typer.Option(False, "--json", help="One JSON object."),
 ) -> None:
     """Run statements of a session again, and say what comes out differently."""
     if mode not in MODES:
         raise typer.BadParameter(f"--mode is {' or '.join(MODES)}")
+    source = None if edit is None else edit.read()
+    if source is not None and mode not in EDIT_MODES:
+        raise typer.BadParameter(f"with --edit, --mode is {' or '.join(EDIT_MODES)}")
 
     async def act(opened: Session) -> ReplayReport:
         reports: list[ReplayReport] = []
@@ -41,7 +48,10 @@ def replay(
             if sys.stderr.isatty():
                 tasks.start_soon(_show_progress, opened, (last or len(opened.cells)) - first + 1)
             try:
-                reports.append(await opened.replay(first, last, mode))
+                if source is None:
+                    reports.append(await opened.replay(first, last, mode))
+                else:
+                    reports.append(await opened.edit(first, source, last, "live" if mode == "live" else "recorded"))
             except EngineError as error:  # which the task group would wrap
                 failures.append(error)
             tasks.cancel_scope.cancel()
@@ -74,6 +84,7 @@ def _fields(report: ReplayReport) -> dict[str, object]:
         "mode": report.mode,
         "outcome": report.outcome,
         "detail": report.detail,
+        "branch": report.branch,
         "executions": [{"status": each.status, "value": each.value} for each in report.executions],
         "divergences": [_divergence(each) for each in report.divergences],
         "not_run": list(report.not_run),

@@ -61,6 +61,7 @@ from .act_events import (
 from .buffers import SessionBuffers, Unsaved
 from .policy import Policy
 from .questions import Questions
+from .recorded_answers import RecordedAnswers
 from .signals import OutputStreamed
 
 if TYPE_CHECKING:  # of the first server
@@ -99,13 +100,24 @@ class Desk:
 
 
 class Acts:
-    """The effects of one execution. `parent` is the call of its statement; nobody is asked about `approved` ones."""
+    """The effects of one execution. `parent` is the call of its statement; nobody is asked about `approved` ones.
 
-    def __init__(self, desk: Desk, execution_id: ExecutionId, parent: ToolCallId, approved: bool) -> None:
+    With `recorded` answers they are given where the same is asked, and nothing else that would change anything is done.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        execution_id: ExecutionId,
+        parent: ToolCallId,
+        approved: bool,
+        recorded: RecordedAnswers | None = None,
+    ) -> None:
         self._desk = desk
         self._log = desk.log
         self._execution = execution_id
         self._approved = approved
+        self._recorded = recorded
         self._rejected: dict[str, str] = {}
         self._readings: dict[int, Reading] = {}
         self.parent = parent
@@ -117,7 +129,8 @@ class Acts:
         self._log.append(request_event(request, call, self._execution))
         answer = STOPPED
         try:
-            answer = await self._answer(request, call, environment)
+            known = None if self._recorded is None else await anyio.to_thread.run_sync(self._recorded.take, request)
+            answer = known or await self._answer(request, call, environment)
         finally:
             self._log.append(self._answered(request, answer))
             self._log.append(
@@ -167,8 +180,14 @@ class Acts:
             return failure(error)
 
     def _check_mode(self, operation: str) -> None:
-        if self._desk.policy.mode == "plan" and operation in CHANGING:
-            raise PermissionError(f"plan mode changes nothing; {operation}() was not done")
+        if operation in CHANGING:
+            self._check_changes(f"{operation}() was not done")
+
+    def _check_changes(self, consequence: str) -> None:
+        if self._recorded is not None:
+            raise PermissionError(f"no answer to this is recorded, and an edit without --live acts not; {consequence}")
+        if self._desk.policy.mode == "plan":
+            raise PermissionError(f"plan mode changes nothing; {consequence}")
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -280,8 +299,7 @@ class Acts:
                 uri = request.arguments.get("uri")
                 is_help = not isinstance(uri, str)
                 return EffectAnswer(value=await (servers.help(module) if is_help else servers.read(module, uri)))
-            if self._desk.policy.mode == "plan":
-                raise PermissionError(f"plan mode changes nothing; {request.operation}() was not called")
+            self._check_changes(f"{request.operation}() was not called")
             meant = await servers.meant(module, tool[1], request.arguments)
             subject = ServerCallSubject(
                 server=meant.server, tool=meant.tool, arguments=shown_arguments(meant.arguments)

@@ -19,7 +19,7 @@ from .branch_diff import BranchDiff
 from .branch_rows import BranchRow
 from .context_text import Breakdown
 from .projector import Projection
-from .replay_report import ReplayReport, ReplayRequest
+from .replay_report import EditRequest, ReplayReport, ReplayRequest
 from .rewinder import Gone
 
 
@@ -36,7 +36,8 @@ class CommandContext:
     out of the namespace, or takes it in again. `content` says in a sentence what is missing.
     `names` is what the namespace calls its handles now, by their ids; one without a name is called by its id. `foresee`
     says what the next tick would find by now, of each handle that it would change. `replay` runs statements again, ends
-    by itself when it is cancelled, and raises InvalidRequestError for what cannot be asked of it.
+    by itself when it is cancelled, and raises InvalidRequestError for what cannot be asked of it; so does `edit`, which
+    runs another source in the place of a statement and moves the head.
     """
 
     session_id: SessionId
@@ -58,6 +59,7 @@ class CommandContext:
     rewind: Callable[[int, bool, bool], Awaitable[Gone]]
     switch: Callable[[str, bool], Awaitable[Gone]]
     replay: Callable[[ReplayRequest], Awaitable[ReplayReport]]
+    edit: Callable[[EditRequest], Awaitable[ReplayReport]]
 
     @property
     def as_of(self) -> str:
@@ -77,7 +79,8 @@ class Command(Struct, frozen=True):
     `glance` answers while a turn is running, from what is known already; None where it has to wait for its turn. Where
     `run` is None the argument is a statement, which the session runs as the user's own. One that `moves_head` is on the
     log where it leads: its message follows the move, or, where it made none, comes ahead of its answer. One
-    that is `torn` by a cancel may be ended at any await; another one hears of it by itself, and comes to its end.
+    that is `torn` by a cancel may be ended at any await; another one hears of it by itself, and comes to its end. What
+    `is_said` is read by models, too: statements come of it that they are to know.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Command(Struct, frozen=True):
     takes: Literal["nothing", "statement", "call", "source"] = "nothing"
     moves_head: bool = False
     torn: bool = True
+    is_said: bool = False
 
 
 def glancing(

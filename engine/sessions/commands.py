@@ -17,6 +17,7 @@ from .branch_commands import KEEP_CONVERSATION, KEEP_FILES, branch, rewind
 from .command import Command, CommandContext, glancing
 from .context_commands import compact, context, context_glance, tick, views, views_glance
 from .diff_command import diff_glance
+from .edit_command import edit
 from .replay_commands import replay
 from .timeline_commands import omit, timeline_glance
 
@@ -116,6 +117,18 @@ COMMANDS: Final[dict[str, Command]] = {
             takes="statement",
             torn=False,
         ),
+        Command(
+            "edit",
+            "K [J] [--live]",
+            "the number of a statement, and on the next lines what is to be in its place",
+            "Run another statement in the place of K, on a new branch, then those behind it, to J or the last; with "
+            "the recorded answers to what they ask for, or with --live acting again",
+            edit,
+            takes="source",
+            moves_head=True,
+            torn=False,
+            is_said=True,
+        ),
         Command("compact", "", "", "Replace the conversation so far by a summary of it", compact),
         Command("tick", "", "", "Have handles that follow their files catch up with them now", tick),
         Command("help", "", "", "List these commands", glancing(_help), _help),
@@ -127,7 +140,7 @@ COMMANDS: Final[dict[str, Command]] = {
 def command_of(said: Composed) -> tuple[Command | None, str]:
     """As `command_in`, of a prompt. A statement of which only the beginning is in the text is refused."""
     command, argument = command_in(said.text)
-    if command is not None and command.run is None and any(map(is_long_text, said.attachments)):
+    if command is not None and command.takes == "source" and any(map(is_long_text, said.attachments)):
         return _saying(command.name, f"A statement may have at most {MAX_TEXT_CHARS:,} characters."), ""
     return command, argument
 

@@ -127,6 +127,10 @@ class Head:
         await self.go(Goal(branch, end, 0), _nothing)
         return branch
 
+    async def back_to(self, branch: BranchId) -> None:
+        """Moves to the end of a branch that was left a moment ago; files stay as they are."""
+        await self.go(self.end_of(branch), _nothing)
+
     async def go(self, goal: Goal, before: Callable[[], Awaitable[T]]) -> T:
         """Goes there; what comes of `before`, which is done when the worker has ended. Nothing is awaited after it."""
         async with self._environment.step, self._environment.ended():

@@ -61,14 +61,14 @@ def _shown(word: str) -> str:
     return f"'{cut_line(printable(word), _SHOWN_CHARS)}'"
 
 
-def replay_text(report: ReplayReport) -> str:
-    """How it went, in Markdown: a sentence, and a list of what came out differently."""
+def replay_text(report: ReplayReport, conclusion: str = "") -> str:
+    """How it went, in Markdown: a sentence, and a list of what came out differently. `conclusion` follows the first."""
     said = [
         f"statement {each.statement}: {code_span(printable(divergence_phrase(each)))}" for each in report.divergences
     ]
     left = len(said) - _SHOWN
     said = [*said[:_SHOWN], *([more(left, "divergence")] if left > 0 else ()), *report.not_run]
-    return "\n".join([_heading(report), *(f"- {sentence}" for sentence in said)])
+    return "\n".join([_heading(report) + conclusion, *(f"- {sentence}" for sentence in said)])
 
 
 def _heading(report: ReplayReport) -> str:

@@ -75,7 +75,7 @@ class Replayer:
         Raises:
             InvalidRequestError: there are no such statements, or none of them runs again; nothing was recorded.
         """
-        first, last = _numbers_of(request, self._timeline.cells)
+        first, last = numbers_of(request.first, request.last, self._timeline.cells)
         if request.mode == "live":
             return await self._run_live(first, last, cancellation)
         steps = self._environment.again(first, last)
@@ -154,9 +154,9 @@ class Replayer:
         return "completed", ""
 
 
-def _numbers_of(request: ReplayRequest, cells: Sequence[Cell]) -> tuple[int, int]:
+def numbers_of(first: int, last: int | None, cells: Sequence[Cell]) -> tuple[int, int]:
     """Of the first and the last statement that are meant. Raises InvalidRequestError."""
-    first, last = request.first, len(cells) if request.last is None else request.last
+    last = len(cells) if last is None else last
     for number in (first, last):
         if not 1 <= number <= len(cells):
             raise InvalidRequestError(no_statement(cells, str(number)))

@@ -31,7 +31,7 @@ from .cancellation import to_the_end
 from .directories import Spellings, additional, check_working_directory, spelled
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
-from .replay_report import ReplayReport, ReplayRequest
+from .replay_report import EditMode, EditRequest, ReplayReport, ReplayRequest
 from .requests import RequestQueue
 from .subscription import Subscription
 from .tickets import Ticket, TurnEnd
@@ -232,6 +232,30 @@ class Session:
         """
         end = await self._commanded(ReplayRequest(first, last, mode).command)
         if end.replay is None:
+            raise StatementWithdrawnError(self.session_id)
+        return end.replay
+
+    async def edit(
+        self, number: int, source: str, last: int | None = None, mode: EditMode = "recorded"
+    ) -> ReplayReport:
+        """Runs `source` in the place of statement `number`, on a new branch, then those behind it, as new statements.
+
+        In its place in the queue, and in the conversation as the command `/edit`. A cancel goes back to the branch that
+        was left. A statement that is lost or reaches its time limit ends it there.
+
+        Args:
+            source: Python.
+            last: the number of the last that runs; None for the newest.
+            mode: `recorded` answers what they ask for as it was answered before, reads what was not read then, and
+                keeps them from all else that would change anything. With `live` they act again, asking as usual.
+
+        Raises:
+            InvalidRequestError: there is no such statement, or the source is empty or no Python; nothing has changed.
+            StatementWithdrawnError: it was cancelled.
+            SessionBusyError, SessionReadOnlyError: as from `accept`.
+        """
+        end = await self._commanded(EditRequest(number, source, last, mode).command)
+        if end.replay is None or end.replay.outcome == "cancelled":
             raise StatementWithdrawnError(self.session_id)
         return end.replay
 

@@ -36,6 +36,7 @@ from .journal import Journal
 from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
 from .policy import Policy
+from .recorded_answers import RecordedAnswers
 from .revisions import Revisions
 from .signals import OutputStreamed
 from .touches import Records, Touches
@@ -53,6 +54,17 @@ class Rerun(Struct, frozen=True):
     statement: StatementRecorded
     execution_id: ExecutionId
     against: ExecutionId
+    compare: Callable[[ExecutionFinished], Iterable[Event]]
+
+
+class Stead(Struct, frozen=True):
+    """What a statement runs in the stead of: an execution, with which it is compared.
+
+    `compare` as in `Rerun`. With recorded `answers` it acts on nothing, and gets these where it asks for the same.
+    """
+
+    against: ExecutionId
+    answers: RecordedAnswers | None
     compare: Callable[[ExecutionFinished], Iterable[Event]]
 
 
@@ -113,6 +125,7 @@ class StatementRunner:
         seconds: float | None = None,
         approved: bool = True,
         opening: Sequence[Event] = (),
+        stead: Stead | None = None,
     ) -> ExecutionFinished:
         """Runs a statement to its end, whatever that is.
 
@@ -128,6 +141,7 @@ class StatementRunner:
             seconds: how long it may run; None for as long as the settings allow.
             approved: the user stands behind it with all that it does, so nobody is asked about its acts.
             opening: what is to be on the log ahead of the statement, and is not yet.
+            stead: what it runs in the stead of.
 
         Raises:
             EnvironmentUnavailableError: there is no worker to run it in; that is recorded too.
@@ -142,7 +156,9 @@ class StatementRunner:
         if environment is None:
             self._append(unsaid)
         async with self._environment.step:
-            finished = await self._execute(statement, round_id, limit, cancellation, approved, environment, unsaid)
+            finished = await self._execute(
+                statement, round_id, limit, cancellation, approved, environment, unsaid, stead=stead
+            )
         if call is not None:
             status = _RESULTS.get(finished.status, "error")
             self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
@@ -154,7 +170,9 @@ class StatementRunner:
         """Runs a statement of the timeline once more, in the namespace that there is; as `run`, without a result."""
         statement = rerun.statement
         async with self._environment.step:
-            return await self._execute(statement, round_id, self._seconds, cancellation, approved, None, deque(), rerun)
+            return await self._execute(
+                statement, round_id, self._seconds, cancellation, approved, None, deque(), rerun=rerun
+            )
 
     def _append(self, unsaid: deque[Event]) -> None:
         while unsaid:
@@ -181,16 +199,21 @@ class StatementRunner:
         approved: bool,
         environment: Environment | None,
         unsaid: deque[Event],
+        *,
         rerun: Rerun | None = None,
+        stead: Stead | None = None,
     ) -> ExecutionFinished:
         execution_id = self._minter.execution() if rerun is None else rerun.execution_id
-        request = self._request(statement, execution_id, round_id, seconds)
+        answers = None if stead is None else stead.answers
+        request = self._request(statement, execution_id, round_id, seconds, plan=answers is not None)
         start, started_at = len(self._log), self._clock.now()
         started = self._started(statement, request)
         call = statement.tool_call_id
         if rerun is not None:
             started = replace(started, mode="live", against=rerun.against)
             call = started.rerun_call
+        elif stead is not None:
+            started = replace(started, against=stead.against)
         unsaid.append(started)
 
         def announce() -> None:
@@ -200,7 +223,7 @@ class StatementRunner:
         # What opens an attachment makes no acts. One that comes meanwhile is of a statement before it: of a thread that
         # it left, or of what it put in the place of `view`.
         is_opening = statement.statement_kind == "meta" and self._desk.policy.asks_about == "acts"
-        acts = Acts(self._desk, execution_id, call, approved and not is_opening)
+        acts = Acts(self._desk, execution_id, call, approved and not is_opening, answers)
         touches = Touches(self._records, execution_id, call, start)
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
@@ -220,13 +243,13 @@ class StatementRunner:
                     await touches.settle(outcome.more)
             self._writing = outcome.writing
             artifacts = artifacts_of(self._log.since(start), execution_id)
-            finished = self._record(statement, execution_id, started_at, outcome, artifacts, rerun)
+            finished = self._record(statement, execution_id, started_at, outcome, artifacts, rerun, stead)
         if _is_state(outcome):
             await self._environment.recorded(execution_id, acted=outcome.acted)
         return finished
 
     def _request(
-        self, statement: StatementRecorded, execution_id: ExecutionId, round_id: int, seconds: float
+        self, statement: StatementRecorded, execution_id: ExecutionId, round_id: int, seconds: float, *, plan: bool
     ) -> RunRequest:
         return RunRequest(
             execution_id=execution_id,
@@ -235,7 +258,7 @@ class StatementRunner:
             index=statement.index,
             round_id=round_id,
             time_limit=seconds,
-            plan=self._policy.mode == "plan",
+            plan=plan or self._policy.mode == "plan",
             keeps=True,
         )
 
@@ -272,6 +295,7 @@ class StatementRunner:
         outcome: RunOutcome,
         artifacts: tuple[Artifact, ...],
         rerun: Rerun | None,
+        stead: Stead | None,
     ) -> ExecutionFinished:
         for event in self._revisions.with_contents(outcome.events):
             self._log.append(event)
@@ -293,7 +317,8 @@ class StatementRunner:
             acted=outcome.acted,
             mode=None if rerun is None else "live",
         )
-        for event in () if rerun is None else rerun.compare(finished):
+        compared = rerun or stead
+        for event in () if compared is None else compared.compare(finished):
             self._log.append(event)
         taken = self._log.at(self._log.append(finished))
         assert isinstance(taken, ExecutionFinished)

@@ -42,6 +42,7 @@ from .checkpoint_keeping import CheckpointKeeping
 from .command import Command, CommandContext, CommandRun
 from .commands import command_in, command_of
 from .condenser import Condenser
+from .editing import Editing
 from .head import Head
 from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
@@ -52,7 +53,7 @@ from .past_bound import PastBound
 from .preparer import preparer_of
 from .projector import Projection, Projector
 from .questions import Questions
-from .replay_report import ReplayReport, ReplayRequest
+from .replay_report import EditRequest, ReplayReport, ReplayRequest
 from .replaying import Replayer
 from .rerendering import Rerendering
 from .revisions import Revisions
@@ -219,6 +220,18 @@ class Turns:
             preparer=self._preparer,
             waiting=self._waiting,
         )
+        self._editing = Editing(
+            log=log,
+            timeline=timeline,
+            store=parts.store,
+            head=self._head,
+            environment=self._environment,
+            statements=self._statements,
+            ticker=self._ticker,
+            questions=self._questions,
+            policy=parts.policy,
+            minter=parts.minter,
+        )
         files = FileRewinding(log, journal, parts.store, workspace, self._buffers)
         self._rewinder = Rewinder(log, self._head, files, self._begin_run)
         self._context = CommandContext(
@@ -243,6 +256,7 @@ class Turns:
             ),
             switch=lambda name, files: self._rewinder.go(self._head.end_of(name), files=files),
             replay=self._replay,
+            edit=self._edit,
         )
         self._notes = parts.notes
         self._cancellation = Cancellation()
@@ -275,7 +289,7 @@ class Turns:
         return end
 
     async def _serve_prompt(self, ticket: Ticket, command: Command | None, argument: str) -> TurnEnd:
-        self._unsaid = ticket.message(ticket.prompt_kind, aside=command is not None)
+        self._unsaid = ticket.message(ticket.prompt_kind, aside=command is not None and not command.is_said)
         if command is None or not command.moves_head:
             self._begin_run()
         if command is not None and command.run is not None:
@@ -350,8 +364,10 @@ class Turns:
                 answer = await run(self._context, argument)
         except (EnvironmentUnavailableError, InvalidRequestError) as error:
             answer, refused = str(error), error
+            self._say_aside()
         except WorkCancelledError:
             answer, stop = "", RunStop(reason="interrupted", cause="cancelled")
+            self._say_aside()
         self._begin_run()
         if answer:
             self._say(answer)
@@ -362,6 +378,20 @@ class Turns:
         """Raises InvalidRequestError, and WorkCancelledError where it was cancelled."""
         self._replayed = await self._replayer.replay(request, self._cancellation)
         if self._replayed.outcome == "cancelled":
+            raise WorkCancelledError
+        return self._replayed
+
+    def _say_aside(self) -> None:
+        """Has nobody but the user read the message, if it is not on the log: nothing came of it."""
+        if self._unsaid is not None:
+            self._unsaid = replace(self._unsaid, aside=True)
+
+    async def _edit(self, request: EditRequest) -> ReplayReport:
+        """Raises InvalidRequestError, and WorkCancelledError where it was cancelled and all is as before."""
+        message = self._unsaid
+        self._replayed = await self._editing.edit(request, self._cancellation, self._begin_run)
+        if self._replayed.outcome == "cancelled":
+            self._unsaid = message  # it was on the branch that was left
             raise WorkCancelledError
         return self._replayed
 

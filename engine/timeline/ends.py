@@ -39,6 +39,23 @@ def end_after(path: Sequence[Event], statement: int) -> Seq | None:
     return Seq(path[place].seq + 1)
 
 
+def end_before(path: Sequence[Event], statement: int) -> Seq | None:
+    """The position before which the path has nothing of statement `statement`, neither its call nor its record.
+
+    None where there is no such statement.
+    """
+    calls: dict[ToolCallId, Seq] = {}
+    for event in path:
+        match event:
+            case ToolCall(tool_call_id=call, parent_id=None):
+                calls[call] = event.seq
+            case StatementRecorded(index=index, tool_call_id=call) if index == statement:
+                return calls.get(call, event.seq)
+            case _:
+                pass
+    return None
+
+
 def _behind(path: Sequence[Event]) -> Seq:
     return Seq(path[-1].seq + 1 if path else 0)
 

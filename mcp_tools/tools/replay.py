@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from mcp_tools.errors import CallError
 from mcp_tools.replies import Reply
 from mcp_tools.tools.row import ToolRow, described, schema
 
@@ -17,7 +18,13 @@ _TOKENS: Final = 2000
 async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     """Carries out a call; see the row."""
     async with bench.turn:
-        report = await bench.session.replay(arguments["from"], arguments.get("to"), arguments.get("mode", "recorded"))
+        first, last = arguments["from"], arguments.get("to")
+        if "code" in arguments:
+            if "mode" in arguments and arguments["mode"] != "recorded":
+                raise CallError("With `code` the mode is recorded; leave `mode` out.")
+            report = await bench.session.edit(first, arguments["code"], last)
+        else:
+            report = await bench.session.replay(first, last, arguments.get("mode", "recorded"))
     return Reply(text=await bench.fitted(bench.replayed(report), _TOKENS), is_error=report.outcome != "completed")
 
 
@@ -25,13 +32,13 @@ ROW: Final = ToolRow(
     name="replay",
     title="Run again",
     description=(
-        "Runs statements of `timeline` again with the recorded answers to what they ask for, and says what comes out"
-        " differently. Variables and files stay as they are."
+        "Runs statements of `timeline` again with recorded answers and says what differs. Variables and files stay."
     ),
     schema=schema(
         {
             "from": described("number of the first", {"type": "integer", "minimum": 1}),
-            "to": described("of the last; else the newest", {"type": "integer", "minimum": 1}),
+            "to": described("of the last", {"type": "integer", "minimum": 1}),
+            "code": described("in place of `from`, on a branch", {"type": "string"}),
             "mode": described("dry ends at the first effect", {"type": "string", "enum": ["recorded", "dry"]}),
         },
         "from",

@@ -44,6 +44,14 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/tools/test_restoring.py::test_what_is_no_file_of_the_workspace_is_left_and_named",
         "tests/engine/timeline/test_workspace.py::test_contents_that_were_not_kept_are_named_with_the_reason",
     ),
+    "An earlier statement can be another one.": (
+        "tests/engine/sessions/test_editing.py::"
+        "test_what_follows_an_edited_statement_runs_on_its_own_branch_with_recorded_answers",
+        "tests/engine/sessions/test_editing.py::test_the_same_question_gets_the_recorded_answer_once",
+        "tests/engine/sessions/test_editing.py::test_an_edit_leaves_a_conversation_without_anomalies",
+        "tests/engine/sessions/test_editing.py::test_a_cancelled_edit_goes_back_to_where_it_was",
+        "tests/engine/sessions/test_editing.py::test_a_live_edit_acts_again",
+    ),
     "A rebuild touches nothing outside.": (
         "tests/e2e/test_past_acts.py::test_an_act_is_done_once_and_never_again_by_a_rebuild",
         "tests/e2e/test_past_acts.py::test_a_rebuild_says_what_it_kept_from_acting",

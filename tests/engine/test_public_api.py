@@ -185,6 +185,8 @@ def test_asking_for_one_name_loads_its_module_and_not_the_program() -> None:
 PUBLIC = [
     "ASKED_CHARS",
     "COMMANDS",
+    "EditMode",
+    "EditRequest",
     "INJECTED",
     "changes_of",
     "complete_path",

@@ -339,6 +339,10 @@ async def test_a_client_has_statements_run_again_and_is_told_what_differs(projec
         dry = await caller.text("replay", **{"from": 1, "mode": "dry"})
         assert "as far as the first that asks for an effect" in dry
         assert "There is no statement 9" in await caller.error("replay", **{"from": 9})
+        edited = await caller.text("replay", **{"from": 1, "code": "import os; n = 2"})
+        assert "- statement 1: `diff: n = 2 instead of n = 1`" in edited
+        assert (await caller.text("run", code="n")).endswith("\n2")
+        assert "no Python" in await caller.error("replay", **{"from": 1, "code": "import"})
 
 
 async def test_what_is_advertised_costs_few_tokens(project: Path) -> None:

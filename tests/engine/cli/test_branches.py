@@ -75,6 +75,10 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
     found = json.loads(empty.run("replay", session, "--from", "1", "--to", "1", "--json").stdout)
     assert (found["outcome"], found["divergences"], len(found["executions"])) == ("completed", [], 1)
     assert empty.run("replay", session, "--from", "1", "--mode", "never").returncode == 2
+    (tmp_path / "new.py").write_text("y = 5\n")
+    edited = ("replay", session, "--from", "3", "--edit", str(tmp_path / "new.py"), "--json")
+    assert json.loads(empty.run(*edited).stdout)["branch"] == "b1"
+    assert empty.run(*edited, "--mode", "dry").returncode == 2
     missing = empty.run("replay", session, "--from", "9")
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "There is no statement 9" in missing.stderr

@@ -46,6 +46,7 @@ async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> No
         "- `/branch [NAME [--keep-files]]`",
         "- `/diff A [B]`",
         "- `/replay K [J] [--live | --dry]`",
+        "- `/edit K [J] [--live]`",
         "- `/compact`",
         "- `/tick`",
         "- `/help`",

@@ -1,0 +1,183 @@
+"""Another source in the place of an earlier statement: a branch of its own, and what differs on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine import Session, Store
+from engine.config.system import SystemClock
+from engine.cycles import CycleFold
+from engine.errors import InvalidRequestError, StatementWithdrawnError
+from engine.events import Event
+from engine.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
+from engine.events.execution import EffectAnswered, FileWritten
+from engine.ids import SessionId
+from engine.store.memory import MemoryStore
+from tests.support.fixed import CountingEntropy
+from tests.support.sessions import sessions_of
+
+pytestmark = pytest.mark.anyio
+STATEMENTS = (
+    "x = 2",
+    "text = read('notes.txt')",
+    "y = x * 10",
+    "w = write(f'out-{y}.txt', text); done = True",
+    "print(y, text)",
+)
+Opened = Callable[[], AbstractAsyncContextManager[Session]]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    """Opens the one session of the test, again where it is there, and runs STATEMENTS the first time."""
+    (tmp_path / "notes.txt").write_text("before\n")
+    store: Store = MemoryStore(SystemClock())
+    entropy = CountingEntropy()
+    known: list[SessionId] = []
+
+    @asynccontextmanager
+    async def session() -> AsyncIterator[Session]:
+        async with sessions_of(tmp_path, store, entropy=entropy) as sessions:
+            if known:
+                yield await sessions.load(known[0])
+                return
+            made = await sessions.create(str(tmp_path))
+            known.append(made.session_id)
+            for source in STATEMENTS:
+                await made.accept(source).end()
+            yield made
+
+    return session
+
+
+async def value(session: Session, expression: str) -> str | None:
+    return (await session.cell(expression)).value
+
+
+def written(session: Session) -> list[str]:
+    return [Path(event.path).name for event in session.events if isinstance(event, FileWritten)]
+
+
+async def test_what_follows_an_edited_statement_runs_on_its_own_branch_with_recorded_answers(
+    opened: Opened, tmp_path: Path
+) -> None:
+    async with opened() as session:
+        before = session.path
+        (tmp_path / "notes.txt").write_text("after\n")
+        report = await session.edit(3, "y = x * 100")
+        assert (report.outcome, report.branch, [each.status for each in report.executions]) == (
+            "completed",
+            "b1",
+            ["ok", "error", "ok"],  # the file has another name now, and nothing is written
+        )
+        assert {(each.statement, each.aspect) for each in report.divergences} >= {(3, "diff"), (5, "stdout")}
+        assert [await value(session, name) for name in ("y", "text", "'done' in dir()")] == [
+            "200",
+            "'before\\n'",
+            "False",
+        ]
+        assert written(session) == ["out-20.txt"]
+        assert not (tmp_path / "out-200.txt").exists()
+        await session.switch("main")
+        assert session.path[: len(before)] == before
+        assert await value(session, "y") == "20"
+    async with opened() as session:
+        await session.switch("b1")
+        assert await value(session, "y, 'done' in dir()") == "(200, False)"
+
+
+async def test_the_same_question_gets_the_recorded_answer_once(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as session:
+        (tmp_path / "notes.txt").write_text("after\n")
+        report = await session.edit(2, "text = read('notes.txt'); again = read('notes.txt')", 4)
+        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
+        assert await value(session, "text, again, done") == "('before\\n', 'after\\n', True)"
+        assert written(session) == ["out-20.txt"]
+        assert sum(isinstance(event, EffectAnswered) for event in session.path) == 3
+
+
+async def test_what_a_statement_writes_by_itself_is_not_written_by_an_edit(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as session:
+        path = tmp_path / "own.txt"
+        await session.cell(f"import pathlib; size = pathlib.Path({str(path)!r}).write_text('x' * y)")
+        report = await session.edit(3, "y = 3")
+        assert [each.status for each in report.executions] == ["ok", "error", "ok", "error"]
+        assert path.read_text() == "x" * 20
+        await session.edit(3, "y = 4", mode="live")
+        assert path.read_text() == "x" * 4
+
+
+async def test_a_live_edit_acts_again(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as session:
+        report = await session.edit(3, "y = x * 100", mode="live")
+        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
+        assert (tmp_path / "out-200.txt").read_text() == "before\n"
+        assert written(session) == ["out-20.txt", "out-200.txt"]
+
+
+async def test_an_edit_leaves_a_conversation_without_anomalies(opened: Opened) -> None:
+    async with opened() as session:
+        await session.edit(3, "y = 7")
+        cycles = CycleFold()
+        for event in session.path:
+            cycles.apply(event)
+        assert not cycles.model.anomalies
+        view = session.view.ready()
+        calls = [event.arguments["source"] for event in view if isinstance(event, ToolCall)]
+        assert calls == [*STATEMENTS[:2], "y = 7", *STATEMENTS[3:]]
+        assert sum(isinstance(event, ToolResult) for event in view) == len(calls)
+        assert [event.text for event in view if isinstance(event, UserMessage)][-1] == "/edit 3\ny = 7"
+        assert isinstance(session.path[-1], RunStop)
+
+
+@pytest.mark.parametrize(
+    ("number", "source", "last", "sentence"),
+    [
+        (9, "1", None, "There is no statement 9; they are numbered from 1 to 5."),
+        (3, "1", 2, "Statement 3 comes after statement 2"),
+        (3, " \n", None, "Give the statement"),
+        (3, "x =", None, "That is no Python: invalid syntax"),
+        (3, "x = '\0'", None, "That is no Python"),
+    ],
+)
+async def test_what_cannot_be_edited_changes_nothing(
+    opened: Opened, number: int, source: str, last: int | None, sentence: str
+) -> None:
+    async with opened() as session:
+        with pytest.raises(InvalidRequestError, match=sentence.replace("(", "\\(")):
+            await session.edit(number, source, last)
+        assert [row.name for row in session.branches] == ["main"]
+        assert await value(session, "y") == "20"
+        assert not [event for event in session.view.ready() if isinstance(event, UserMessage) and "/edit" in event.text]
+
+
+async def test_a_cancelled_edit_goes_back_to_where_it_was(opened: Opened) -> None:
+    async with opened() as session:
+
+        async def cancel() -> None:
+            await anyio.sleep(1)
+            session.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel)
+            with pytest.raises(StatementWithdrawnError):
+                await session.edit(3, "import time; time.sleep(60)")
+        assert [row.name for row in session.branches if row.is_active] == ["main"]
+        assert await value(session, "y") == "20"
+        assert not [event for event in session.view.ready() if isinstance(event, UserMessage) and "/edit" in event.text]
+        asked = [event for event in session.path if isinstance(event, UserMessage) and "/edit" in event.text]
+        assert [event.aside for event in asked] == [True]
+        stops: list[Event] = [event for event in session.path if isinstance(event, RunStop)]
+        assert len(stops) == len(STATEMENTS) + 2
+
+
+async def test_a_lost_worker_ends_an_edit_where_it_is(opened: Opened) -> None:
+    async with opened() as session:
+        report = await session.edit(4, "import os; os._exit(3)")
+        assert (report.outcome, report.detail, report.branch) == ("failed", "statement 4 ended the worker", "b1")
+        assert await value(session, "y") == "20"
