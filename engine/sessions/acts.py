@@ -185,7 +185,9 @@ class Acts:
 
     def _check_changes(self, consequence: str) -> None:
         if self._recorded is not None:
-            raise PermissionError(f"no answer to this is recorded, and an edit without --live acts not; {consequence}")
+            raise PermissionError(
+                f"no answer to this is recorded, and an edit without --live changes nothing; {consequence}"
+            )
         if self._desk.policy.mode == "plan":
             raise PermissionError(f"plan mode changes nothing; {consequence}")
 
