@@ -81,9 +81,14 @@ def _files(gone: Gone) -> str:
 
 
 def _line(row: BranchRow) -> str:
-    start = "" if row.parent is None else f", from {code_span(printable(row.parent))} {_place(row.shared)}"
     active = ", active" if row.is_active else ""
-    return f"- {code_span(printable(row.name))}{start}: {_extent(row)}{active}"
+    return f"- {branch_words(row)}: {_extent(row)}{active}"
+
+
+def branch_words(row: BranchRow) -> str:
+    """The name of a branch, and where it leaves its parent."""
+    start = "" if row.parent is None else f", from {code_span(printable(row.parent))} {_place(row.shared)}"
+    return f"{code_span(printable(row.name))}{start}"
 
 
 def _extent(row: BranchRow) -> str:

@@ -146,3 +146,23 @@ async def test_a_command_waits_where_other_prompts_would_steer(tmp_path: Path) -
         read = [message.text for message in model.prompts[-1].messages if isinstance(message, UserMessage)]
         assert read == ["go", "be brief"]
         assert session.cells[-1].statement.source == "z = 1"
+
+
+async def test_the_timeline_says_where_branches_are_and_what_differed(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for source in ("x = 1", "import os; os.urandom(4).hex()", "x"):
+            await session.accept(source).end()
+        assert "leaves" not in await said(session, "/timeline")
+        await session.replay(2)
+        assert (await said(session, "/timeline 2")).startswith("2. `import os; os.urandom(4).hex()` (ok, ")
+        await session.rewind(1)
+        await session.switch("main")
+        lines = (await said(session, "/timeline")).splitlines()
+    assert [line.partition("(")[0] for line in lines] == [
+        "Branch `main`:", "", "1. `x = 1` ", "2. `import os; os.urandom", "3. `x` ", "",
+        "`/rewind K` goes back to the end of statement K, `/branch NAME` over to another branch.",
+    ]  # fmt: skip
+    assert lines[2].endswith("; `b1` leaves here")
+    assert lines[3].endswith(", ran 2 times, last differed in value)")
+    assert lines[4].endswith(", ran 2 times)")
