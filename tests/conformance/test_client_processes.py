@@ -52,6 +52,7 @@ def test_the_agent_passes_bytes_unchanged_in_both_directions() -> None:
         assert peer.end().left == 0
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_started_twice_serves_the_first_alone() -> None:
     peer = ClientPeer(shell('echo one | "$0" & sleep 0.5; echo two | "$0" 2>&1; wait'), Path.cwd(), {})
     said = b""

@@ -48,6 +48,7 @@ def typed(agent: str, text: str, *defect: str) -> str:
     return "".join(shown)
 
 
+@pytest.mark.slow
 def test_a_scenario_and_a_requirement_are_run_by_their_names(editor: subprocess.Popen[str]) -> None:
     agent = path_of(editor)
     assert "pass `ACP1-C-RPC-010`" in typed(agent, "unknown-methods")

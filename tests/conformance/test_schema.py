@@ -78,6 +78,7 @@ def samples() -> list[tuple[str, Any]]:
     return list(found.values())
 
 
+@pytest.mark.slow
 @examples(20)
 @given(st.data())
 def test_a_changed_message_is_what_a_general_validator_says_it_is(data: st.DataObject) -> None:

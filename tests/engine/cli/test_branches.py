@@ -64,6 +64,7 @@ def test_a_session_goes_back_and_its_branches_are_listed_and_compared(empty: Hom
     assert [Path(each["path"]).name for each in found["files"]] == ["x.txt"]
 
 
+@pytest.mark.slow
 def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Path) -> None:
     session = session_of(empty, tmp_path / "project")
     done = empty.run("replay", session, "--from", "1", "--to", "1")
@@ -104,6 +105,7 @@ def test_what_is_not_there_is_said_in_one_sentence_and_changes_nothing(
     assert len(empty.run("branches", "ses_").stdout.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_session_that_is_in_use_is_not_rewound(empty: Home, tmp_path: Path) -> None:
     session = SessionId(session_of(empty, tmp_path / "project"))
     store = open_store(empty.state, SystemClock())

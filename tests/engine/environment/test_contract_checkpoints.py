@@ -24,7 +24,7 @@ from engine.ports import CheckpointNews, PastExecution, PastRevision, PastStep, 
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, kept, opened, past, refuse, until
 from tests.support.workers import gone, running, shared_zygote
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 class History:
@@ -332,7 +332,6 @@ async def test_closing_ends_the_checkpoints(forked: History) -> None:
     await gone(*pids)
 
 
-@pytest.mark.slow
 async def test_checkpoints_beyond_those_that_are_kept_end(forked: History) -> None:
     for number in range(40):
         await forked.run(f"x = {number}", keep=True)
@@ -341,7 +340,6 @@ async def test_checkpoints_beyond_those_that_are_kept_end(forked: History) -> No
     assert await forked.b.value("x") == "0"
 
 
-@pytest.mark.slow
 async def test_checkpoints_that_hold_too_much_memory_end_the_oldest_first(tmp_path: Path) -> None:
     async with opened(WorkerEnvironment(shared_zygote()), tmp_path, data_bytes=256 << 20) as bench:
         history = History(bench, forks=True)
@@ -375,7 +373,6 @@ anyio.run(main)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["host", "zygote"])
 async def test_whoever_is_killed_no_checkpoint_is_left(tmp_path: Path, victim: str) -> None:
     script = HOST.format(root=str(Path(__file__).parents[3]), cwd=str(tmp_path))

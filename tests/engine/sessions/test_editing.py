@@ -15,7 +15,7 @@ from engine.cycles import CycleFold
 from engine.errors import InvalidRequestError, StatementWithdrawnError
 from engine.events import Event
 from engine.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
-from engine.events.execution import EffectAnswered, FileWritten
+from engine.events.execution import EffectAnswered, ExecutionStarted, FileWritten
 from engine.ids import SessionId
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy
@@ -158,10 +158,13 @@ async def test_what_cannot_be_edited_changes_nothing(
 
 async def test_a_cancelled_edit_goes_back_to_where_it_was(opened: Opened) -> None:
     async with opened() as session:
+        subscription = session.subscribe()
 
         async def cancel() -> None:
-            await anyio.sleep(1)
-            session.cancel()
+            async for batch in subscription.batches(pace=0):
+                if any(isinstance(item, ExecutionStarted) for item in batch):
+                    session.cancel()
+                    return
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel)
