@@ -102,6 +102,7 @@ PATHS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @examples(3)
 @given(
     scenario=st.sampled_from(
@@ -115,6 +116,7 @@ def test_every_judge_concludes_whatever_an_agent_sends(scenario: str, replacemen
         assert result.verdict.outcome == "pass" or result.verdict.reason
 
 
+@pytest.mark.slow
 @examples(3)
 @given(
     scenario=st.sampled_from(

@@ -257,6 +257,7 @@ def test_what_a_killed_statement_overwrote_is_kept(tmp_path: Path, how: str) -> 
 # --- all at once, in the time of a quick test -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_no_name_no_view_and_no_number(tmp_path: Path) -> None:
     with Life(tmp_path) as life:
         life.file("a.txt", "one\n")

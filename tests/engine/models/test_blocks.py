@@ -218,6 +218,7 @@ _TEXTS = st.tuples(st.sampled_from(_BEGINNINGS), st.lists(st.sampled_from(_PARTS
 )
 
 
+@pytest.mark.slow
 @examples(6)
 @given(text=_TEXTS, cuts=st.lists(st.integers(0, 400), max_size=12))
 def test_however_a_text_is_cut_the_same_is_found_as_the_rules_say(text: str, cuts: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def _chain(depth: int, renders: list[str]) -> Part:
     return inner[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(_TREES, st.integers(1, 100), st.integers(1, 40) | st.integers(1, 20_000), st.sampled_from(sorted(LEVELS)))
 def test_each_member_is_rendered_a_few_times_however_deep_it_is(

@@ -141,6 +141,7 @@ def _joined(text: str) -> str:
     return re.sub(r"(\*\*\*)+", "***", text)
 
 
+@pytest.mark.slow
 @given(
     st.sets(st.text("ab", min_size=8, max_size=12), min_size=1, max_size=4),
     st.lists(st.text("abc", max_size=14), max_size=12),

@@ -57,6 +57,7 @@ def test_the_oldest_go_until_nine_tenths_are_left(
     assert due_drop(droppable(*items), size, limit) == expected
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 1000)), max_size=30),
     st.integers(0, 20_000),

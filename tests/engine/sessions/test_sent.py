@@ -177,6 +177,7 @@ async def test_a_call_that_was_not_answered_is_on_the_log_as_such(tmp_path: Path
     assert calls[2].kept == 2
 
 
+@pytest.mark.slow
 async def test_the_events_of_a_long_conversation_stay_small(tmp_path: Path) -> None:
     sources = ["x = 1"] * 60
 

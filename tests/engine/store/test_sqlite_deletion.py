@@ -159,6 +159,7 @@ def test_space_is_given_back_at_once_where_nobody_writes(tmp_path: Path) -> None
     store.close()
 
 
+@pytest.mark.slow
 def test_a_deletion_without_room_or_rights_says_so_and_deletes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.2)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ _ACTIONS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @examples(10)
 @given(st.lists(_ACTIONS, max_size=25))
 def test_the_same_steps_contents_and_clock_give_the_same_events_and_nodes(actions: list[_Action]) -> None:
