@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .cutting import cut_middle as cut_middle
     from .cutting import plural as plural
     from .cycles import CycleSummary as CycleSummary
+    from .domain import Domain as Domain
+    from .domain import Layer as Layer
     from .environment.hardening import harden_process as harden_process
     from .environment.zygote import Zygote as Zygote
     from .execution import Artifact as Artifact
@@ -207,6 +209,7 @@ __all__ = [
     "Differences",
     "Display",
     "Divergence",
+    "Domain",
     "EditMode",
     "EditRequest",
     "Editor",
@@ -228,6 +231,7 @@ __all__ = [
     "HttpServer",
     "Item",
     "KeptGroup",
+    "Layer",
     "Limits",
     "Location",
     "Looked",
@@ -351,6 +355,7 @@ _MODULES: Final = {
     "config.settings": "SETTINGS Settings load_settings",
     "cutting": "between cut_line cut_middle plural",
     "cycles": "CycleSummary",
+    "domain": "Domain Layer",
     "environment.hardening": "harden_process",
     "environment.zygote": "Zygote",
     "execution": (

@@ -15,6 +15,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct, field
 
 from .cutting import between, cut_line
+from .domain import Domain, Layer
 from .errors import StoreError
 from .events import Event
 from .events.nodes import OutlineTier, PayloadBasis, PayloadCost, PayloadKind, RevisionState
@@ -370,7 +371,8 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
 
     With `allow_sudo` the programs they start may gain privileges; then they can read the user's other processes.
     Views of a `confined` environment open nothing outside of `cwd` and `directories`; statements are not held by that.
-    `servers` are the names of MCP servers, by those of the modules that stand for them in statements.
+    `servers` are the names of MCP servers, by those of the modules that stand for them in statements. With a `domain`
+    the kernel holds statements, and what they start, to it; which `Environment.layers` says.
     """
 
     cwd: str
@@ -381,6 +383,7 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     variables: dict[str, str] = field(default_factory=dict[str, str])
     limits: Limits = field(default_factory=Limits)
     allow_sudo: bool = False
+    domain: Domain | None = None
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -992,6 +995,11 @@ class Environment(Protocol):
 
         False is always safe: then `begun` is nobody's concern.
         """
+        ...
+
+    @property
+    def layers(self) -> Collection[Layer]:
+        """What of the sandbox holds the present namespace to its domain; nothing where it has none, or none lives."""
         ...
 
     async def start(self, spec: EnvironmentSpec) -> None:

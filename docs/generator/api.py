@@ -69,7 +69,7 @@ AREAS = (
     Area(
         "Ports",
         "What the engine needs from outside, as Protocols: a program that embeds the engine may bring its own.",
-        ("ports",),
+        ("ports", "domain"),
     ),
     Area("What a statement leaves behind", "Parts of an `ExecutionFinished` event.", ("execution",)),
     Area(

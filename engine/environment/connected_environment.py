@@ -16,6 +16,7 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
+from ..domain import Layer
 from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
 from ..ports import (
@@ -119,6 +120,7 @@ class ConnectedEnvironment:
         self._commands: set[CommandRun] = set()
         self._spec: EnvironmentSpec | None = None
         self._worker: Connection | None = None
+        self._layers: tuple[Layer, ...] = ()
         self._started = False
         self._is_unused = False
         """Nothing was asked of the present namespace yet."""
@@ -144,6 +146,11 @@ class ConnectedEnvironment:
     def idle(self) -> bool:
         """Whether it is alive, and no request is under way."""
         return not self._turn.locked() and self.alive
+
+    @property
+    def layers(self) -> Collection[Layer]:
+        """What holds the present namespace to its domain, as its process says."""
+        return self._layers
 
     async def start(self, spec: EnvironmentSpec) -> None:
         """Starts a fresh namespace in place of one that may be there.
@@ -419,6 +426,7 @@ class ConnectedEnvironment:
             try:
                 message = await self._worker.first()
                 if isinstance(message, Started):
+                    self._layers = message.layers
                     break
                 if is_last or not isinstance(message, Death) or not message.again:
                     raise EnvironmentUnavailableError(f"no worker in {self._spec.cwd}: {_described(message)}")
@@ -452,6 +460,7 @@ class ConnectedEnvironment:
         message = await self._worker.receive(anyio.move_on_after(_REVIVE_SECONDS))
         if not isinstance(message, Started):
             raise EnvironmentUnavailableError(_described(message))
+        self._layers = message.layers
         self._started = True
         return self._worker
 
@@ -463,6 +472,7 @@ class ConnectedEnvironment:
 
     async def _discard(self) -> None:
         worker, self._worker, self._following = self._worker, None, None
+        self._layers = ()
         self._started = self._was_read = self._is_unused = self._is_read_since = False
         self._trail = NO_STEPS
         if worker is not None:

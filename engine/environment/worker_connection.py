@@ -147,6 +147,7 @@ class WorkerConnection(Connection):
             data_bytes=spec.limits.data_bytes,
             open_files=spec.limits.open_files,
             allow_sudo=spec.allow_sudo,
+            domain=spec.domain,
         )
 
     async def first(self) -> Received | None:

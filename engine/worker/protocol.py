@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from ..domain import Domain, Layer
 from ..events.nodes import OutlineTier, RevisionState
 from ..execution import Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 from ..ports import FeedItem, HandleRow, News, UpdatePayload, ValueGroup, Want
@@ -19,7 +20,8 @@ from ..ports import FeedItem, HandleRow, News, UpdatePayload, ValueGroup, Want
 
 
 class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The first message on a control channel: start a worker. Sizes in bytes, `servers` as in `EnvironmentSpec`."""
+    """The first message on a control channel: start a worker. Sizes in bytes; `servers` and `domain` as in
+    `EnvironmentSpec`."""
 
     cwd: str
     directories: tuple[str, ...]
@@ -30,12 +32,14 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     data_bytes: int
     open_files: int
     allow_sudo: bool = False
+    domain: Domain | None = None
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The other first message on a control channel: start the keeper of a program. Sizes in bytes.
 
-    Where `stdin` is None it is a descriptor that came with those of the keeper.
+    Where `stdin` is None it is a descriptor that came with those of the keeper. In a `domain` nothing is started unless
+    it holds (`domain.is_held`).
     """
 
     argv: tuple[bytes, ...]
@@ -46,6 +50,7 @@ class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     data_bytes: int
     open_files: int
     allow_sudo: bool = False
+    domain: Domain | None = None
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
@@ -358,7 +363,9 @@ ToWorker = (
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """The namespace is there and requests may come."""
+    """The namespace is there and requests may come. `layers` hold it to its domain, where it has one."""
+
+    layers: tuple[Layer, ...] = ()
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):

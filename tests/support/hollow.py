@@ -7,6 +7,7 @@ from typing import Literal
 
 import anyio.lowlevel
 
+from engine.domain import Layer
 from engine.ids import ExecutionId
 from engine.ports import (
     Buffers,
@@ -48,6 +49,7 @@ class HollowEnvironment:
 
     def __init__(self, meanwhile: Callable[[Moment], Awaitable[None]] = nothing) -> None:
         self.alive = False
+        self.layers: Sequence[Layer] = ()
         self.meanwhile = meanwhile
         self.requests: list[Moment] = []
         self.ran: list[str] = []

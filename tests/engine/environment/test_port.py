@@ -8,6 +8,7 @@ from typing import get_type_hints
 
 import pytest
 
+from engine.domain import Layer
 from engine.environment.factory import workers
 from engine.environment.in_process import InProcessEnvironment
 from engine.environment.worker_environment import WorkerEnvironment
@@ -40,10 +41,10 @@ from engine.ports import (
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "idle", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee", "read", "follow",
-    "kept", "preserve", "collect", "restore", "snapshot", "checkpoints", "end", "close",
+    "alive", "idle", "layers", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee", "read",
+    "follow", "kept", "preserve", "collect", "restore", "snapshot", "checkpoints", "end", "close",
 )  # fmt: skip
-LINES = 75
+LINES = 80
 """Of an Environment that somebody makes up, at most."""
 
 
@@ -60,6 +61,10 @@ class EchoEnvironment:
     @property
     def idle(self) -> bool:
         return False
+
+    @property
+    def layers(self) -> Collection[Layer]:
+        return ()
 
     async def start(self, spec: EnvironmentSpec) -> None:
         self._alive = True

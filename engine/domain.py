@@ -1,0 +1,40 @@
+"""What the statements of a worker, and the programs beside them, may change outside of it; the kernel holds them to it.
+
+Owns the words for a sandbox: its layers, and what is allowed within. A process enters a domain once, with all that it
+starts, and never leaves it: other rights take another process. Pure: `worker.sandbox` has the kernel hold a domain,
+sessions decide which one holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+
+Layer = Literal["landlock", "seccomp", "mounts"]
+"""A mechanism of the kernel: rights on paths, ports and signals; a filter of system calls; a view of the file tree."""
+LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
+_HOLDING: Final[frozenset[Layer]] = frozenset(("landlock", "seccomp"))
+"""Without mounts metadata outside (modes, owners, times, attributes) can be changed, and what is hidden can be read."""
+
+
+class Domain(Struct, frozen=True, kw_only=True):
+    """What may be changed: files below these absolute paths, and nothing else. Reading is free.
+
+    `scratch` is a directory of the session, for files that nobody misses. `writable` are further directories and files;
+    of what is in them `read_only` cannot be changed, and `hidden` directories are empty to statements, where mounts are
+    permitted. `network` allows TCP. `without` are layers that are not entered, as if the kernel lacked them.
+    """
+
+    scratch: str
+    writable: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    network: bool = False
+    without: tuple[Layer, ...] = ()
+
+
+def is_held(layers: Collection[Layer]) -> bool:
+    """Whether these layers, in force, keep statements from changing files outside of a domain, and from the network."""
+    return _HOLDING.issubset(layers)
