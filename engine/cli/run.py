@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import Annotated, Final
 
 import typer
 
 from ..config.settings import load_settings
+from ..cutting import cut_line
 from ..errors import InvalidRequestError
 
 LONGEST_PROMPT: Final = 50 << 20
@@ -32,6 +34,10 @@ def run(
     """Work in a session in this terminal."""
     if session is not None and goes_on:
         raise typer.BadParameter("--continue means the latest session; give that or a SESSION")
+    if session is not None and not session.replace("_", "").isalnum():
+        raise typer.BadParameter(
+            f"{cut_line(session, 60)!r} is no id of a session; carry out a prompt with {_meant(session)}"
+        )
     if prompt is None and sys.stdin.isatty() and not sys.stdout.isatty():
         raise typer.BadParameter("the output is no terminal; give the prompt with -p TEXT or on standard input")
     text = _piped() if prompt is None and not sys.stdin.isatty() else prompt
@@ -49,6 +55,10 @@ def run(
     code = run_program(wanted, settings)
     if code:
         raise typer.Exit(code)
+
+
+def _meant(prompt: str) -> str:
+    return cut_line(f"rewindow run -p {shlex.quote(prompt)}", 100)
 
 
 def _directory(cwd: str | None) -> str:

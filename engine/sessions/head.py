@@ -33,7 +33,7 @@ from .preparer import Preparer
 from .repair import enforce_view, repair
 
 T = TypeVar("T")
-_INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="it goes on on another branch")
+_INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
 
 
 class Goal(NamedTuple):

@@ -158,6 +158,12 @@ def test_nothing_of_it_is_loaded_by_an_agent() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_a_prompt_in_place_of_a_session_is_told_where_it_goes(tmp_path: Path) -> None:
+    done = Home(tmp_path).run("run", "2 + 2")
+    assert done.returncode == 2
+    assert "rewindow run -p '2 + 2'" in done.stderr
+
+
 @pytest.mark.slow
 def test_closed_streams_and_a_directory_that_is_gone_are_no_tracebacks(tmp_path: Path) -> None:
     home = Home(tmp_path)
