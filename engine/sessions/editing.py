@@ -36,7 +36,7 @@ from .policy import Policy
 from .questions import Questions
 from .recorded_answers import RecordedAnswers
 from .replay_report import EditRequest, ReplayReport
-from .replaying import numbers_of
+from .replayable import not_run, numbers_of, runs_anew
 from .run_comparison import RunComparison
 from .statements import StatementRunner, Stead
 from .ticker import Ticker
@@ -82,18 +82,21 @@ class Editing:
         """
         first, last = numbers_of(request.number, request.last, self._timeline.cells)
         cells = self._meant(request, first, last)
+        left = self._log.branches.active
+        numbers = [cell.statement.index for cell in cells]
+        reasons = not_run(self._timeline.cells[first - 1 : last], numbers, anew=True, branch=left)
         place = end_before(self._log.path, first)
         assert place is not None  # it is on the timeline, which follows the path
         past = {step.request.index: step for step in self._environment.again(first, last)}
         consent = Consent(self._log, cells[1:], self._questions, self._policy)
         calls = {event.tool_call_id: event for event in self._log.path if isinstance(event, ToolCall)}
-        left = self._log.branches.active
         branch = await self._head.branch_at(place)
         begin_run()
         run = _Edit(
             [_Step(cell, past.get(cell.statement.index), calls.get(cell.statement.tool_call_id)) for cell in cells],
             request,
             log=self._log,
+            timeline=self._timeline,
             store=self._store,
             statements=self._statements,
             ticker=self._ticker,
@@ -109,6 +112,7 @@ class Editing:
             detail=detail,
             executions=tuple(run.executions),
             divergences=tuple(run.comparison.divergences),
+            not_run=reasons,
             branch=None if outcome == "cancelled" else branch,
         )
 
@@ -131,14 +135,15 @@ class Editing:
             compile(request.source, f"<statement {first}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             raise InvalidRequestError(f"That is no Python: {error}; nothing has changed.") from None
-        cells = self._timeline.cells[first - 1 : last]
-        lost = next((cell.statement.index for cell in cells[1:] if cell.statement.withheld), None)
+        edited, *behind = self._timeline.cells[first - 1 : last]
+        behind = [cell for cell in behind if runs_anew(cell)]
+        lost = next((cell.statement.index for cell in behind if cell.statement.withheld), None)
         if lost is not None:
             raise InvalidRequestError(
                 f"Statement {lost} held a secret in its source, which is not kept, so it cannot run again; edit to "
                 f"{lost - 1} at most."
             )
-        return [cells[0], *(cell for cell in cells[1:] if not cell.omitted)]
+        return [edited, *behind]
 
 
 class _Step(NamedTuple):
@@ -158,6 +163,7 @@ class _Edit:
         request: EditRequest,
         *,
         log: EventLog,
+        timeline: Timeline,
         store: Store,
         statements: StatementRunner,
         ticker: Ticker,
@@ -169,6 +175,7 @@ class _Edit:
         self._steps = steps
         self._request = request
         self._log = log
+        self._timeline = timeline
         self._store = store
         self._statements = statements
         self._ticker = ticker
@@ -185,7 +192,7 @@ class _Edit:
         return ""
 
     async def _run(self, step: _Step, source: str, cancellation: Cancellation) -> str:
-        statement, before = step.cell.statement, step.cell.current
+        before, number = step.cell.current, self._timeline.next_index
         round_id = self._ticker.open_round("replay")
         await self._ticker.tick(round_id, cancellation)
         call = self._called(step, source)
@@ -197,19 +204,19 @@ class _Edit:
                 raise WorkCancelledError
             if verdict.outcome == "rejected":
                 self._log.append(ToolResult(tool_call_id=call, status="rejected", text=verdict.reason))
-                return _NOT_ALLOWED.format(statement.index)
+                return _NOT_ALLOWED.format(number)
         finished = await self._statements.run(
             source,
             round_id,
             call,
             cancellation,
-            kind=statement.statement_kind,
+            kind=step.cell.statement.statement_kind,
             approved=approved,
-            stead=None if before is None else self._stead(step, before),
+            stead=None if before is None else self._stead(step, before, number),
         )
         self.executions.append(finished)
         self._ticker.cue()
-        return fault_of(finished, statement.index)
+        return fault_of(finished, number)
 
     def _called(self, step: _Step, source: str) -> ToolCallId | None:
         """A call like that of the statement, on the log; None where no call made it."""
@@ -227,9 +234,9 @@ class _Edit:
         )
         return call
 
-    def _stead(self, step: _Step, before: Execution) -> Stead:
+    def _stead(self, step: _Step, before: Execution, number: int) -> Stead:
         answers = None
         if self._request.mode == "recorded":
             answers = RecordedAnswers(() if step.past is None else step.past.answers, self._store)
-        compare = partial(self.comparison.compare, step.cell.statement.index, before, len(self._log))
+        compare = partial(self.comparison.compare, number, before, len(self._log))
         return Stead(before.started.execution_id, answers, compare)

@@ -15,7 +15,7 @@ from .command import CommandContext
 from .numbered import no_statement, number_in
 from .replay_report import ReplayReport, ReplayRequest
 
-MODES: Final = ("recorded", "live", "dry")
+MODES: Final[tuple[ReplayMode, ...]] = ("recorded", "live", "dry")
 """The first is what counts where none is given."""
 _HOW: Final[dict[ReplayMode, str]] = {
     "recorded": "with the recorded answers to what they ask for",
@@ -31,14 +31,15 @@ async def replay(context: CommandContext, argument: str) -> str:
     return replay_text(await context.replay(replay_request(argument, context.timeline.cells)))
 
 
-def replay_request(argument: str, cells: Sequence[Cell]) -> ReplayRequest:
-    """`K [J] [--recorded | --live | --dry]`, in any order. Raises InvalidRequestError for anything else."""
+def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayMode] = MODES) -> ReplayRequest:
+    """`K [J]` and perhaps one of the `known` modes, as in `--live`, in any order. Raises InvalidRequestError."""
     words = argument.split()
     modes = [word[2:] for word in words if word.startswith("--")]
     numbers = [word for word in words if not word.startswith("--")]
     for mode in modes:
-        if mode not in MODES:
-            raise InvalidRequestError(f"{_shown(f'--{mode}')} is no way to replay; there is {_ways()}.")
+        if mode not in known:
+            ways = ", ".join(f"`--{each}`" for each in known)
+            raise InvalidRequestError(f"{_shown(f'--{mode}')} is no way to do that; there is {ways}.")
     if len(numbers) not in (1, 2) or len(modes) > 1:
         raise InvalidRequestError("Give the number of a statement, perhaps that of a later one, and one mode at most.")
     first, *last = (_number(cells, word) for word in numbers)
@@ -51,10 +52,6 @@ def _number(cells: Sequence[Cell], word: str) -> int:
     if found is None:
         raise InvalidRequestError(no_statement(cells, printable(word)))
     return found
-
-
-def _ways() -> str:
-    return ", ".join(f"`--{mode}`" for mode in MODES)
 
 
 def _shown(word: str) -> str:

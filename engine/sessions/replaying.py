@@ -19,7 +19,6 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from ..cutting import more
 from ..errors import EnvironmentUnavailableError, InvalidRequestError, StatementLostError
 from ..events import UNSTAMPED
 from ..events.execution import ExecutionFinished, ExecutionStarted
@@ -33,11 +32,9 @@ from ..timeline.index import Cell, Timeline
 from .cancellation import Cancellation, WorkCancelledError
 from .live_environment import LiveEnvironment
 from .live_replay import LiveReplay
-from .numbered import no_statement
 from .replay_report import ReplayReport, ReplayRequest
+from .replayable import check_any, not_run, numbers_of, runs_anew
 
-_REASONS: Final = 5
-"""So many are told of why nothing can run again."""
 _ENDED: Final = ExceptionInfo(type=INTERRUPTED, message="the replay ended before this statement had")
 
 
@@ -79,8 +76,9 @@ class Replayer:
         if request.mode == "live":
             return await self._run_live(first, last, cancellation)
         steps = self._environment.again(first, last)
-        cells = self._timeline.cells[first - 1 : last]
-        _check_any(steps, _not_run(cells, [step.request.index for step in steps]))
+        numbers = [step.request.index for step in steps]
+        reasons = not_run(self._timeline.cells[first - 1 : last], numbers, anew=False)
+        check_any(steps, reasons)
         self._log.append(ReplayBegun(first=first, last=last, mode=request.mode, statements=len(steps)))
         observer = _Observer(self._log, self._minter, self._clock, request.mode, steps, self._timeline.cells)
         outcome, detail = "interrupted", "internal error"
@@ -97,19 +95,19 @@ class Replayer:
             detail=detail,
             executions=tuple(observer.executions),
             divergences=tuple(observer.divergences),
-            not_run=tuple(_not_run(cells, [step.request.index for step in steps])),
+            not_run=reasons,
         )
 
     async def _run_live(self, first: int, last: int, cancellation: Cancellation) -> ReplayReport:
         meant = self._timeline.cells[first - 1 : last]
-        cells = [cell for cell in meant if not cell.omitted and cell.finished is not None]
+        cells = [cell for cell in meant if runs_anew(cell)]
         lost = next((cell.statement.index for cell in cells if cell.statement.withheld), None)
         if lost is not None:
             raise InvalidRequestError(
                 f"Statement {lost} held a secret in its source, which is not kept, so it cannot run again."
             )
-        not_run = _not_run(meant, [cell.statement.index for cell in cells])
-        _check_any(cells, not_run)
+        reasons = not_run(meant, [cell.statement.index for cell in cells], anew=True)
+        check_any(cells, reasons)
         replay = self._live(cells)
         self._log.append(ReplayBegun(first=first, last=last, mode="live", statements=len(cells)))
         outcome, detail = "interrupted", "internal error"
@@ -129,7 +127,7 @@ class Replayer:
             detail=detail,
             executions=tuple(replay.executions),
             divergences=tuple(replay.divergences),
-            not_run=tuple(not_run),
+            not_run=reasons,
         )
 
     async def _observe(
@@ -152,41 +150,6 @@ class Replayer:
         except EnvironmentUnavailableError as error:
             return "failed", str(error)
         return "completed", ""
-
-
-def numbers_of(first: int, last: int | None, cells: Sequence[Cell]) -> tuple[int, int]:
-    """Of the first and the last statement that are meant. Raises InvalidRequestError."""
-    last = len(cells) if last is None else last
-    for number in (first, last):
-        if not 1 <= number <= len(cells):
-            raise InvalidRequestError(no_statement(cells, str(number)))
-    if first > last:
-        raise InvalidRequestError(f"Statement {first} comes after statement {last}; name the earlier one first.")
-    return first, last
-
-
-def _check_any(found: Sequence[object], reasons: Sequence[str]) -> None:
-    """Raises InvalidRequestError where nothing runs again, with reasons."""
-    if not found:
-        left = len(reasons) - _REASONS
-        said = "; ".join([*reasons[:_REASONS], *([more(left, "statement")] if left > 0 else ())])
-        raise InvalidRequestError(f"Nothing can run again: {said}.")
-
-
-def _not_run(cells: Sequence[Cell], numbers: Sequence[int]) -> list[str]:
-    """A sentence on each statement that does not run again; those of these numbers do."""
-    runs = frozenset(numbers)
-    return [f"statement {cell.statement.index} {_why(cell)}" for cell in cells if cell.statement.index not in runs]
-
-
-def _why(cell: Cell) -> str:
-    if cell.omitted:
-        return "is left out, as the user asked"
-    if cell.statement.withheld:
-        return "held a secret in its source, which is not kept"
-    if cell.finished is not None and cell.finished.status in ("cancelled", "timeout"):
-        return f"was stopped ({cell.finished.status}) and is not run again; what it left is set from what was kept"
-    return "left nothing that could be compared"
 
 
 class _Observer:

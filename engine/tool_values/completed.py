@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ..cutting import cut_middle
@@ -21,7 +21,7 @@ class Completed:
         timed_out: whether it took longer than it might.
         signal: the name of the signal that killed it, if one did.
         reason: why we ended it, where that was not for its time.
-        seconds: how long it ran.
+        seconds: how long it ran, which makes no difference between two of them.
     """
 
     code: int | None
@@ -30,7 +30,7 @@ class Completed:
     timed_out: bool
     signal: str | None
     reason: str
-    seconds: float
+    seconds: float = field(compare=False)
 
     def __repr__(self) -> str:
         output, end = cut_middle(self.output, SHOWN_CHARS), self._end()

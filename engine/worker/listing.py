@@ -5,6 +5,7 @@ Must not know which handles there are. Used by the Board, which has them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from ..cutting import more
@@ -15,13 +16,11 @@ from ..projection.handles import line
 _LISTED: Final = 20
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Listing:
     """What `ls()` returns: its repr is the listing."""
 
-    __slots__ = ("rows",)
-
-    def __init__(self, rows: tuple[HandleRow, ...]) -> None:
-        self.rows = rows
+    rows: tuple[HandleRow, ...]
 
     def __repr__(self) -> str:
         if not self.rows:

@@ -64,8 +64,10 @@ def _found(kind: type[Any]) -> Form:
         return instances.node
     if threading.Thread in mro:
         return instances.thread
-    if kind.__module__.startswith(functions.OURS) or isinstance(kind, enum.EnumMeta):
+    if isinstance(kind, enum.EnumMeta):
         return instances.named
+    if kind.__module__.startswith(functions.OURS):
+        return instances.own_form(kind) or containers.subclass_form(kind) or instances.named
     return table_form(kind) or containers.subclass_form(kind) or _instance_form(kind)
 
 

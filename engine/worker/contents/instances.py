@@ -10,15 +10,19 @@ import enum
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
 from itertools import chain
 from types import FunctionType
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from ...nodes.base import NodeBase
 from .found import TOO_LARGE
 from .kinds import USERS, is_users, name_of, note_class, slots_of
 from .referents import behind
-from .walk import Walk
+from .walk import Form, Walk
 
 _REDUCED: Final = 8 << 20
 """Bytes that an object may say it has and still be asked to be pickled, which copies them."""
@@ -31,6 +35,24 @@ def named(walk: Walk, value: Any) -> None:
     if isinstance(value, enum.Enum):
         note_class(walk, type(value))
         walk.push(value._name_, value._value_)
+
+
+def own_form(kind: type[Any]) -> Form | None:
+    """For a class of ours whose instances are plain data, such as what a tool returns: the fields that are compared."""
+    name = name_of(kind)
+    if issubclass(kind, Struct):
+        fields = kind.__struct_fields__
+    elif is_dataclass(kind):
+        fields = tuple(each.name for each in dataclass_fields(kind) if each.compare)
+    else:
+        return None
+
+    def form(walk: Walk, value: Any) -> None:
+        walk.number(value)
+        walk.emit("O", name)
+        walk.push(*(getattr(value, field) for field in fields))
+
+    return form
 
 
 def node(walk: Walk, value: NodeBase) -> None:

@@ -14,7 +14,7 @@ from engine.config.system import SystemClock
 from engine.cycles import CycleFold
 from engine.errors import InvalidRequestError, StatementWithdrawnError
 from engine.events import Event
-from engine.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
+from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.events.execution import EffectAnswered, ExecutionStarted, FileWritten
 from engine.ids import SessionId
 from engine.store.memory import MemoryStore
@@ -184,3 +184,33 @@ async def test_a_lost_worker_ends_an_edit_where_it_is(opened: Opened) -> None:
         report = await session.edit(4, "import os; os._exit(3)")
         assert (report.outcome, report.detail, report.branch) == ("failed", "statement 4 ended the worker", "b1")
         assert await value(session, "y") == "20"
+
+
+async def test_what_was_stopped_or_left_out_does_not_run_behind_an_edited_statement(opened: Opened) -> None:
+    async with opened() as session:
+        await session.cell("stopped = 1\nwhile True: pass", seconds=0.2)
+        await session.cell("z = y")
+        await session.accept("/omit 4").end()
+        report = await session.edit(3, "y = 7")
+        assert report.not_run == (
+            "statement 4 of main is left out, as the user asked",
+            "statement 6 of main was stopped (timeout) and is not run again; nothing is set of what it left",
+        )
+        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
+        # By their numbers on the branch that is active now.
+        assert {each.statement for each in report.divergences} == {3, 4, 5}
+        assert await value(session, "z, 'stopped' in dir()") == "(7, False)"
+
+
+async def test_a_way_to_edit_that_there_is_not_is_answered_with_those_there_are(opened: Opened) -> None:
+    async with opened() as session:
+        await session.accept("/edit 1 --dry\nx = 3").end()
+        said = [event.text for event in session.path if isinstance(event, AgentText)][-1]
+        assert said == "'--dry' is no way to do that; there is `--recorded`, `--live`."
+
+
+async def test_an_edited_statement_runs_also_if_it_was_stopped(opened: Opened) -> None:
+    async with opened() as session:
+        await session.cell("while True: pass", seconds=0.2)
+        report = await session.edit(6, "stopped = False")
+        assert ([each.status for each in report.executions], report.not_run) == (["ok"], ())

@@ -281,6 +281,23 @@ async def test_a_cancelled_live_replay_leaves_the_namespace_as_it_was(project: P
         assert await value_of(session, "x") == "2"
 
 
+async def test_a_statement_that_was_stopped_is_passed_over_in_every_mode(project: Path) -> None:
+    async with opened(project, "x = 1", environments=None) as session:
+        await session.cell("x = 2\nwhile True: pass", seconds=0.2)
+        await session.cell("y = x")
+        said = "statement 2 was stopped (timeout) and is not run again; "
+        kept = await session.replay(1)
+        assert (len(kept.executions), kept.not_run) == (2, (said + "what it left is set from what was kept",))
+        assert await value_of(session, "x, y") == "(2, 2)"
+        report = await session.replay(1, mode="live")
+        assert (len(report.executions), report.not_run) == (3, (said + "nothing is set of what it left",))
+        assert await value_of(session, "x, y") == "(1, 1)"
+        await session.rest()
+        assert await value_of(session, "x, y") == "(1, 1)"
+        with pytest.raises(InvalidRequestError, match="Nothing can run again: statement 2 was stopped"):
+            await session.replay(2, 2, "live")
+
+
 async def test_a_secret_keeps_a_statement_from_a_live_replay(project: Path) -> None:
     async with opened(
         project, "x = 1", "key = 'sk-very-secret-thing'", OPENAI_API_KEY="sk-very-secret-thing"
@@ -301,7 +318,7 @@ WRONG = {
     "2 1": "Statement 2 comes after statement 1; name the earlier one first.",
     "x": "There is no statement x; they are numbered from 1 to 2.",
     "-1": "There is no statement -1; they are numbered from 1 to 2.",
-    "1 --all": "'--all' is no way to replay; there is `--recorded`, `--live`, `--dry`.",
+    "1 --all": "'--all' is no way to do that; there is `--recorded`, `--live`, `--dry`.",
     "1 2 3": "Give the number of a statement, perhaps that of a later one, and one mode at most.",
     "--dry": "Give the number of a statement, perhaps that of a later one, and one mode at most.",
     "99999999999999999999": "There is no statement 99999999999999999999; they are numbered from 1 to 2.",

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 import datetime, decimal, functools, itertools, re, threading, typing
+from engine.tool_values import value_of
+from engine.nodes.rendered import RenderedView
+from engine.errors import InvalidRequestError
 class Box:
     def __init__(self, **held): self.__dict__.update(held)
 @dataclass
@@ -45,6 +48,13 @@ def cyclic(*held):
     found.append(found)
     return found
 def twice(value): return [value, value]
+def written(size): return value_of('write', dict(path='a', created=True, added=1, removed=0, line=1, size=size))
+def ended(output, seconds=0.5):
+    more = dict(truncated=False, timed_out=False, signal=None, reason='')
+    return value_of('bash', dict(code=0, output=output, seconds=seconds, **more))
+def found(path): return value_of('find', dict(paths=[path], more=0, notes=[]))
+def matched(text):
+    return value_of('grep', dict(matches=[['a', 1, text, [], []]], more=0, more_files=0, notes=[]))
 def path(text):
     found = Path(text)
     str(found); hash(found); found.name
@@ -106,6 +116,12 @@ def digest(source: str) -> str:
         ("re.compile('a')", "re.compile('a')", "re.compile('b')"),
         ("ValueError('a', [1])", "ValueError('a', [1])", "ValueError('a', [2])"),
         ("bytearray(b'ab')", "bytearray([97, 98])", "bytearray(b'ac')"),
+        ("written(6)", "written(6)", "written(7)"),
+        ("ended('a')", "ended('a', 2.5)", "ended('b')"),
+        ("matched('a')", "matched('a')", "matched('b')"),
+        ("found('a')", "found('a')", "found('b')"),
+        ("RenderedView(text='a', tokens=1)", "RenderedView(text='a', tokens=1)", "RenderedView(text='b', tokens=1)"),
+        ("InvalidRequestError('a')", "InvalidRequestError('a')", "InvalidRequestError('b')"),
         ("memoryview(b'abcd')[::2]", "memoryview(b'abcd')[::2]", "memoryview(b'abcd')[1::2]"),
         ("{'a': [1]}.items()", "{'a': [1]}.items()", "{'a': [2]}.items()"),
         ("[].append", "[].append", "[1].append"),
