@@ -41,7 +41,8 @@ class RewindBegun(Event, frozen=True, kw_only=True):
     `since` is the position on the log from which on what was written is undone. The head moves to `branch`, which is
     new or was left there; where it is None, the conversation stays, and what ran after the statement is left out of the
     namespace. Durable before the first of `files` is replaced, so that whoever opens the session after a kill can
-    finish it; of those `left` it is known beforehand.
+    finish it; of those `left` it is known beforehand. `cancelled`: the rewind that began last was given up, `files` go
+    back to what they held before it, and the session stays where it is.
     """
 
     kind: ClassVar[str] = "rewind_begun"
@@ -51,6 +52,7 @@ class RewindBegun(Event, frozen=True, kw_only=True):
     branch: BranchId | None = None
     files: tuple[FileToRestore, ...] = ()
     left: tuple[FileLeft, ...] = ()
+    cancelled: bool = False
 
 
 class Rewound(Event, frozen=True, kw_only=True):

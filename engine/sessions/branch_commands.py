@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ..cutting import cut_line, plural
 from ..errors import InvalidRequestError
 from ..text import code_span, printable
+from ..timeline.index import Cell
 from .branch_rows import BranchRow
 from .command import CommandContext
 from .numbered import no_statement, number_in
@@ -44,7 +45,7 @@ async def rewind(context: CommandContext, argument: str) -> str:
         raise InvalidRequestError(no_statement(cells, numbers[0] if numbers else argument))
     gone = await context.rewind(statement, KEEP_FILES not in options, KEEP_CONVERSATION not in options)
     if KEEP_CONVERSATION not in options:
-        return f"{_where(context)}. {_files(gone)}"
+        return f"{_where(context)}. {_undone(cells, context.timeline.cells)}{_files(gone)}"
     return f"{_left_out(statement, len(cells))}; the conversation stays as it is. {_files(gone)}"
 
 
@@ -56,6 +57,15 @@ def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:
 def _where(context: CommandContext) -> str:
     row = next(row for row in context.branches() if row.is_active)
     return f"This is branch {code_span(printable(row.name))} now, {_extent(row)}; {_REBUILT}"
+
+
+def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
+    """That statements ran again later, in a live replay, which is no part of the path that is active now."""
+    ran = [new.statement.index for old, new in zip(before, after, strict=False) if old.current != new.current]
+    if not ran:
+        return ""
+    which = f"Statement {ran[0]}" if len(ran) == 1 else f"Statements {ran[0]} to {ran[-1]}"
+    return f"{which} ran again since then, which is undone, too. "
 
 
 def _left_out(statement: int, last: int) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final
 
 from msgspec.structs import replace
@@ -48,9 +49,9 @@ def fork(store: Store, source: SessionId, new: SessionId, now: float) -> None:
 def forked(log: Sequence[Event]) -> Sequence[Event]:
     """The events of the new session, made of those of a whole log. Pure."""
     path = path_of(log, _EVERYWHERE)
-    rewinds = [event for event in path if isinstance(event, RewindBegun | Rewound)]
+    rewinds = (event for event in reversed(path) if isinstance(event, RewindBegun | Rewound))
     # What is being done to files is not done twice.
-    left_out = {event.seq for event in rewinds[-1:] if isinstance(event, RewindBegun)}
+    left_out = {event.seq for event in takewhile(lambda event: isinstance(event, RewindBegun), rewinds)}
     taken = [
         event
         for event in _without_other_values(path)

@@ -64,5 +64,6 @@ async def carry_on(parts: SessionParts, begun: RewindBegun) -> None:
     records = str(parts.settings.state_dir / temporary_files.FOLDER)
     workspace = Workspace(parts.cwd, parts.directories, records=records)
     rewound = await FileRewinding(parts.log, parts.journal, parts.store, workspace).finish(begun)
-    reach(parts.log, parts.timeline, parts.view, Goal(begun.branch, begun.since, begun.statement))
+    if not begun.cancelled:
+        reach(parts.log, parts.timeline, parts.view, Goal(begun.branch, begun.since, begun.statement))
     parts.log.append(rewound)

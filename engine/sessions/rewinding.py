@@ -5,20 +5,22 @@ recorded: so whoever opens the session after a kill finishes it, and each file i
 contents are wanted is known to `timeline.workspace`, how a file is replaced to `tools.restoring`. Must not know why
 somebody goes back, nor what becomes of the conversation. Made by `turns`, and by `reopening` where a rewind is open.
 
-A cancel brings back what was replaced. A content that is not kept (it holds a secret, or is too large) cannot be
-brought back, so the files that hold one come last, and from the first of them on there is no way back.
+A cancel brings back what was replaced, after a kill as well, because that is recorded before the first one. A content
+that is not kept (it holds a secret, or is too large) cannot be brought back, so the files that hold one come last, and
+from the first of them on there is no way back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 import anyio
 import anyio.to_thread
 
-from ..errors import StoreError
+from ..errors import SessionReadOnlyError, StoreError
 from ..events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from ..ids import Seq
 from ..log import EventLog
@@ -62,13 +64,13 @@ class FileRewinding:
         Raises:
             SessionReadOnlyError: nothing can be recorded; no file was touched.
         """
-        return await self._end(begun, self._log.append(begun))
+        return await self._go(begun, self._log.append(begun))
 
     async def finish(self, begun: RewindBegun) -> Rewound:
         """The same of one that is on the log, because a process was killed in the middle of it."""
-        return await self._end(begun, begun.seq)
+        return await (self._bring_back(begun) if begun.cancelled else self._go(begun, begun.seq))
 
-    async def _end(self, begun: RewindBegun, seq: Seq) -> Rewound:
+    async def _go(self, begun: RewindBegun, seq: Seq) -> Rewound:
         await self._journal.durable(seq)
         done: list[FileToRestore] = []
         replaced: list[FileToRestore] = []
@@ -83,14 +85,21 @@ class FileRewinding:
                     done.append(file)
                     replaced += [file] * outcome
         except BaseException:
-            lost = await to_the_end(lambda: self._taken_back(replaced))
-            self._log.append(Rewound(statement=begun.statement, restored=tuple(lost), cancelled=True))
+            await to_the_end(lambda: self._give_up(begun, replaced))
             raise
         return Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left))
 
-    async def _taken_back(self, replaced: Sequence[FileToRestore]) -> list[FileToRestore]:
-        """Brings back what these files held before, the last one first; the files of which that was not possible."""
-        return [file for file in reversed(replaced) if isinstance(await self._put(reversed_(file)), FileLeft)]
+    async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:
+        """Brings back what these files held before, the last one first, also if the process is killed meanwhile."""
+        files = tuple(map(reversed_, reversed(replaced)))
+        back = RewindBegun(statement=begun.statement, since=begun.since, files=files, cancelled=True)
+        with suppress(SessionReadOnlyError):  # which is no reason to leave them
+            await self._journal.durable(self._log.append(back))
+        self._log.append(await self._bring_back(back))
+
+    async def _bring_back(self, begun: RewindBegun) -> Rewound:
+        lost = [reversed_(file) for file in begun.files if isinstance(await self._put(file), FileLeft)]
+        return Rewound(statement=begun.statement, restored=tuple(lost), cancelled=True)
 
     async def _put(self, file: FileToRestore) -> FileLeft | bool:
         """Whether the file had to be replaced to hold what is wanted; or that it is left as it was, and why."""

@@ -274,7 +274,8 @@ class Session:
     async def rewind(self, statement: int, *, files: bool = True, conversation: bool = True) -> Rewound | None:
         """Goes back to where that statement had ended, 0 for the beginning; in its place in the queue.
 
-        The namespace goes back, and what came after it stays on its branch, for `switch`. Cancelling the waiting task
+        The namespace goes back, and what came after it stays on its branch, for `switch`: also what a later live replay
+        made of the statement, because the conversation has what came of it the first time. Cancelling the waiting task
         gives it up, and then all is as before.
 
         Args:

@@ -146,6 +146,7 @@ def test_what_holds_for_the_whole_session_is_taken_from_every_branch_and_positio
         ConfigChanged(option="while_running", value="steer"),
         ProjectionSent(round_id=0, position=6, size=9),
         RewindBegun(statement=0, since=Seq(4)),
+        RewindBegun(statement=0, since=Seq(4), cancelled=True),
         ValuesKept(execution_id=ExecutionId("elsewhere")),
     ):
         log.append(event)

@@ -111,6 +111,22 @@ async def test_the_log_says_what_is_to_be_done_first_and_how_it_ended_where_the_
         assert kinds(session.since(position)) == [own[1], own[2], own[3], own[5], own[6]]
 
 
+async def test_a_later_live_replay_of_the_statement_is_undone_with_all_that_came_after_it(tmp_path: Path) -> None:
+    async with written(tmp_path) as session:
+        await session.cell("import os; where = len(os.listdir())")
+        await session.replay(2, mode="live")
+        assert (await session.cell("where")).value == "4"
+        await session.cell("w = write('more', '')")
+        await session.replay(4, mode="live")
+        assert (await session.cell("where")).value == "5"
+        assert "Statements 2 to 3 ran" not in await said(session, "/rewind 1")
+        await session.switch("main")
+        assert "Statement 2 ran again since then, which is undone, too. " in await said(session, "/rewind 2")
+        await session.switch("main")
+        assert "Statements 4 to 5 ran again since then" in await said(session, "/rewind 5")
+        assert (await session.cell("where")).value == "4"
+
+
 @pytest.mark.parametrize("k", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3))])
 async def test_files_can_stay(tmp_path: Path, k: int) -> None:
     async with written(tmp_path) as session:
@@ -262,3 +278,33 @@ async def test_a_kill_anywhere_in_a_rewind_is_finished_when_the_session_is_opene
         if not keeps:
             await session.switch("main")
             assert (files(session), await n(session)) == (AFTER[3], "3")
+
+
+@pytest.mark.slow
+async def test_a_kill_after_a_cancel_leaves_the_session_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore(FixedClock())
+    count = 0
+    async with written(tmp_path, store) as session:
+        restore = rewinding.restore
+
+        def restored(*arguments: object) -> object:
+            nonlocal count
+            count += 1
+            if count == 2:
+                anyio.from_thread.run_sync(session.cancel)
+            if count == 3:
+                raise RuntimeError("killed")
+            return restore(*arguments)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+        monkeypatch.setattr(rewinding, "restore", restored)
+        await session.accept("/rewind 1").end()
+        assert [row.name for row in session.branches] == ["main"]
+        assert files(session) != AFTER[3]
+    monkeypatch.undo()
+    async with sessions_of(tmp_path / "state", store) as sessions:
+        session = await sessions.load(session.session_id)
+        assert (files(session), await n(session)) == (AFTER[3], "3")
+        assert [row.name for row in session.branches] == ["main"]
+        assert len([event for event in session.events if isinstance(event, Rewound)]) == 1

@@ -26,6 +26,7 @@ from engine.sessions.buffers import SessionBuffers
 from engine.sessions.journal import Journal
 from engine.sessions.rewinding import FileRewinding
 from engine.store.memory import MemoryStore
+from engine.timeline.workspace import open_rewind
 from engine.tools import Workspace, restore
 from tests.engine.sessions.test_buffers import Texts
 from tests.support.fixed import FixedClock
@@ -206,8 +207,8 @@ async def test_a_file_with_unsaved_changes_in_the_editor_is_left_and_one_it_has_
 
 
 @contextmanager
-def cancelled_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Any:
-    """Cancels whoever is waiting within this when file `number` is being restored."""
+def cancelled_at(monkeypatch: pytest.MonkeyPatch, number: int, killed_at: int = 0) -> Any:
+    """Cancels whoever is waiting within this when file `number` is being restored, and fails with file `killed_at`."""
     count = 0
     with anyio.CancelScope() as scope:
 
@@ -216,6 +217,8 @@ def cancelled_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Any:
             count += 1
             if count == number:
                 anyio.from_thread.run_sync(scope.cancel)
+            if count == killed_at:
+                raise RuntimeError("killed")
             return restore(workspace, file, wanted)
 
         monkeypatch.setattr("engine.sessions.rewinding.restore", restored)
@@ -242,6 +245,27 @@ async def test_a_cancel_brings_back_what_was_replaced(desk: Desk, monkeypatch: p
     monkeypatch.undo()
     await desk.rewind(at)
     assert desk.files() == {"a": b"1", "b": b"1", "by-hand": b"2"}
+
+
+@pytest.mark.parametrize("brought_back", [0, 1, 2])
+async def test_a_kill_in_the_middle_of_a_cancel_brings_back_the_rest_when_the_session_is_opened(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, brought_back: int
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        desk.write(name, b"1")
+    at = len(desk.log)
+    for name in ("a", "b", "c", "d"):
+        desk.write(name, b"2")
+    before = desk.files()
+    with cancelled_at(monkeypatch, 3, killed_at=4 + brought_back), pytest.raises(RuntimeError, match="killed"):
+        await desk.rewind(at)
+    assert desk.files() == {**before, **dict.fromkeys(["a", "b", "c"][: 3 - brought_back], b"1")}
+    monkeypatch.undo()
+    begun = open_rewind(reversed(desk.log.events))
+    assert begun is not None
+    ended = await desk.rewinding().finish(begun)
+    assert desk.files() == before
+    assert (ended.cancelled, ended.restored) == (True, ())
 
 
 async def test_from_the_first_content_on_that_could_not_come_back_there_is_no_way_back(
