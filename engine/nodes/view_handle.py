@@ -48,6 +48,7 @@ class ViewHandle(NodeBase):
         "_dirty",
         "_document",
         "_outlined",
+        "_placed",
         "_rendered",
         "_revision",
         "_shown",
@@ -70,6 +71,8 @@ class ViewHandle(NodeBase):
         self._document = document
         self._revision = document.current
         self._context = context
+        self._placed: tuple[Revision, Standing, Place] | None = None
+        """Where it was the last time that somebody asked, of which content, by which position."""
         self._outlined: Outline | None = None
         """What was prepared beside of what the revision declares."""
         self._awaits_outline = False
@@ -126,7 +129,11 @@ class ViewHandle(NodeBase):
     @property
     def place(self) -> Place:
         """Where the view stands in its revision, line and column counted from 0."""
-        return self._standing.place(self._revision)
+        placed = self._placed
+        if placed is None or placed[0] is not self._revision or placed[1] is not self._standing:
+            place = self._standing.place(self._revision)
+            placed = self._placed = self._revision, self._standing, place
+        return placed[2]
 
     @property
     def window_spec(self) -> dict[str, object]:

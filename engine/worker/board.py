@@ -32,7 +32,7 @@ from .live_nodes import LiveNodes
 from .node_names import NodeNames
 from .policies import policies_of
 from .shown import BoardReport, Shown, looked_at, reported
-from .surfaces import group_surfaces, pin_surfaces
+from .surfaces import Smaller, group_surfaces, pin_surfaces
 from .ticking import Ticks
 from .trees import DirectTrees
 
@@ -73,6 +73,7 @@ class Board:
         self._nodes = LiveNodes(count, self.outlines.of, globs.glob, self._ticks)
         self._states = HandleStates(self._nodes, self._documents, self.looks, globs)
         self._shown: dict[str, Shown] = {}
+        self._smaller = Smaller()
         self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
 
     def _followed(self) -> Iterable[str]:
@@ -196,8 +197,8 @@ class Board:
                 rows=rows,
                 news=news,
                 expansions=expansions(news, rows),
-                groups=group_surfaces(self._nodes, names, standing, news.diverged),
-                pins=pin_surfaces(self._nodes, names, standing),
+                groups=group_surfaces(self._nodes, names, standing, news.diverged, self._smaller),
+                pins=pin_surfaces(self._nodes, names, standing, self._smaller),
                 policies=policies_of(_made_in(news), self._nodes, names),
             )
             return assemble(state, budget, self._count), rows

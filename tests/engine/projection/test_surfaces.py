@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.nodes.group_handle import GroupHandle
+from engine.nodes.rendered import RenderedView
 from engine.tokens import count
 from tests.support.boards import Desk
 
@@ -86,3 +88,30 @@ def test_a_pinned_view_is_shown_where_no_result_shows_it_as_it_is(desk: Desk) ->
     assert "a (a.py; pinned: the bug):\n1\tsomething else\n" in desk.tail()
     desk.run("unpin(a)")
     assert "Pinned" not in desk.tail()
+
+
+def test_a_group_that_has_too_little_room_is_made_smaller_once_until_it_shows_something_else(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.run("g = group(a, b, c, lod=0)")
+    desk.write("a.py", "something else\n" * 20)
+    desk.tick()
+    desk.tail()
+    rooms: list[int] = []
+    render = GroupHandle.Render
+
+    def counted(self: GroupHandle, lod: int | None = None, tokens: int | None = None) -> RenderedView:
+        if tokens is not None:
+            rooms.append(tokens)
+        return render(self, lod, tokens)
+
+    monkeypatch.setattr(GroupHandle, "Render", counted)
+    first = desk.tail(200)
+    assert "g (group of a, b, c):\n# a: a.py" in first
+    assert len(rooms) == 1
+    assert desk.tail(200) == first
+    assert len(rooms) == 1
+    desk.write("b.py", "new\n")
+    desk.tick()
+    desk.tail()
+    assert "1\tnew" in desk.tail(200)
