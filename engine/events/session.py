@@ -11,6 +11,8 @@ from ..text import Exact
 from .base import Event
 
 Mode = Literal["ask", "auto", "plan"]
+Author = Literal["model", "client", "import"]
+"""Who writes statements beside the user: a model, the client of a server, or whoever wrote a log that was imported."""
 PermissionOutcome = Literal["allowed", "rejected", "cancelled"]
 RoundCause = Literal["call", "tick", "cell", "replay"]
 """What a Round is opened for: a model call, a tick that somebody asked for, a statement from outside a Turn."""
@@ -234,6 +236,40 @@ class ConfigChanged(Event, frozen=True, kw_only=True):
     value: Exact
 
 
+class OthersWrote(Event, frozen=True, kw_only=True):
+    """From here on not only the user writes statements in this session; for an `import`, all before it is of others."""
+
+    kind: ClassVar[str] = "others_wrote"
+
+    by: Author
+
+    @property
+    def waits(self) -> bool:
+        return True
+
+
+class DomainEntered(Event, frozen=True, kw_only=True):
+    """From here on statements run in a fresh worker with these rights: held by the kernel, or with the user's own.
+
+    What is held may write in its scratch directory and below `writable`, and has TCP with `network`. `reason` says why
+    one is not held. So many `statements` have run with fewer rights; what they bound is there again only where the user
+    has allowed, as the answer to `call`, that they run again with these.
+    """
+
+    kind: ClassVar[str] = "domain_entered"
+
+    held: bool
+    writable: tuple[Exact, ...] = ()
+    network: bool = False
+    reason: str = ""
+    statements: int = 0
+
+    @property
+    def call(self) -> ToolCallId:
+        """What it is shown as, and asked about."""
+        return ToolCallId(f"domain-{self.event_id}")
+
+
 class TitleChanged(Event, frozen=True, kw_only=True):
     """What a listing calls the session."""
 
@@ -295,6 +331,8 @@ SessionEvent = (
     | PermissionAnswered
     | ModeChanged
     | ConfigChanged
+    | OthersWrote
+    | DomainEntered
     | TitleChanged
     | ServersNamed
     | ServerConnected

@@ -57,8 +57,3 @@ def title_of(path: str, cwd: str) -> str:
     root = cwd.rstrip("/") + "/"
     shown = path[len(root) :] if path.startswith(root) and len(path) > len(root) else path
     return printable(shown)
-
-
-def is_inside(path: str, directories: tuple[str, ...]) -> bool:
-    """Whether `path` is one of the directories or below one."""
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in directories)

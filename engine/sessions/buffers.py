@@ -27,8 +27,8 @@ import anyio.to_thread
 from ..confinement import opened_file
 from ..encodings import decode, line_ends, with_line_ends
 from ..nodes.revision import LARGEST
-from ..nodes.source import is_inside
 from ..nodes.unsaved import if_saved, mark_of
+from ..paths import is_inside
 from ..ports import Clock, Editor
 from ..tools import Workspace
 from .places import real_places

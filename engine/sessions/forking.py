@@ -1,10 +1,10 @@
 """A new session that goes on from the active path of another one.
 
 Owns which events it has: those of the path, and of other branches those that hold for the whole session (its mode and
-options, what was allowed for good, where it was, and the copies that were kept of the path's values), as one branch,
-with positions of their own. Ids stay, because events name each other by them, and no two sessions share a log.
-Contents stay where they are, and belong to both. The events are as a log is that was left anywhere: whoever loads it
-ends what is open. Called by `registry`.
+options, what was allowed for good, that others wrote in it, where it was, and the copies that were kept of the path's
+values), as one branch, with positions of their own. Ids stay, because events name each other by them, and no two
+sessions share a log. Contents stay where they are, and belong to both. The events are as a log is that was left
+anywhere: whoever loads it ends what is open. Called by `registry`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..events.branches import BranchCreated, HeadMoved
 from ..events.codec import encode
 from ..events.execution import ExecutionStarted, ValuesDropped, ValuesKept
 from ..events.rewinding import RewindBegun, Rewound
-from ..events.session import EnvironmentRestored, ProjectionSent, ServersNamed, SessionMoved
+from ..events.session import EnvironmentRestored, OthersWrote, ProjectionSent, ServersNamed, SessionMoved
 from ..ids import MAIN_BRANCH, Seq, SessionId
 from ..ports import Store
 from ..store.blobs import names_in
 from ..timeline.past_values import KeptValues
 from .policy import Policy
 
-_EVERYWHERE: Final = frozenset((*Policy.FOLLOWS, *KeptValues.FOLLOWS, ServersNamed, SessionMoved))
+_EVERYWHERE: Final = frozenset((*Policy.FOLLOWS, *KeptValues.FOLLOWS, OthersWrote, ServersNamed, SessionMoved))
 
 
 def fork(store: Store, source: SessionId, new: SessionId, now: float) -> None:

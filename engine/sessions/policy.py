@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..errors import InvalidRequestError
 from ..events import Event
-from ..events.session import ConfigChanged, Mode, ModeChanged, PermissionAnswered, TitleChanged
+from ..events.session import ConfigChanged, Mode, ModeChanged, OthersWrote, PermissionAnswered, TitleChanged
 from ..ports import PermissionSubject
 from .scopes import covers
 
@@ -47,18 +47,21 @@ class OptionValues(Struct, frozen=True, kw_only=True):
     values: dict[str, str]
 
 
+_DEFAULTS: Final = OptionValues(values={name: next(iter(values)) for name, (_, _, values) in OPTIONS.items()})
+
+
 class Policy:
     """The decisions so far. `apply` is for the log alone."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (ModeChanged, ConfigChanged, PermissionAnswered, TitleChanged)
+        (ModeChanged, ConfigChanged, OthersWrote, PermissionAnswered, TitleChanged)
     )
 
     def __init__(self) -> None:
         self.title: str | None = None
         self._remembered: dict[str, bool] = {}
         self._changed_at: list[int] = [-1]
-        self._history = [OptionValues(values={name: next(iter(values)) for name, (_, _, values) in OPTIONS.items()})]
+        self._history = [_DEFAULTS]
 
     def apply(self, event: Event) -> None:
         match event:
@@ -69,6 +72,9 @@ class Policy:
             case PermissionAnswered(scope=scope, outcome=outcome, remembered=True):
                 self._remembered.pop(scope, None)
                 self._remembered[scope] = outcome == "allowed"
+            case OthersWrote(by="import"):  # whose decisions these were, nobody knows
+                self._remembered.clear()
+                self._change(event, _DEFAULTS)
             case TitleChanged(title=title):
                 self.title = title
             case _:

@@ -18,7 +18,7 @@ from ..events import Event
 from ..events.session import SessionMoved, SessionOpened
 from ..ids import SessionId
 from ..mcp_servers import McpServer
-from ..nodes.source import is_inside
+from ..paths import is_inside
 from ..ports import SessionRow
 from ..text import printable
 from ..timeline.touches import open_touches

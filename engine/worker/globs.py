@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from ..nodes.glob_member import Glob, Globbing
-from ..nodes.source import is_inside
+from ..paths import is_inside
 from ..search.globs import read_glob
 from ..text import printable
 

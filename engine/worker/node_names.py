@@ -18,6 +18,7 @@ from ..nodes.group_handle import GroupHandle
 from ..nodes.lod import checked_lod
 from ..nodes.position import Pos
 from ..nodes.view_handle import ViewHandle
+from ..paths import is_inside
 from ..text import printable
 from ..ticks.result import Frequency
 from .live_nodes import LiveNodes
@@ -174,7 +175,7 @@ class NodeNames:
     def _file(self, path: object, text: str | None, first_line: int) -> Document:
         absolute = source.path_of(path, self._cwd)
         title = source.title_of(absolute, self._cwd)
-        outside = not source.is_inside(absolute, (self._cwd, *self._directories))
+        outside = not is_inside(absolute, (self._cwd, *self._directories))
         if text is not None:
             return self._documents.of_text(text, title, absolute, first_line=first_line, outside=outside)
         return self._documents.at(absolute, title, outside=outside)

@@ -66,9 +66,11 @@ from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewoun
 from engine.events.session import (
     ConfigChanged,
     ContextMeasured,
+    DomainEntered,
     EnvironmentRestored,
     ModeChanged,
     ModelCallEnded,
+    OthersWrote,
     PermissionAnswered,
     PermissionAsked,
     PermissionOutcome,
@@ -455,6 +457,8 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     ReplayEnded(outcome="completed"),
     CheckpointTaken(execution_id=ExecutionId("execution-1"), time_ms=2.0, shared=("child processes: 1",)),
     CheckpointDropped(execution_id=ExecutionId("execution-1"), reason="its process ended"),
+    OthersWrote(by="model"),
+    DomainEntered(held=True, writable=("/work",)),
 )
 
 

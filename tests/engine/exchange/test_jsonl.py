@@ -22,16 +22,20 @@ from msgspec.structs import replace
 
 from engine.errors import InvalidRequestError, SessionNotFoundError
 from engine.events import Event
-from engine.events.execution import ValuesKept
+from engine.events.execution import StatementRecorded, ValuesKept
 from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
+from engine.events.session import ConfigChanged, ModeChanged, PermissionAnswered
 from engine.exchange.jsonl_export import export_lines
 from engine.exchange.jsonl_import import import_lines
 from engine.execution import KeptGroup
-from engine.ids import ExecutionId, Seq, SessionId
-from engine.ports import Clock, SessionRow, Store
+from engine.ids import ExecutionId, Seq, SessionId, StatementId, ToolCallId
+from engine.ports import Clock, SessionRow, StatementSubject, Store
 from engine.redaction import Redactor
+from engine.sessions.policy import Policy
+from engine.sessions.scopes import STATEMENTS
 from engine.store.memory import MemoryStore
 from engine.store.sqlite import SqliteStore
+from engine.timeline.provenance import Provenance
 from tests.support.archives import answered, dropped, is_there, kept, values_kept
 from tests.support.examples import examples
 from tests.support.stores import PATIENCE, ROOT, A, B, CountingClock, Recorder, begun, message
@@ -437,3 +441,32 @@ print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
     command = [sys.executable, "-c", program, str(ROOT), str(tmp_path)]
     kilobytes = int(subprocess.check_output(command, text=True, timeout=60))
     assert kilobytes < 90_000  # 50 MB of events in each file
+
+
+def test_whoever_imports_a_session_vouches_neither_for_its_statements_nor_for_its_decisions() -> None:
+    source, other = MemoryStore(CountingClock()), MemoryStore(CountingClock())
+    decisions = (
+        ModeChanged(seq=Seq(0), mode="auto"),
+        ConfigChanged(seq=Seq(1), option="while_running", value="steer"),
+        PermissionAnswered(
+            seq=Seq(2), tool_call_id=ToolCallId("c"), scope=STATEMENTS, outcome="allowed", remembered=True
+        ),
+        StatementRecorded(seq=Seq(3), statement_id=StatementId("s"), index=1, source="1", tool_call_id=ToolCallId("c")),
+    )
+    source.add(SessionRow(session_id=A, cwd="/"), decisions)
+    import_lines(other, io.BytesIO(exported(source)), "it")
+    events = other.load(A)
+    policy, provenance = Policy(), Provenance()
+    for event in events:
+        policy.apply(event)
+        provenance.apply(event)
+    assert events[:-1] == source.load(A)
+    assert (policy.mode, policy.option("while_running"), policy.remembered(StatementSubject("x"))) == (
+        "ask",
+        "queue",
+        None,
+    )
+    assert (provenance.is_foreign, provenance.imported_at) == (True, 4)
+    again = MemoryStore(CountingClock())
+    import_lines(again, io.BytesIO(exported(other)), "it")
+    assert again.load(A) == events

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.nodes.source import is_inside, path_of, title_of
+from engine.nodes.source import path_of, title_of
+from engine.paths import is_inside
 
 
 def test_paths_are_made_absolute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ WORDS = {
     "permission_asked": ["scope"],
     "permission_answered": ["scope"],
     "config_changed": ["option", "value"],
+    "domain_entered": ["writable"],
     "user_message": ["attachments.media_type"],
     "agent_reasoning": ["provider"],
     "tool_call": ["tool", "thinking.provider"],

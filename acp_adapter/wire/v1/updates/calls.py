@@ -158,4 +158,4 @@ def _places(path: object, line: object, cwd: str) -> list[ToolCallLocation]:
     if not isinstance(path, str):
         return []
     file = os.path.normpath(os.path.join(cwd, path))
-    return [location(file, line) if isinstance(line, int) else ToolCallLocation(path=file)]
+    return [location(file, line) if type(line) is int else ToolCallLocation(path=file)]

@@ -29,9 +29,11 @@ from engine.events import SessionEvent
 from engine.events.session import (
     ConfigChanged,
     ContextMeasured,
+    DomainEntered,
     EnvironmentRestored,
     ModeChanged,
     ModelCallEnded,
+    OthersWrote,
     PermissionAnswered,
     PermissionAsked,
     ProjectionSent,
@@ -77,6 +79,8 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             | RoundOpened()
             | PermissionAsked()
             | ServersNamed()
+            | OthersWrote()
+            | DomainEntered()
             | ViewEnforced()
             | WorkStopped()
         ):

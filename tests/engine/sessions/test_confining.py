@@ -1,0 +1,39 @@
+"""Which domain a session's worker is to be in."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from engine.domain import Domain
+from engine.events.session import Mode
+from engine.sessions.confining import domain_of, rights_in
+from engine.timeline.domains import Rights
+
+ROOTS = ("/work/project", "/more")
+
+
+def domain(mode: Mode, *, network: bool = False) -> Domain:
+    return domain_of(mode, network=network, roots=ROOTS, scratch="/state/scratch/s", state="/state")
+
+
+@pytest.mark.parametrize("mode", [mode for mode in get_args(Mode) if mode != "auto"])
+def test_a_mode_that_asks_or_refuses_leaves_the_scratch_directory_alone(mode: Mode) -> None:
+    assert domain(mode) == Domain(scratch="/state/scratch/s", hidden=("/state",))
+
+
+def test_auto_adds_the_session_s_directories_but_not_what_git_would_run() -> None:
+    found = domain("auto")
+    assert found.writable == ROOTS
+    assert set(found.read_only) == {
+        "/work/project/.git/config", "/work/project/.git/hooks", "/more/.git/config", "/more/.git/hooks"
+    }  # fmt: skip
+    assert rights_in(found) == Rights(writable=ROOTS)
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_the_network_is_off_unless_it_is_allowed(mode: Mode) -> None:
+    assert not domain(mode).network
+    assert domain(mode, network=True).network
+    assert rights_in(domain(mode, network=True)).network
