@@ -24,12 +24,14 @@ class Change:
         before: what it holds; None for a new file.
         after: what it is to hold.
         value: plain data that the statement gets when that is done.
+        mode: the permission bits that a new file is to have, less those of the umask; None for the usual ones.
     """
 
     path: str
     before: bytes | None
     after: bytes
     value: object
+    mode: int | None = None
 
 
 def file_to_change(workspace: Workspace, path: str) -> tuple[str, bytes | None]:
@@ -56,7 +58,9 @@ def check_size(size: int, path: str) -> None:
         raise OSError(errno.EFBIG, most, path)
 
 
-def change_to(workspace: Workspace, place: str, before: bytes | None, after: bytes) -> Change:
+def change_to(
+    workspace: Workspace, place: str, before: bytes | None, after: bytes, *, mode: int | None = None
+) -> Change:
     """The change of the file at that real place, with what a statement is told of it (`tool_values.written`).
 
     Raises:
@@ -72,4 +76,4 @@ def change_to(workspace: Workspace, place: str, before: bytes | None, after: byt
         "line": line,
         "size": len(after),
     }
-    return Change(path=place, before=before, after=after, value=value)
+    return Change(path=place, before=before, after=after, value=value, mode=mode)

@@ -29,6 +29,7 @@ from .workspace import Workspace
 _RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 """None in a C library that is too old."""
 _RENAME_NOREPLACE: Final = 1
+_USUAL_MODE: Final = 0o666
 _KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")
 _SINCE: Final = "the change was asked for"
 _NOT_SUPPORTED: Final = (errno.ENOSYS, errno.EINVAL)
@@ -46,7 +47,7 @@ def land(workspace: Workspace, change: Change) -> int | None:
     with _explained(change.path), placed(workspace, change.path, making=True) as place:
         seen = _check_unchanged(place, change, workspace.shown(change.path))
         if change.after != change.before:
-            replace_file(place, change.after, seen, workspace)
+            replace_file(place, change.after, seen, workspace, first=change.mode)
         return None if seen is None else stat.S_IMODE(seen.st_mode)
 
 
@@ -85,13 +86,20 @@ def _explained(path: str) -> Generator[None]:
 
 
 def replace_file(
-    place: Place, data: bytes, seen: os.stat_result | None, workspace: Workspace, mode: int | None = None
+    place: Place,
+    data: bytes,
+    seen: os.stat_result | None,
+    workspace: Workspace,
+    mode: int | None = None,
+    *,
+    first: int | None = None,
 ) -> None:
     """Makes the file hold `data`, durably.
 
     Args:
         seen: its state as it was compared, None for no file.
         mode: the permission bits that it is to have; None leaves it those that it has, or what the umask leaves.
+        first: of these the umask leaves some to a new file; None for the usual ones.
 
     Raises:
         OSError: ESTALE where it is in another state by now.
@@ -99,7 +107,7 @@ def replace_file(
     place.check_writable()
     with recorded(workspace.records, place.folder) as temporary:
         try:
-            _fill(place, temporary, data, seen, mode)
+            _fill(place, temporary, data, seen, mode, _USUAL_MODE if first is None else first)
             # Looked at once more, because making it durable takes the disk's time, and people save files.
             if not _is_still(place, seen):
                 raise stale(workspace.shown(place.path), _SINCE, None, b"")
@@ -120,9 +128,11 @@ def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> N
     sync_directory(place.directory)
 
 
-def _fill(place: Place, temporary: str, data: bytes, replaced: os.stat_result | None, mode: int | None) -> None:
+def _fill(
+    place: Place, temporary: str, data: bytes, replaced: os.stat_result | None, mode: int | None, usual: int
+) -> None:
     # Nobody else may read it before it has the rights that it is to have.
-    first = 0o666 if replaced is None and mode is None else 0o600
+    first = usual if replaced is None and mode is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, first, dir_fd=place.directory)
     with open(descriptor, "wb", buffering=0) as file:

@@ -6,7 +6,7 @@ are written as they are.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,10 +16,14 @@ from .workspace import Workspace
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`text` is text or bytes, which msgspec cannot say."""
+    """`text` is text or bytes, which msgspec cannot say. `mode` are the permission bits of a new file.
+
+    No statement gives a mode: it comes with what other code has opened by `os.open`.
+    """
 
     path: str
     text: Any
+    mode: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
 
 
 def perform(workspace: Workspace, arguments: Arguments) -> Change:
@@ -35,7 +39,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> Change:
         raise TypeError(f"write(): text is a string or bytes, not {type(text).__name__}")
     place, before = file_to_change(workspace, arguments.path)
     after = text if isinstance(text, bytes) else in_the_manner_of(before or b"", text, arguments.path)
-    return change_to(workspace, place, before, after)
+    return change_to(workspace, place, before, after, mode=arguments.mode if before is None else None)
 
 
 def in_the_manner_of(existing: bytes, text: str, path: str) -> bytes:

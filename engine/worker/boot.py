@@ -36,6 +36,8 @@ def main() -> None:
     is_idle = not select.select([forks], [], [], IDLE_SECONDS)[0]
     gc.disable()  # because what is loaded stays, and to look through it again and again takes a tenth of the time
     load_package(Path(__file__).resolve().parent.parent)
+    # Ahead of all that might bind what it replaces.
+    importlib.import_module(f"{PRIVATE_NAME}.worker.routes").install()
     if is_idle:
         importlib.import_module(f"{PRIVATE_NAME}.worker.ending").end_left_behind()
         select.select([forks], [], [])

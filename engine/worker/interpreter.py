@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..domain import Domain
 from ..events import Event
 from ..events.execution import NamesRebound
 from ..ids import ExecutionId
@@ -58,6 +59,7 @@ from .protocol import (
     Tick,
     Ticked,
 )
+from .routed import lead
 from .touching import WriteNotices
 from .values import Values
 
@@ -100,6 +102,7 @@ class Interpreter:
         python: what our own code runs on.
         forks: whether the process is the statements' own, so that it may be forked to pickle values.
         outliner: what outlines the contents of views.
+        domain: what statements may write by themselves, in a process that the kernel holds to it.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class Interpreter:
         python: OwnPython,
         forks: bool,
         outliner: Outliner,
+        domain: Domain | None = None,
     ) -> None:
         self._namespace = namespace
         self._count = count
@@ -131,9 +135,12 @@ class Interpreter:
         self._effects = Effects(transport, interrupts, guard.admit)
         files = DirectFiles(roots if confined else None)
         self._board = Board(files, count, cwd, directories, time.time, outliner, ask_editor=self._effects.texts)
-        self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process)
+        scratch = () if domain is None else (domain.scratch,)
+        self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process, left_out=scratch)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
-        opening = Opening(self._effects, change, roots)
+        opening = Opening(self._effects, change, roots, domain)
+        if domain is not None:
+            lead(opening)
         self._transport = transport
         self._said: list[str] = []
         """Of a replay, what is about no statement."""

@@ -125,6 +125,7 @@ def serve(
         directories=fork.directories,
         confined=fork.confined,
         servers=fork.servers,
+        domain=fork.domain,
         prepare=surroundings.prepare,
         flush=flush_c_streams,
         output=surroundings,

@@ -1,10 +1,10 @@
-"""`open` of a statement: what it writes into files of the workspace lands as a `write` of the host's, with its diff.
+"""What statements open for writing in the project: it lands as a `write` of the host's, with its diff.
 
 A file that is opened for writing is a staging file in memory, an ordinary one to whoever has its descriptor, also to a
-program that is started. Its content lands when it is closed, by whatever means, and when the statement ends in which
-it was written: what one statement wrote, the next one finds on the disk. Everything else (reading, devices and pipes,
-descriptors, an `opener`) is the built-in's. Must not know how a write is asked about or done. Made by `interpreter`;
-`executor` calls `settle` after each statement.
+program that is started. The `open` of statements opens one. In a worker with a domain all other ways of Python's to
+open a file do the same (`routed`), because there the kernel keeps everybody but the host from writing the real one.
+Everything else (reading, devices and pipes, descriptors, what the domain allows) is Python's own. Must not know when a
+content lands (`staged_files`), nor how a write is asked about or done. Made by `interpreter`.
 """
 
 from __future__ import annotations
@@ -15,56 +15,42 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final, Protocol, cast
-from weakref import WeakValueDictionary
+from typing import Any, Final, cast
 
 from ..confinement import Place, place_to_write
+from ..domain import Domain
 from ..nodes.revision import digest_of
-from .outside import STAGED
-from .staging import LARGEST, Layer, Staging, is_open_elsewhere, layers, too_large
+from .outside import STAGED, WRITING
+from .routes import original
+from .staged_files import Asking, StagedFiles
+from .staging import LARGEST, Layer, Staging, layers, too_large
 
 _WRITING: Final = frozenset("wax+")
-
-
-class Asking(Protocol):
-    """What is used of `Effects`."""
-
-    @property
-    def ours(self) -> bool: ...
-
-    @property
-    def replaying(self) -> bool: ...
-
-    @property
-    def planning(self) -> bool: ...
-
-    @property
-    def running(self) -> bool: ...
-
-    @property
-    def busy(self) -> bool: ...
-
-    def ask(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object: ...
+_SYSTEM: Final = ("/dev/", "/proc/", "/sys/")
+_LARGER: Final = "make a larger one in a temporary directory, and have bash() move it"
+_open: Final = original(builtins.open)
 
 
 class Opening:
-    """The files that statements have open for writing.
+    """The files that statements open.
 
     Args:
         change: asks for a change with what views have shown of the file (`LastShown.ask_to_change`).
         roots: absolute directories in which files may be written; the first is what paths are shown relative to.
+        domain: what may be written without the host, where the kernel holds the process to it.
     """
 
-    def __init__(self, effects: Asking, change: Callable[..., object], roots: tuple[str, ...]) -> None:
+    def __init__(
+        self, effects: Asking, change: Callable[..., object], roots: tuple[str, ...], domain: Domain | None = None
+    ) -> None:
         self._effects = effects
-        self._change = change
         self._roots = roots
-        self._opened = 0
-        self._files: WeakValueDictionary[int, Layer] = WeakValueDictionary()
-        self._late: list[tuple[Staging, bytes]] = []
-        self._kept: list[tuple[Staging, int]] = []
-        self._errors: list[BaseException] = []
+        self.files = StagedFiles(effects, change)
+        scratch = () if domain is None else (domain.scratch,)
+        self._scratch = tuple(map(_folder, scratch))
+        self._writable = tuple(map(_folder, (*scratch, *(() if domain is None else domain.writable))))
+        if domain is not None:
+            self.files.larger = _LARGER
 
     def open(
         self,
@@ -81,164 +67,214 @@ class Opening:
 
         It lands as one write, with its diff, at the latest when the statement ends.
         """
-        arguments = (buffering, encoding, errors, newline, closefd, opener)
         if not isinstance(file, int):
             file = cast("str | bytes", os.path.expanduser(file))
-        if isinstance(file, int) or not self._is_staged(file, mode) or opener is not None or not closefd:
-            return builtins.open(file, mode, *arguments)
+        arguments = (buffering, encoding, errors, newline, closefd, opener)
+        return self.opened(file, mode, arguments, self._scratch)
+
+    def settle(self) -> list[BaseException]:
+        """The statement has ended: lands what was written and not closed. Returns what went wrong, in order."""
+        return self.files.settle()
+
+    def opened(self, file: Any, mode: Any, arguments: tuple[Any, ...], free: tuple[str, ...] | None = None) -> Any:
+        """A file object, as the built-in `open` makes it of these arguments.
+
+        Args:
+            arguments: those of the built-in after the mode.
+            free: directories in which files are written without the host; by default all that the domain allows.
+        """
+        *plain, closefd, opener = arguments
+        if not isinstance(mode, str) or not _WRITING & set(mode):  # what is no mode, the built-in refuses
+            return self._opened_to_read(file, mode, arguments)
+        if isinstance(file, int):
+            return self._opened_again(file, mode, arguments)
+        file = cast("str | bytes", os.fspath(file))
+        if opener is not None or not closefd or not self.is_staged(file, free):
+            return _open(file, mode, *arguments)
         # So that wrong arguments are refused as ever, before anything else is looked at.
-        builtins.open(os.devnull, mode.replace("x", "w"), *arguments).close()
-        content, staging = self._begun(file, mode)
-        top = layers(staging, content, mode, buffering, encoding, errors, newline)
-        self._files[staging.number] = top
+        _open(os.devnull, mode.replace("x", "w"), *arguments).close()
+        flags = flags_of(mode)
+        staging = self.stage(file, flags)
+        return self._file_object(staging, staging.opened(flags), file, mode, plain)
+
+    def _file_object(self, staging: Staging, descriptor: int, name: Any, mode: str, arguments: list[Any]) -> Layer:
+        number = self.files.number()
+        top = layers(staging, number, descriptor, name, mode, *arguments)
+        self.files.follow(number, top)
         return top
 
-    def _is_staged(self, file: str | bytes, mode: object) -> bool:
-        """Whether it is a regular or a new file to be written; what is no mode or no path, the built-in refuses."""
-        if not isinstance(mode, str) or not _WRITING & set(mode):
-            return False
+    def _opened_to_read(self, file: Any, mode: Any, arguments: tuple[Any, ...]) -> Any:
+        """What is under way is read as it is by now, as it would be if it were written on the disk."""
+        if self.files.any and not isinstance(file, int) and arguments[-1] is None:
+            staging = self.under_way(file)
+            if staging is not None:
+                return _open(file, mode, *arguments[:-1], staging.opened_to_read)
+        return _open(file, mode, *arguments)
+
+    def _opened_again(self, descriptor: int, mode: str, arguments: tuple[Any, ...]) -> Any:
+        """A file object on a descriptor, which may be one of a staging file."""
+        *plain, closefd, _ = arguments
+        staging = self.files.lent(descriptor) if closefd else None
+        if staging is None:
+            return _open(descriptor, mode, *arguments)
+        _open(os.devnull, mode.replace("x", "w"), *arguments).close()
+        self.files.take_back(descriptor)
+        return self._file_object(staging, descriptor, descriptor, mode, plain)
+
+    # --- which are staged ---------------------------------------------------------------------------------------------
+
+    def is_staged(self, file: Any, free: tuple[str, ...] | None = None, directory: int | None = None) -> bool:
+        """Whether it is a regular or a new file which is the host's to write. `free` as in `opened`."""
         # A process that a statement forked cannot ask, and neither can a thread that it left behind.
         if not self._effects.ours or not self._effects.running:
             return False
         try:
-            return stat.S_ISREG(os.stat(file).st_mode)
+            if not stat.S_ISREG(os.stat(file, dir_fd=directory).st_mode):
+                return False
         except OSError:
-            return True
-        except ValueError:
+            pass
+        except (ValueError, TypeError):
+            return False
+        return not self._is_free(spelled(file, directory), self._writable if free is None else free)
+
+    def is_kept(self, file: Any, directory: int | None = None) -> bool:
+        """Whether what is at the path is the host's to change, whatever it is, and somebody can be asked."""
+        if not self._effects.ours or not self._effects.running:
+            return False
+        try:
+            return not self._is_free(spelled(file, directory), self._writable)
+        except (OSError, ValueError, TypeError):
             return False
 
-    def _begun(self, file: str | bytes, mode: str) -> tuple[bytes, Staging]:
-        """What the staging file begins with, and what is to become of it."""
-        place = os.path.join(os.getcwd(), os.fsdecode(file))
+    def _is_free(self, place: str, free: tuple[str, ...]) -> bool:
+        """Whether the absolute path is in one of these directories, or nothing that is kept."""
+        if place.startswith(_SYSTEM):
+            return True
+        if not free:
+            return False
+        real = os.path.realpath(place)
+        return f"{real}/".startswith(free)
+
+    def under_way(self, file: Any, directory: int | None = None) -> Staging | None:
+        """The staging file with what is to be read of the file; None where that is on the disk."""
+        try:
+            place = spelled(file, directory)
+        except (OSError, TypeError, ValueError):
+            return None
+        staging = None if place.startswith(_SYSTEM) else self.files.at(os.path.realpath(place))
+        return staging if staging is not None and staging.has_content else None
+
+    # --- staging ------------------------------------------------------------------------------------------------------
+
+    def stage(self, file: Any, flags: int, directory: int | None = None, mode: int | None = None) -> Staging:
+        """The staging file for a file that is opened with these flags of `os.open`. Raises as `os.open` does.
+
+        Args:
+            directory: a descriptor of the directory that a relative path begins at.
+            mode: the permission bits that a new file is to get; None for the usual ones.
+        """
+        place = spelled(file, directory)
         try:
             place.encode()
         except UnicodeEncodeError:
             raise ValueError(
                 f"open(): {place!r} is no text in UTF-8; io.open() opens it, and nobody is shown"
             ) from None
-        try:
-            held = self._held(place, file, mode)
-        except OSError:
-            # What is on the disk now is not what the statement found when it ran; nothing lands in a replay.
-            if self._looks:
-                raise
-            held = b""
-        is_new = "w" in mode or "x" in mode
-        self._opened += 1
-        known = None if is_new or held is None else digest_of(held)
-        return b"" if is_new else held or b"", Staging(self, self._opened, self._shown(place), file, known, known)
+        with self.files.lock:
+            try:
+                real, held = self._found(place, file, flags)
+            except OSError:
+                # What is on the disk now is not what the statement found when it ran; nothing lands in a replay.
+                if self._looks:
+                    raise
+                real, held = os.path.realpath(place), None if flags & os.O_CREAT else b""
+            staging = self._shared(real, held, flags)
+            if staging is None:
+                is_new = bool(flags & (os.O_TRUNC | os.O_EXCL)) or held is None
+                known = None if is_new else digest_of(held or b"")
+                staging = Staging(
+                    self.files,
+                    path=self._shown(place),
+                    place=real,
+                    name=file,
+                    content=b"" if is_new else held or b"",
+                    known=known,
+                    landed=known,
+                    mode=mode if held is None else None,
+                )
+                self.files.add(staging)
+            return staging
+
+    def _shared(self, real: str, held: bytes | None, flags: int) -> Staging | None:
+        """The one under way, unless the file holds by now what neither it nor whoever wrote it knows of."""
+        staging = self.files.at(real)
+        if staging is None:
+            return None
+        if flags & os.O_EXCL and staging.has_content:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), staging.name)
+        is_known = not flags & os.O_TRUNC and held is not None and digest_of(held) == staging.known
+        return staging if staging.has_content or is_known else None
 
     @property
     def _looks(self) -> bool:
         """Whether what is outside counts: a replay goes by its record, which in plan mode is that it was refused."""
         return self._effects.planning or not self._effects.replaying
 
-    def _held(self, place: str, file: str | bytes, mode: str) -> bytes | None:
-        """What the file holds where that matters; None where there is none. Raises where it cannot be written."""
+    def _found(self, place: str, file: Any, flags: int) -> tuple[str, bytes | None]:
+        """Where the file really is, and what it holds where that matters; None where there is none.
+
+        Raises where it cannot be written.
+        """
         if self._looks:
-            sys.audit(STAGED, os.fsdecode(file), mode, 0)  # which plan mode refuses
-        if "x" in mode and os.path.lexists(place) and self._looks:
+            sys.audit(STAGED, os.fsdecode(file), None, flags)  # which plan mode refuses
+        if flags & os.O_EXCL and os.path.lexists(place) and self._looks:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
+        if flags & os.O_NOFOLLOW and os.path.islink(place):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), file)
         with place_to_write(place, self._roots) as found:
             if not found.missing:
                 found.check_writable()
-                held = _content(found, file, only_size="w" in mode)
-                if held is not None or "r" not in mode:
-                    return held
+                held = self._content(found, file, only_size=bool(flags & os.O_TRUNC))
+                if held is not None or flags & os.O_CREAT or self.files.at(found.path) is not None:
+                    return found.path, held
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+
+    def _content(self, found: Place, name: object, *, only_size: bool) -> bytes | None:
+        with found.opened() as file:
+            if file is None:
+                return None
+            if os.fstat(file.fileno()).st_size > LARGEST:
+                raise too_large(name, self.files.larger)
+            return b"" if only_size else file.read(LARGEST)
 
     def _shown(self, place: str) -> str:
         """The path for the host: short where that is the same."""
         short = place.removeprefix(self._roots[0].rstrip("/") + "/")
         return place if short.startswith(("~", "/")) else short
 
-    # --- landing ------------------------------------------------------------------------------------------------------
 
-    def land(self, staging: Staging, content: bytes) -> None:
-        """Has the host write what is not there yet. Raises what the host refuses; the same is not tried again."""
-        if not self._effects.ours:
-            return
-        digest = digest_of(content)
-        if digest == staging.landed:
-            return
-        staging.landed = digest
-        # The collector may finalize a file while this very thread is asking something, and no question has room for
-        # another one. And a thread may close a file when the statement that opened it has ended.
-        if self._effects.busy or not self._effects.running:
-            self._late.append((staging, content))
-            return
-        try:
-            self._ask(staging, {"path": staging.path, "text": content})
-        except RuntimeError:
-            # Or the statement has ended while a thread of it waited for its turn to ask.
-            if self._effects.running:
-                raise
-            self._late.append((staging, content))
-        else:
-            staging.known = digest
-
-    def _ask(self, staging: Staging, arguments: dict[str, object]) -> None:
-        if staging.known is None:
-            self._change("write", arguments)
-        else:
-            self._effects.ask("write", arguments, staging.known)
-
-    def report(self, staging: Staging, error: BaseException) -> None:
-        """Keeps what a finalizer met for the end of the statement."""
-        if self._effects.ours:
-            error.add_note(f"raised when the file {os.fsdecode(staging.name)} was closed by its last reference")
-            self._errors.append(error.with_traceback(None))
-
-    def follow(self, staging: Staging, top: Layer) -> None:
-        self._files[staging.number] = top
-
-    def keep(self, staging: Staging, descriptor: int) -> None:
-        self._kept.append((staging, descriptor))
-
-    def settle(self) -> list[BaseException]:
-        """The statement has ended: lands what was written and not closed. Returns what went wrong, in order."""
-        errors, self._errors = self._errors, []
-        late, self._late = self._late, []
-        for staging, content in late:
-            staging.landed = None
-            self._try(lambda staging=staging, content=content: self.land(staging, content), errors)
-        # In the order in which they were opened, all taken at once, because threads go on opening files.
-        for reference in self._files.valuerefs():
-            if (top := reference()) is not None:
-                self._try(lambda top=top: _land_open(top), errors)
-        self._settle_kept(errors)
-        return errors
-
-    def _settle_kept(self, errors: list[BaseException]) -> None:
-        """Lands what programs have written into files that were closed here, as long as they have them open."""
-        kept, self._kept = self._kept, []
-        for staging, descriptor in kept:
-            # Asked first, so that what is written before the last of them goes lands as well.
-            goes_on = is_open_elsewhere(descriptor)
-            self._try(lambda staging=staging, descriptor=descriptor: staging.land(descriptor), errors)
-            if goes_on:
-                self._kept.append((staging, descriptor))
-            else:
-                os.close(descriptor)
-
-    def _try(self, action: Callable[[], None], errors: list[BaseException]) -> None:
-        try:
-            action()
-        except Exception as error:
-            errors.append(error)
+def flags_of(mode: str) -> int:
+    """Those of `os.open` for a mode of `open` that writes."""
+    flags = os.O_RDWR if "+" in mode else os.O_WRONLY
+    if "w" in mode:
+        return flags | os.O_CREAT | os.O_TRUNC
+    if "x" in mode:
+        return flags | os.O_CREAT | os.O_EXCL
+    return flags | os.O_CREAT | os.O_APPEND if "a" in mode else flags
 
 
-def _land_open(top: Any) -> None:
-    # Before the staging file is locked, because who closes has the lock of the buffer first. It may be closed by now.
-    with suppress(ValueError):
-        top.flush()
-    top.staging.land_if_open()
+def writes(flags: int) -> bool:
+    """Whether a file that is opened with these flags of `os.open` is opened to be changed."""
+    return bool(flags & WRITING) and not flags & os.O_PATH
 
 
-def _content(place: Place, name: object, *, only_size: bool) -> bytes | None:
-    with place.opened() as file:
-        if file is None:
-            return None
-        if os.fstat(file.fileno()).st_size > LARGEST:
-            raise too_large(name)
-        return b"" if only_size else file.read(LARGEST)
+def spelled(file: Any, directory: int | None) -> str:
+    """The absolute path, links left as they are. Raises TypeError for what is no path."""
+    path = os.fsdecode(file)
+    if path.startswith("/"):
+        return path
+    return os.path.join(os.getcwd() if directory is None else os.readlink(f"/proc/self/fd/{directory}"), path)
+
+
+def _folder(path: str) -> str:
+    return os.path.join(os.path.realpath(path), "")

@@ -17,6 +17,8 @@ Arguments = tuple[Any, ...]
 WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 """Any of these flags says that a file is opened to be changed."""
 _HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
+_DESCRIPTORS: Final = "/proc/self/fd/"
+_MEMORY_FILE: Final = "/memfd:"
 _IN_MEMORY: Final = (":memory:", "")
 _PATH_CHARS: Final = 200
 
@@ -38,7 +40,19 @@ def _opens_for_writing(args: Arguments) -> bool:
     # First, because most files are opened to be read.
     writes = flags & WRITING if isinstance(flags, int) and flags else mode and set(mode) & set("wax+")
     # A number is a descriptor that is open already: opening it for writing was let through or stopped before.
-    return bool(writes) and not isinstance(path, int) and _text(path) not in _HARMLESS
+    if not writes or isinstance(path, int):
+        return False
+    return _text(path) not in _HARMLESS and not _is_in_memory(_text(path))
+
+
+def _is_in_memory(path: str) -> bool:
+    """Whether it is a file in memory that is opened again, as what `open` of statements writes is at first."""
+    if not path.startswith(_DESCRIPTORS):
+        return False
+    try:
+        return os.readlink(path).startswith(_MEMORY_FILE)
+    except OSError:
+        return False
 
 
 def _makes_directory(args: Arguments) -> bool:

@@ -47,6 +47,8 @@ _OUR_OWN: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What keeps us from looking and need not keep the act from happening."""
 _SYSTEM: Final = (b"/dev/", b"/proc/", b"/sys/")
 _BYTECODE: Final = b"/__pycache__/"
+# Bound here, because a statement may replace them.
+_encode, _join, _real = os.fsencode, os.path.join, os.path.realpath
 _OWN_DESCRIPTORS: Final = b"/proc/self/fd"
 
 
@@ -69,9 +71,15 @@ class Noticed(NamedTuple):
 
 
 class WriteNotices:
-    """The files that statements write by themselves. `own_process`: whatever is open there, statements have opened."""
+    """The files that statements write by themselves, but for those below the directories `left_out`.
 
-    def __init__(self, transport: Sending, interrupts: Interrupts, *, own_process: bool) -> None:
+    `own_process`: whatever is open there, statements have opened.
+    """
+
+    def __init__(
+        self, transport: Sending, interrupts: Interrupts, *, own_process: bool, left_out: tuple[str, ...] = ()
+    ) -> None:
+        self._left_out = (*_SYSTEM, *(_encode(_join(_real(each), "")) for each in left_out))
         self._transport = transport
         self._own_process = own_process
         self._interrupts = interrupts
@@ -86,7 +94,7 @@ class WriteNotices:
     def take(self) -> Noticed:
         """The statement has ended: all about it, and nothing of it is known any more."""
         if self._acted or self._writing:
-            found = _open_for_writing()
+            found = {place for place in _open_for_writing() if not self._is_left_out(place)}
             # Also what nobody could notice, such as a database that another one has attached.
             wanted = found if self._own_process else found & self._noticed.union(self._writing)
             self._writing = tuple(sorted(wanted))
@@ -116,7 +124,7 @@ class WriteNotices:
 
     def _notice(self, target: Target) -> None:
         with _pinned(target) as found:
-            if found is not None and found.kind in ("file", "nothing") and not _is_left_out(found.place):
+            if found is not None and found.kind in ("file", "nothing") and not self._is_left_out(found.place):
                 self._tell_once(found)
 
     def _notice_move(self, source: Target, target: Target) -> bool:
@@ -127,12 +135,15 @@ class WriteNotices:
             for path in _files_below(directory.place):
                 self._notice(Target(path, follows=False))
                 coming = named.place + path.removeprefix(directory.place)
-                if not _is_left_out(coming):
+                if not self._is_left_out(coming):
                     self._tell_once(Pinned(coming, "nothing"))
                 if len(self._noticed) >= TOUCHED_FILES:
                     self._more += 1
                     break
             return True
+
+    def _is_left_out(self, place: bytes) -> bool:
+        return place.startswith(self._left_out) or _BYTECODE in place
 
     def _tell_once(self, found: Pinned) -> None:
         if found.place in self._noticed:
@@ -205,10 +216,6 @@ def _pinned(target: Target) -> Generator[Pinned | None]:
         found.close()
 
 
-def _is_left_out(place: bytes) -> bool:
-    return place.startswith(_SYSTEM) or _BYTECODE in place
-
-
 def _files_below(place: bytes) -> Iterator[bytes]:
     waiting = [place]
     while waiting:
@@ -230,6 +237,6 @@ def _open_for_writing() -> set[bytes]:
                 if fcntl.fcntl(name, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
                     file = pinned(name)
                     file.close()
-                    if file.kind == "file" and not _is_left_out(file.place):
+                    if file.kind == "file":
                         found.add(file.place)
     return found

@@ -22,6 +22,8 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any, Final
 
+from .routes import Route, original
+
 Audit = Callable[[str, tuple[Any, ...]], None]
 """Is told of an event before it happens; what it raises keeps it from happening."""
 
@@ -60,19 +62,22 @@ def install_places(audit: Audit) -> None:
 
     To be called ahead of `own_python`, which takes what it finds for Python's own.
     """
-    opened = os.open
+    for module in (os, _module("posix")):
+        # Each its own, because Python itself uses what `posix` has, and statements may find another one in `os`.
+        _put(module, "open", _in_a_directory(original(vars(module)["open"]), audit))
+    os.supports_dir_fd.add(os.open)
+    for name in ("os", "posix"):
+        _replace(_module(name), "mknod", "os.mknod", audit)
 
+
+def _in_a_directory(opened: Callable[..., int], audit: Audit) -> Callable[..., int]:
     @wraps(opened)
     def open_in_a_directory(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if dir_fd is not None:
             audit("os.open in a directory", (path, flags, dir_fd))
         return opened(path, flags, mode, dir_fd=dir_fd)
 
-    for module in (os, _module("posix")):
-        vars(module)["open"] = open_in_a_directory
-    os.supports_dir_fd.add(open_in_a_directory)
-    for name in ("os", "posix"):
-        _replace(_module(name), "mknod", "os.mknod", audit)
+    return open_in_a_directory
 
 
 def _module(name: str) -> ModuleType | None:
@@ -87,16 +92,27 @@ def _replace(module: ModuleType | None, name: str, event: str, audit: Audit) -> 
     if module is None or function is None:
         return
 
+    function = original(function)
+
     @wraps(function)
     def audited(*args: object, **kwargs: object) -> object:
         audit(event, args or tuple(kwargs.values()))
         return function(*args, **kwargs)
 
-    setattr(module, name, audited)
+    _put(module, name, audited)
     for supporting in _DIRECTORY_SETS:
         # The standard library asks these sets what a function of `os` can do.
         if function in supporting:
             supporting.add(audited)
+
+
+def _put(module: Any, name: str, audited: Callable[..., Any]) -> None:
+    found = getattr(module, name)
+    if isinstance(found, Route):
+        # What it leads elsewhere does not happen here.
+        found.surround(audited)
+    else:
+        setattr(module, name, audited)
 
 
 # --- SQLite ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,172 @@
+"""In a worker with a domain, what Python code writes by its own ways is the host's to write: once each, at close."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.routed import routed
+
+pytestmark = pytest.mark.anyio
+
+W = "write"
+
+
+class Row(NamedTuple):
+    """A statement, the operations that it asks for, each with its path, and what files hold afterwards."""
+
+    source: str
+    asked: list[tuple[str, str]]
+    files: dict[str, bytes]
+
+
+ROWS = {
+    "pathlib writes": Row("Path('a').write_text('é')", [(W, "a")], {"a": "é".encode()}),
+    "pathlib touches": Row("Path('a').touch()", [(W, "a")], {"a": b""}),
+    "io.open": Row("with io.open('a', 'wb') as f: f.write(b'1'); f.write(b'2')", [(W, "a")], {"a": b"12"}),
+    "builtins.open": Row("with builtins.open('a', 'w') as f: f.write('1')", [(W, "a")], {"a": b"1"}),
+    "a name bound earlier": Row("with tokenize._builtin_open('a', 'w') as f: f.write('1')", [(W, "a")], {"a": b"1"}),
+    "io.FileIO": Row(
+        "f = io.FileIO('a', 'w'); f.write(b'1'); f.close(); assert Path('a').exists()", [(W, "a")], {"a": b"1"}
+    ),
+    "a class below io.FileIO": Row(
+        "class Log(io.FileIO): pass\nf = Log('a', 'w'); f.write(b'1'); f.close()", [(W, "a")], {"a": b"1"}
+    ),
+    "os.open": Row(
+        "n = os.open('a', os.O_WRONLY | os.O_CREAT); os.write(n, b'1'); os.close(n)\n"
+        "assert Path('a').read_text() == '1'",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "os.open, never closed": Row(
+        "n = os.open('a', os.O_RDWR | os.O_CREAT); os.write(n, b'1')", [(W, "a")], {"a": b"1"}
+    ),
+    "os.fdopen": Row(
+        "with os.fdopen(os.open('a', os.O_WRONLY | os.O_CREAT), 'w') as f: f.write('1')\nassert Path('a').exists()",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "os.open in a directory": Row(
+        "os.close(os.open('a', os.O_WRONLY | os.O_CREAT, dir_fd=os.open('sub', os.O_RDONLY)))",
+        [(W, "sub/a")],
+        {"sub/a": b""},
+    ),
+    "os.truncate": Row("os.truncate('old', 2)", [(W, "old")], {"old": b"ol"}),
+    "appending": Row("with Path('old').open('a') as f: f.write('!')", [(W, "old")], {"old": b"old\n!"}),
+    "changing in place": Row(
+        "with Path('old').open('r+') as f: f.seek(1); f.write('O')", [(W, "old")], {"old": b"oOd\n"}
+    ),
+    "as it was": Row("with Path('old').open('r+') as f: f.read()", [], {"old": b"old\n"}),
+    "two who append": Row(
+        "f, g = (io.open('old', 'ab', 0) for _ in range(2))\n"
+        "f.write(b'1'); g.write(b'2'); f.write(b'3'); f.close(); g.close()",
+        [(W, "old")],
+        {"old": b"old\n123"},
+    ),
+    "read back before it lands": Row(
+        "f = io.open('a', 'w'); f.write('1'); f.flush(); assert Path('a').read_text() == open('a').read() == '1'",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "exclusively": Row(
+        "n = os.open('a', os.O_CREAT | os.O_EXCL | os.O_WRONLY)\n"
+        "try: os.open('a', os.O_CREAT | os.O_EXCL | os.O_WRONLY)\n"
+        "except FileExistsError: pass\n"
+        "else: raise AssertionError",
+        [(W, "a")],
+        {"a": b""},
+    ),
+    "without a name": Row(
+        "with tempfile.TemporaryFile(dir='.') as f: f.write(b'1'); f.seek(0); assert f.read() == b'1'", [], {}
+    ),
+    "temporary files": Row(
+        "with tempfile.NamedTemporaryFile() as f, tempfile.TemporaryDirectory() as d:\n"
+        "    f.write(b'1'); Path(d, 'a').write_text('1')\n"
+        "n = Path(tempfile.gettempdir(), 'kept').write_text('2'); open(tempfile.gettempdir() + '/b', 'w').close()",
+        [],
+        {"../scratch/kept": b"2", "../scratch/b": b""},
+    ),
+    "devices": Row("io.open('/dev/null', 'w').write('1'); os.close(os.open('/dev/null', os.O_RDWR))", [], {}),
+    "a log": Row(
+        "import logging\nh = logging.FileHandler('a'); h.emit(logging.makeLogRecord({'msg': '1'}))",
+        [(W, "a")],
+        {"a": b"1\n"},
+    ),
+    "csv": Row(
+        "import csv\nwith open('a', 'w', newline='') as f: csv.writer(f).writerow([1])", [(W, "a")], {"a": b"1\r\n"}
+    ),
+    "json": Row("import json\nwith io.open('a', 'w') as f: json.dump([1], f)", [(W, "a")], {"a": b"[1]"}),
+    "pickle": Row("import pickle\nwith Path('a').open('wb') as f: pickle.dump(1, f)", [(W, "a")], {}),
+    "configparser": Row(
+        "import configparser\nc = configparser.ConfigParser(); c['a'] = {'b': 1}\n"
+        "with Path('a').open('w') as f: c.write(f)",
+        [(W, "a")],
+        {"a": b"[a]\nb = 1\n\n"},
+    ),
+    "zip": Row(
+        "import zipfile\n"
+        "for mode in 'wa':\n"
+        "    with zipfile.ZipFile('a', mode) as z: z.writestr(mode, '1')\n"
+        "assert zipfile.ZipFile('a').namelist() == ['w', 'a']",
+        [(W, "a"), (W, "a")],
+        {},
+    ),
+    "gzip": Row(
+        "import gzip\nwith gzip.open('a', 'wb') as f: f.write(b'1')\nassert gzip.open('a').read() == b'1'",
+        [(W, "a")],
+        {},
+    ),
+    "numpy": Row(
+        "import numpy as np\nnp.save('a.npy', np.arange(3)); np.savetxt('b', [1]); assert np.load('a.npy')[2] == 2",
+        [(W, "a.npy"), (W, "b"), (W, "b")],  # because it makes the file first, to see whether it can
+        {"b": b"1.000000000000000000e+00\n"},
+    ),
+    "a mapping that outlives its file": Row(
+        "import mmap\n"
+        "with io.open('a', 'wb+') as f: f.write(b'12'); f.flush(); m = mmap.mmap(f.fileno(), 0)\n"
+        "m[0] = 51; m.flush()",
+        [(W, "a"), (W, "a")],
+        {"a": b"32"},
+    ),
+    "a program": Row(
+        "import subprocess\nwith io.open('a', 'w') as f: subprocess.run(['echo', '1'], stdout=f)",
+        [(W, "a")],
+        {"a": b"1\n"},
+    ),
+    "an import of what was just written": Row(
+        "Path('fresh_module.py').write_text('x = 1'); import fresh_module; assert fresh_module.x == 1",
+        [(W, "fresh_module.py")],
+        {},
+    ),
+    "ten megabytes": Row("n = Path('a').write_bytes(bytes(10 << 20))", [(W, "a")], {"a": bytes(10 << 20)}),
+    "threads": Row(
+        "import threading\n"
+        "ts = [threading.Thread(target=lambda n=n: Path(f'{n}').write_text('1')) for n in range(4)]\n"
+        "for t in ts: t.start()\nfor t in ts: t.join()",
+        [(W, "0"), (W, "1"), (W, "2"), (W, "3")],
+        {"3": b"1"},
+    ),
+    "asyncio": Row(
+        "import asyncio\nasync def f(): await asyncio.to_thread(Path('a').write_text, '1')\nasyncio.run(f())",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+}
+PREAMBLE = "import builtins, io, os, tempfile, tokenize; from pathlib import Path\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+async def test_what_is_written_by_other_code_is_written_by_the_host(name: str, tmp_path: Path) -> None:
+    row = ROWS[name]
+    async with routed(tmp_path) as worker:
+        (worker.cwd / "sub").mkdir()
+        (worker.cwd / "old").write_text("old\n")
+        outcome = await worker.run(PREAMBLE + row.source, effects=worker.effects)
+        assert outcome.exception is None, outcome.exception.traceback
+        assert sorted(worker.asked) == sorted(row.asked)
+        for path, content in row.files.items():
+            assert (worker.cwd / path).read_bytes() == content
+        assert not worker.touched
