@@ -453,11 +453,17 @@ class ConnectedEnvironment:
         return await Rebuild(self._fresh, limits, contents, compare).run(plan)
 
     async def _revived(self, paused: PausedWorker) -> Connection:
-        await self._discard()
-        if self._closed or self._spec is None or self._revive is None:
-            raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
-        self._worker = self._revive(self._spec, paused)
-        message = await self._worker.receive(anyio.move_on_after(_REVIVE_SECONDS))
+        last = self._let_go()
+        if last is not None:
+            last.end()  # which it does while the next one begins
+        try:
+            if self._closed or self._spec is None or self._revive is None:
+                raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
+            self._worker = self._revive(self._spec, paused)
+            message = await self._worker.receive(anyio.move_on_after(_REVIVE_SECONDS))
+        finally:
+            # What it held, such as a port, is free before anything runs again.
+            await _end(last)
         if not isinstance(message, Started):
             raise EnvironmentUnavailableError(_described(message))
         self._layers = message.layers
@@ -471,15 +477,14 @@ class ConnectedEnvironment:
         return self._connected()
 
     async def _discard(self) -> None:
+        await _end(self._let_go())
+
+    def _let_go(self) -> Connection | None:
         worker, self._worker, self._following = self._worker, None, None
-        self._layers = ()
         self._started = self._was_read = self._is_unused = self._is_read_since = False
         self._trail = NO_STEPS
-        if worker is not None:
-            try:
-                await worker.kill()
-            finally:
-                worker.close()
+        self._layers = ()
+        return worker
 
     def _statement(
         self,
@@ -523,6 +528,14 @@ class ConnectedEnvironment:
     async def _abandon(self, worker: Connection, reason: str) -> EnvironmentUnavailableError:
         await worker.kill()
         return EnvironmentUnavailableError(reason)
+
+
+async def _end(worker: Connection | None) -> None:
+    if worker is not None:
+        try:
+            await worker.kill()
+        finally:
+            worker.close()
 
 
 def _lacking(paused: PausedWorker) -> tuple[str, ...]:

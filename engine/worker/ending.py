@@ -15,6 +15,10 @@ What has ended is a zombie until its parent reaps it. It forks no more and is no
 thousands of them to the nearest ancestor that asked for orphans, and each makes every later pass longer. So that one
 reaps them as they are met (`reap`), or the passes would soon take longer than the processes live.
 
+Most have nobody below them, and to look through all of /proc several times takes longer than all else: so a tree is
+first taken for one process alone. That is proven without a pass: it was told to stop, has one thread, which rests, and
+the kernel knows of no child of it; whoever has none then has none later, neither by forking nor by inheriting.
+
 Ids are reused. So a signal is sent through a descriptor that pins the process, after its start was compared.
 
 Used by the zygote and by the workers (trees), by the host and at the start of each command (brands).
@@ -38,8 +42,11 @@ _AT_REST: Final = b"TtZXxD"
 """States in which a process that was told to stop forks no more: stopped, ended, or in the middle of a system call
 that no signal interrupts."""
 _ENDED: Final = b"ZXx"
+_STOPPED: Final = b"T"
 _SECONDS: Final = 5.0
 """How long one ending may go on: longer than any fork bomb resisted, short for whoever waits."""
+_STOP_SECONDS: Final = 0.005
+"""How long one process that may be alone may take to stop: a moment of another's work."""
 
 Belongs = Callable[[int, int, Collection[int]], bool | None]
 """Whether a process (its id, its parent, those found so far) is to be ended; None where that cannot be told yet."""
@@ -54,13 +61,18 @@ def _leave(_: int) -> None: ...
 
 def end_tree(root: int, reap: Reap = _leave) -> None:
     """Ends `root` and everything below it."""
-    _end(lambda pid, parent, found: pid == root or parent in found, reap)
+    if not _has_ended_alone(root):
+        _end(lambda pid, parent, found: pid == root or parent in found, reap)
 
 
-def end_below(ancestor: int, spared: Collection[int] = (), reap: Reap = _leave) -> None:
-    """Ends everything below `ancestor` but for its children in `spared`, with what is below them."""
+def _each(_: int) -> bool:
+    return True
+
+
+def end_below(ancestor: int, is_meant: Callable[[int], bool] = _each, reap: Reap = _leave) -> None:
+    """Ends those children of `ancestor` that are meant, with everything below them."""
     # Orphans become children of the nearest ancestor that asked for them, which is the one that calls this.
-    _end(lambda pid, parent, found: (parent == ancestor and pid not in spared) or parent in found, reap)
+    _end(lambda pid, parent, found: (parent == ancestor and is_meant(pid)) or parent in found, reap)
 
 
 def end_branded(brand: Brand) -> None:
@@ -96,6 +108,39 @@ def _ancestors() -> set[int]:
         above = stat_of(pid)
         pid = above.parent if above else 0
     return found
+
+
+def _has_ended_alone(root: int) -> bool:
+    """Ends one that has nobody below it, and says so; False where that is not so, or cannot be told."""
+    with suppress(OSError):
+        descriptor = os.pidfd_open(root)
+        try:
+            if _is_stopped(descriptor, root) and _is_childless(root):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _is_stopped(descriptor: int, root: int) -> bool:
+    """Whether all of the process, which is told to, has stopped: its one thread. Raises OSError."""
+    found = stat_of(root)
+    if found is None or found.state in _ENDED:
+        return False
+    signal.pidfd_send_signal(descriptor, signal.SIGSTOP)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while (found := stat_of(root)) is not None and found.state != _STOPPED:
+        if found.state in _ENDED or time.monotonic() > deadline:
+            return False
+        os.sched_yield()
+    return os.listdir(f"/proc/{root}/task") == [str(root)]
+
+
+def _is_childless(root: int) -> bool:
+    """Raises OSError where the kernel does not say."""
+    with open(f"/proc/{root}/task/{root}/children", "rb") as listed:
+        return not listed.read()
 
 
 def _end(belongs: Belongs, reap: Reap = _leave) -> None:

@@ -50,20 +50,18 @@ class ForkedProcess:
         with contextlib.suppress(OSError):
             self.control.sendall(frame(message))
 
-    def begin_adoption(self, request: Adopt) -> socket.socket | None:
-        """The copy of a worker is this process, when it says so on the socket that is returned."""
-        if self.pid is not None or not self.passed:
-            return None
-        self.limit, self.who = request.data_bytes, "the statement"
+    def take_known(self) -> socket.socket:
+        """The socket on which a copy says that it is this process; it was passed last."""
         return socket.socket(fileno=self.passed.pop())
 
+    def adopt_with(self, request: Adopt) -> None:
+        self.limit, self.who = request.data_bytes, "the statement"
+
     def adopt(self, known: socket.socket) -> None:
-        """Whoever spoke on the socket is this process, if it is below the zygote; says so on both sides."""
+        """Whoever spoke on the socket is this process, if it is below the zygote; says so to the host."""
         pid = said_by(known)
         if pid and is_below(pid, os.getpid()):
             self.pid = pid
-            with contextlib.suppress(OSError):
-                known.send(b"K")
             self.say(Forked(pid))
         else:
             self.say(Died(-1, "it was not copied"))

@@ -85,9 +85,11 @@ class Surroundings:
     def _end_started(self) -> None:
         """Ends what the statement that was stopped has started: nothing of it goes on."""
         before, now = self._children, children_of("self")
-        started = now - before if now is not None and before is not None else frozenset[int]()
+        if before is None or now is None:
+            return
+        started = now - before
         if started:
-            end_below(os.getpid(), spared=before or ())
+            end_below(os.getpid(), lambda pid: pid not in before)
         for pid in started:
             # Without taking its exit status, which the user's own object may ask for.
             with suppress(ChildProcessError):

@@ -91,6 +91,14 @@ def is_below(pid: int, ancestor: int) -> bool:
     return False
 
 
+def session_of(pid: int) -> int:
+    """The session that a process is in; 0 where it is gone."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
 def latest_pid() -> int:
     """The number that was given last: while it stays the same, no process has begun. 0 where nobody says."""
     fields = read("/proc/loadavg").split()

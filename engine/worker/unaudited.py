@@ -57,6 +57,12 @@ def install(audit: Audit) -> None:
         _watch_connections(sqlite, audit, among=gc.get_objects() if was_loaded else ())
 
 
+def load() -> None:
+    """Loads those of their modules that next to nothing depends on, so that `install` finds them."""
+    for name in ("_posixsubprocess", "_posixshmem"):
+        _module(name)
+
+
 def install_places(audit: Audit) -> None:
     """Has `audit` asked before a file is opened or made relative to a directory's descriptor. Called once in a process.
 

@@ -17,6 +17,7 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Collection
 from typing import Final
 
 from .. import tokens
@@ -28,7 +29,7 @@ from .framing import ProtocolError, to_zygote
 from .memory import Watch as MemoryWatch
 from .parsers import Parsers
 from .privileges import become_unreadable
-from .proc import children_of, is_below
+from .proc import children_of, is_below, session_of
 from .processes import become_subreaper, die_with_parent, give_back_memory, send, take_brand
 from .protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
 
@@ -87,7 +88,7 @@ class ZygoteLoop:
                 elif descriptor in self._processes:
                     self._receive(self._processes[descriptor])
                 elif descriptor in self._copies:
-                    self._adopt(descriptor)
+                    self._adopt()
                 elif self._parsers.has(descriptor):
                     self._parsers.serve(descriptor)
 
@@ -150,10 +151,17 @@ class ZygoteLoop:
         control = socket.socket(fileno=passed[0])
         for descriptor in passed:
             os.set_inheritable(descriptor, False)
-        self._processes[control.fileno()] = ForkedProcess(control, passed[1:], self._parsers.ask)
+        process = ForkedProcess(control, passed[1:], self._parsers.ask)
+        self._processes[control.fileno()] = process
         self._poll.register(control.fileno(), select.EPOLLIN)
+        if len(passed) == ADOPTED:
+            known = process.take_known()
+            self._copies[known.fileno()] = known, process
+            self._poll.register(known.fileno(), select.EPOLLIN)
 
     def _receive(self, process: ForkedProcess) -> None:
+        # A copy may have said that it is there, and what comes now is meant for it.
+        self._adopt()
         try:
             data = process.control.recv(_CHUNK)
         except OSError:
@@ -171,13 +179,16 @@ class ZygoteLoop:
 
     def _drop(self, process: ForkedProcess) -> None:
         self._poll.unregister(process.control.fileno())
-        for descriptor in [each for each, (_, expected) in self._copies.items() if expected is process]:
+        expected = [descriptor for descriptor, (_, copy) in self._copies.items() if copy is process]
+        for descriptor in expected:
             self._poll.unregister(descriptor)
             self._copies.pop(descriptor)[0].close()
         del self._processes[process.control.fileno()]
         process.forget()
         self._end(process)
         process.control.close()
+        if expected:
+            self._end_orphans()
 
     def _end(self, process: ForkedProcess) -> None:
         # What a statement had pass for a copy of its worker is nobody's child here: its id may be another's by now.
@@ -189,7 +200,7 @@ class ZygoteLoop:
             case Fork() | Execute():
                 process.fork(message)
             case Adopt():
-                self._expect(process, process.begin_adoption(message))
+                process.adopt_with(message)
             case Interrupt():
                 if process.pid is not None:
                     send(process.pid, signal.SIGINT)
@@ -202,15 +213,12 @@ class ZygoteLoop:
                 elif process.pid is not None:
                     self._memory.end(process.pid)
 
-    def _expect(self, process: ForkedProcess, known: socket.socket | None) -> None:
-        if known is not None:
-            self._copies[known.fileno()] = known, process
-            self._poll.register(known.fileno(), select.EPOLLIN)
-
-    def _adopt(self, descriptor: int) -> None:
-        known, process = self._copies.pop(descriptor)
-        self._poll.unregister(descriptor)
-        process.adopt(known)
+    def _adopt(self) -> None:
+        """Takes those copies in that have said that they are there."""
+        for descriptor in _readable(self._copies):
+            known, process = self._copies.pop(descriptor)
+            self._poll.unregister(descriptor)
+            process.adopt(known)
 
     def _reap(self) -> None:
         """Reaps all that has ended, ends what dead workers left, and reports whom the host asked for."""
@@ -238,12 +246,31 @@ class ZygoteLoop:
 
     def _end_orphans(self) -> None:
         """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
-        workers = {process.pid for process in self._processes.values() if process.pid is not None}
-        workers |= self._parsers.pids
+        unknown = (children_of("self") or frozenset()) - self._known()
         # Again until there are none, because one that was missed may never end by itself and so never be noticed.
-        self._has_orphans = bool((children_of("self") or frozenset()) - workers)
-        if self._has_orphans:
-            end_below(os.getpid(), spared=workers, reap=self._reap_orphan)
+        self._has_orphans = bool(unknown)
+        if any(map(self._is_orphan, unknown)):
+            end_below(os.getpid(), self._is_orphan, self._reap_orphan)
+
+    def _is_orphan(self, pid: int) -> bool:
+        """Whether a child is neither one of ours nor a copy that is still to say so (`forking_off`)."""
+        session = session_of(pid)
+        # In this order: a copy is asked for before it is made, and says so before it leaves its original's session.
+        while _readable((self._forks.fileno(),)):
+            self._accept()
+        self._adopt()
+        known = self._known()
+        return pid not in known and not (self._copies and session in known)
+
+    def _known(self) -> set[int]:
+        return self._parsers.pids.union(process.pid for process in self._processes.values() if process.pid is not None)
+
+
+def _readable(descriptors: Collection[int]) -> list[int]:
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(0)] if descriptors else []
 
 
 def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> None:
@@ -284,8 +311,9 @@ def _load() -> None:
 
 def _load_later() -> None:
     """What the first statement does without: workers that were forked by then load it by themselves."""
-    from . import checkpoint, outlining, rerun
+    from . import checkpoint, outlining, rerun, unaudited
     from .keeping import keeper
 
     del checkpoint, keeper, outlining, rerun
+    unaudited.load()
     gc.freeze()

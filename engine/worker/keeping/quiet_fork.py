@@ -7,6 +7,9 @@ halves of what Python does around it. What is lost is what the C library does: i
 another thread may hold at that moment, and then the child hangs at its first allocation. So this is for a process with
 one thread; with more of them (numpy brings some), or where the number of the call is not known, `os.fork` has to do.
 
+The kernel also makes a child of the parent's, beside this process, which no call of the C library does either. That one
+is to live long and run anything, so it is told its thread's id, which the C library keeps and has from its own fork.
+
 Used by `copies` and `forking_off`.
 """
 
@@ -20,6 +23,13 @@ from contextlib import suppress
 from typing import Final
 
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+_THREAD_ID_AT: Final = {"x86_64": 3, "aarch64": 4}.get(platform.machine(), 0)
+"""Which argument of the call is the address of the id of the new process's thread."""
+_CLONE_PIDFD: Final = 0x1000
+_CLONE_PARENT: Final = 0x8000
+_CLONE_CHILD_CLEARTID: Final = 0x200000
+_CLONE_CHILD_SETTID: Final = 0x1000000
+_PR_GET_TID_ADDRESS: Final = 40
 _THREADS: Final = "/proc/self/task"
 _WAIT_FOR_ALL: Final = 0x40000000
 """Of waitpid: children without a signal, too."""
@@ -40,8 +50,31 @@ def fork() -> int:
             # Python 3.12 and later print that this may deadlock, which a statement would show as its own.
             warnings.simplefilter("ignore", DeprecationWarning)
             return os.fork()
+    return _clone(0, 0, 0, 0, 0)
+
+
+def can_be_beside() -> bool:
+    """Whether `fork_beside` can be called: with one thread, where the kernel says where that one's id is kept."""
+    return is_quiet() and _thread_id() is not None
+
+
+def fork_beside() -> int | None:
+    """Forks a child of the parent's. None in it, in this process a descriptor that pins it.
+
+    Raises:
+        OSError: there is none.
+    """
+    pinned = ctypes.c_int()
+    flags = _CLONE_PARENT | _CLONE_PIDFD | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
+    arguments = [flags, 0, ctypes.addressof(pinned), 0, 0]
+    arguments[_THREAD_ID_AT] = _thread_id() or 0
+    return pinned.value if _clone(*arguments) else None
+
+
+def _clone(*arguments: int) -> int:
+    """The system call between what Python does before and after a fork. Raises OSError."""
     _C.PyOS_BeforeFork()
-    pid = _C.syscall(ctypes.c_long(_CLONE), *(ctypes.c_long(0),) * 5)
+    pid = _C.syscall(ctypes.c_long(_CLONE or 0), *map(ctypes.c_long, arguments))
     if pid == 0:
         _C.PyOS_AfterFork_Child()
         return 0
@@ -50,6 +83,13 @@ def fork() -> int:
     if pid < 0:
         raise OSError(number, os.strerror(number))
     return pid
+
+
+def _thread_id() -> int | None:
+    """The address at which the C library keeps the id of this thread; None where the kernel does not say."""
+    address = ctypes.c_void_p()
+    is_said = _C.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) == 0
+    return address.value if is_said else None
 
 
 def wait(pid: int) -> int:

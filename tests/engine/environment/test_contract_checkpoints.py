@@ -323,6 +323,16 @@ async def test_a_checkpoint_that_was_killed_is_told_and_others_serve(forked: His
     assert forked.b.environment.checkpoints()[-1].dropped
 
 
+async def test_each_of_many_restores_has_its_checkpoint_though_workers_end_all_the_time(forked: History) -> None:
+    await forked.run("import os, subprocess; x = 1", keep=True)
+    leave_behind = "subprocess.Popen(['sh', '-c', 'sleep 100 & sleep 100 & wait']); os._exit(0)"
+    for number in range(25):
+        if number % 5 == 0:
+            await forked.b.run(leave_behind)
+        assert (await forked.restore()).executions == 0
+    assert not [news for news in forked.hear() if news.dropped]
+
+
 async def test_closing_ends_the_checkpoints(forked: History) -> None:
     await forked.run("x = 1", keep=True)
     await forked.run("y = 1", keep=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.worker import ending
 from engine.worker.ending import end_below, end_tree
 from engine.worker.proc import stat_of
 
@@ -75,11 +76,32 @@ def test_what_has_ended_is_met_and_left_to_whoever_may_reap_it(ended: int) -> No
     assert found.state == b"Z"
 
 
+def test_one_process_alone_is_ended_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "pids", lambda: pytest.fail("all of /proc was listed"))
+    with subprocess.Popen(["sleep", "20"]) as child:
+        end_tree(child.pid)
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_one_that_has_a_thread_or_a_child_is_not_taken_for_one_alone() -> None:
+    script = "import os, threading, time\n{}\nprint(os.getpid(), flush=True); time.sleep(20)"
+    begin = ("os.fork()", "threading.Thread(target=os.system, args=('echo $$; exec sleep 20',)).start()")
+    for source in begin:
+        command = [sys.executable, "-c", script.format(source)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            pids = [int(child.stdout.readline()) for _ in range(2)]
+            end_tree(child.pid)
+            child.wait()
+            for pid in set(pids) - {child.pid}:
+                found = stat_of(pid)
+                assert found is None or found.state in b"ZX"
+
+
 def test_what_runs_is_ended_and_what_has_ended_beside_it_is_met(ended: int) -> None:
     met: list[int] = []
     with subprocess.Popen(["sleep", "20"]) as child:
-        others = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != child.pid]
-        end_below(os.getpid(), spared=others, reap=met.append)
+        end_below(os.getpid(), lambda pid: pid == child.pid, met.append)
     assert child.returncode == -signal.SIGKILL
     assert ended in met
 
