@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from pathlib import Path
 from random import Random
 
@@ -100,7 +100,8 @@ def test_what_the_log_hands_out_is_no_way_in() -> None:
         fold.view.since(0),
         fold.view.indices,
     ):
-        assert isinstance(handed_out, tuple)
+        assert isinstance(handed_out, Sequence)
+        assert not isinstance(handed_out, MutableSequence)
     with pytest.raises(AttributeError):
         log.events[0].text = "changed"
     assert {name for name in dir(Window) if not name.startswith("_")} == {
