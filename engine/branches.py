@@ -55,7 +55,7 @@ class Branches:
         if event.branch_id not in self._branches:
             self._branches[event.branch_id] = Branch(event.branch_id, self.active, event.seq)
         self.active = event.branch_id
-        self._bounds = self._bounds_of(self.active)
+        self._bounds = self.bounds_of(self.active)
         return True
 
     def _create(self, event: BranchCreated) -> None:
@@ -105,10 +105,11 @@ class Branches:
         """Those of the whole log's `events` that are on the path of the branch `name`, the active one by default."""
         if len(self._branches) == 1:
             return events
-        bounds = self._bounds if name is None else self._bounds_of(name)
+        bounds = self._bounds if name is None else self.bounds_of(name)
         return [event for event in events if event.seq < bounds.get(event.branch_id, 0)]
 
-    def _bounds_of(self, name: BranchId) -> dict[BranchId, int]:
+    def bounds_of(self, name: BranchId) -> dict[BranchId, int]:
+        """The branches that the path of this one runs through: it has their events below these positions."""
         bounds: dict[BranchId, int] = {}
         bound = _NO_BOUND
         branch = self._branches.get(name)

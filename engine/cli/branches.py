@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from ..branches import branches_of
-from ..sessions.branch_rows import BranchRow, branch_rows
+from ..events.execution import StatementRecorded
+from ..sessions.branch_rows import BranchRow, BranchStatements, branch_rows
 from ..terminal.columns import aligned
 from ..terminal.json_lines import print_json
 from ..terminal.opened import find, store
@@ -21,7 +22,11 @@ def branches(
     """List the branches of a session, the oldest first."""
     with store() as opened:
         events = opened.load(find(opened, session).session_id)
-    rows = branch_rows(branches_of(events), events)
+    statements = BranchStatements()
+    for event in events:
+        if isinstance(event, StatementRecorded):
+            statements.apply(event)
+    rows = branch_rows(branches_of(events), statements)
     if not as_json:
         typer.echo("\n".join(aligned([_COLUMNS, *map(_cells, rows)], None, ())))
         return

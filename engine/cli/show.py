@@ -11,6 +11,7 @@ import typer
 from ..branches import path_of
 from ..cutting import plural
 from ..cycles import cycles_of, to_json
+from ..event_list import lookup_in
 from ..events import Event
 from ..events.branches import HeadMoved
 from ..events.codec import encode
@@ -84,7 +85,7 @@ def _timeline(log: Sequence[Event], cwd: str, *, cycles: bool) -> Iterable[str]:
 
 
 def _blocks(log: Sequence[Event], cwd: str) -> list[str]:
-    timeline, acts = Timeline(), Acts(log, cwd)
+    timeline, acts = Timeline(lookup_in(log)), Acts(log, cwd)
     statements = {event.tool_call_id for event in log if isinstance(event, StatementRecorded)}
     calls = {event.tool_call_id for event in log if isinstance(event, ToolCall) and event.parent_id is not None}
     blocks: list[str] = []

@@ -14,8 +14,9 @@ withdrawn, or a stray.
 One event may be two steps. A run-stop closes a cycle, and if a followUp whose message is on the log heads the queue,
 that message opens the next one. The log has no event for this moment, so after each event the fold feeds itself
 PROMOTION where such a message heads the queue; while a run is active that changes nothing. A step is O(1), but for a
-late result, which copies the cycle that it belongs to, and for the queue, which is short. Nothing else touches a closed
-cycle, so a model that was taken stays as it is.
+late result, which copies what is kept of the cycle that it belongs to, and for the queue, which is short. Nothing else
+touches a closed cycle, of which the fold keeps the positions of its events on the log: a model that is taken reads them
+there, and stays as it is.
 
 Must not know why an action follows (`machine`) nor how a cycle is looked at (`rounds`, `steps`). Fed by the log, or by
 whoever rebuilds it, with the events of the active branch.
@@ -23,18 +24,20 @@ whoever rebuilds it, with the events of the active branch.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..event_list import Lookup, event_at, lookup_in
 from ..events import Event
 from ..events.branches import HeadMoved
 from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionStarted, StatementRecorded
 from ..events.session import PromptQueued, PromptWithdrawn
-from ..ids import MessageId, ToolCallId
+from ..ids import MessageId, Seq, ToolCallId
 from .machine import TRANSITIONS, Action, Input, State, Transition
 from .model import Anomaly, AnomalyKind, Cycles, Item, RequestCycle, RootKind, Withdrawn
 from .outline import CycleSummary, summary_of
@@ -53,35 +56,48 @@ class _Call(Struct):
     answered: bool = False
 
 
+class _Closed(Struct, frozen=True):
+    """A cycle that has ended: the positions of its events. `waiting` prompts were in the queue at its end."""
+
+    root: Seq
+    root_kind: RootKind
+    items: tuple[Seq, ...]
+    stop: Seq
+    waiting: int = 0
+    late: tuple[Seq, ...] = ()
+
+
 class CycleFold:
-    """The request cycles of a log. `apply` is for the log alone; reading is free at any moment, also during a run."""
+    """The request cycles of a log, whose events `at` finds. `apply` is for the log alone; reading is free at any
+    moment, also during a run."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((
         UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult, RunStop, PromptQueued, PromptWithdrawn,
         StatementRecorded, ExecutionStarted, HeadMoved,
     ))  # fmt: skip
 
-    def __init__(self, transitions: Mapping[tuple[State, Input], Transition] = TRANSITIONS) -> None:
+    def __init__(self, at: Lookup, transitions: Mapping[tuple[State, Input], Transition] = TRANSITIONS) -> None:
+        self._at = at
         self._transitions = transitions
         self.reset()
 
     def reset(self) -> None:
         """For the log alone: another path follows, from its first event on."""
         self._state = State.IDLE
-        self._closed: list[RequestCycle] = []
+        self._closed: list[_Closed] = []
         self._open: RequestCycle | None = None
         self._items: list[Item] = []
         self._queue = FollowUps()
         self._spent: set[MessageId] = set()
         self._messages: set[MessageId] = set()
         self._calls: dict[ToolCallId, _Call] = {}
-        self._statements: dict[ToolCallId, int] = {}
+        self._statements: set[ToolCallId] = set()
+        """Calls of statements within the active cycle that no model made."""
         self._withdrawn: list[Withdrawn] = []
         self._left: set[MessageId] = set()
         """Those among them that the head has left behind."""
         self._strays: list[Item] = []
         self._anomalies: list[Anomaly] = []
-        self._ends: dict[int, tuple[int, int]] = {}
 
     def apply(self, event: Event) -> None:
         """Takes the next event of the branch. Never raises; kinds without a part in cycles change nothing."""
@@ -89,10 +105,10 @@ class CycleFold:
         if seen_as is None:
             if isinstance(event, StatementRecorded) and self._open is not None:
                 # One that no model called, such as a cell from outside a turn, is the parent of its calls too.
-                self._statements[event.tool_call_id] = len(self._closed)
+                self._statements.add(event.tool_call_id)
             elif isinstance(event, ExecutionStarted) and event.mode is not None and self._open is not None:
                 # One that runs again is a call of its own, by the id of its execution.
-                self._statements[event.rerun_call] = len(self._closed)
+                self._statements.add(event.rerun_call)
             elif isinstance(event, HeadMoved):
                 self._leave_queue()
             return
@@ -101,13 +117,31 @@ class CycleFold:
         head = self._queue.head
         if head is not None and head.message is not None:
             self._step(Input.PROMOTION, head.message)
-        if len(self._closed) > closed:
-            self._ends[event.seq] = (closed, len(self._queue.waiting))
+        if len(self._closed) > closed and self._queue.waiting:
+            self._closed[closed] = replace(self._closed[closed], waiting=len(self._queue.waiting))
 
     def ended_by(self, seq: int) -> CycleSummary | None:
         """The cycle that the RunStop at `seq` ended, with how many prompts waited then; None where it ended none."""
-        end = self._ends.get(seq)
-        return None if end is None else summary_of(self._closed[end[0]], queued=end[1])
+        place = bisect_left(self._closed, seq, key=lambda each: each.stop)
+        if place == len(self._closed) or self._closed[place].stop != seq:
+            return None
+        return summary_of(self._whole(place), queued=self._closed[place].waiting)
+
+    def _whole(self, place: int) -> RequestCycle:
+        closed = self._closed[place]
+        return RequestCycle(
+            number=place + 1,
+            root=event_at(self._at, closed.root, UserMessage),
+            root_kind=closed.root_kind,
+            items=tuple(map(self._item, closed.items)),
+            stop=event_at(self._at, closed.stop, RunStop),
+            late=tuple(event_at(self._at, seq, ToolResult) for seq in closed.late),
+        )
+
+    def _item(self, seq: Seq) -> Item:
+        item = self._at(seq)
+        assert isinstance(item, Item)
+        return item
 
     @property
     def active(self) -> RequestCycle | None:
@@ -116,11 +150,11 @@ class CycleFold:
 
     @property
     def model(self) -> Cycles:
-        """Everything as it is by now; later events do not change it. O(cycles + items of the active one)."""
+        """Everything as it is by now; later events do not change it. O(the path)."""
         active = self.active
         return Cycles(
             active=self._state is State.ACTIVE,
-            cycles=(*self._closed, *(() if active is None else (active,))),
+            cycles=(*map(self._whole, range(len(self._closed))), *(() if active is None else (active,))),
             queue=tuple(self._queue.waiting),
             withdrawn=tuple(self._withdrawn),
             strays=tuple(self._strays),
@@ -212,15 +246,17 @@ class CycleFold:
         self._strays.append(event)
 
     def _register(self, call: ToolCall, cycle: int | None) -> None:
-        if call.parent_id is not None and cycle not in self._cycles_of_parent(call.parent_id):
+        if call.parent_id is not None and not self._has_parent(call.parent_id, cycle):
             self._note("unknown-parent", call)
         if call.tool_call_id in self._calls:
             self._note("duplicate-call", call)
         self._calls[call.tool_call_id] = _Call(cycle)
 
-    def _cycles_of_parent(self, parent_id: ToolCallId) -> tuple[int | None, ...]:
-        called = (self._calls[parent_id].cycle,) if parent_id in self._calls else ()
-        return (*called, self._statements[parent_id]) if parent_id in self._statements else called
+    def _has_parent(self, parent_id: ToolCallId, cycle: int | None) -> bool:
+        """Whether the parent is in that cycle, the active one, or with None a stray like its child."""
+        if parent_id in self._calls and self._calls[parent_id].cycle == cycle:
+            return True
+        return cycle is not None and parent_id in self._statements
 
     def _steer(self, event: Event) -> None:
         assert isinstance(event, UserMessage)
@@ -266,13 +302,15 @@ class CycleFold:
         else:
             self._note("late-result", event)
             ended = self._closed[call.cycle]
-            self._closed[call.cycle] = replace(ended, late=(*ended.late, event))
+            self._closed[call.cycle] = replace(ended, late=(*ended.late, event.seq))
 
     def _close(self, event: Event) -> None:
         assert isinstance(event, RunStop)
         assert self._open is not None
-        self._closed.append(replace(self._open, items=tuple(self._items), stop=event))
-        self._open = None
+        items = tuple(item.seq for item in self._items)
+        self._closed.append(_Closed(self._open.root.seq, self._open.root_kind, items, event.seq))
+        self._open, self._items = None, []
+        self._statements.clear()
 
     def _ignore(self, event: Event) -> None:
         return None
@@ -297,8 +335,9 @@ _ACTIONS: Final[dict[Action, Callable[[CycleFold, Event], None]]] = {
 
 
 def cycles_of(events: Iterable[Event]) -> Cycles:
-    """The model of a whole log: what a `CycleFold` holds that was fed with it."""
-    fold = CycleFold()
+    """The model of a whole log, or of a path of it: what a `CycleFold` holds that was fed with it."""
+    events = list(events)
+    fold = CycleFold(lookup_in(events))
     for event in events:
         fold.apply(event)
     return fold.model

@@ -27,6 +27,7 @@ from ..timeline.index import Timeline
 from ..timeline.rounds import Rounds
 from ..timeline.server_modules import ServerModules
 from ..view import ViewFold
+from .branch_rows import BranchStatements
 from .journal import Journal
 from .parts import SessionParts
 from .policy import Policy
@@ -80,14 +81,17 @@ def assemble(
         confined: views open nothing outside of `cwd` and `directories`.
         servers: the MCP servers that are named for it now.
     """
-    timeline, rounds, policy, view, known = Timeline(), Rounds(), Policy(), ViewFold(), ServerModules()
+    rounds, policy, view, known = Rounds(), Policy(), ViewFold(), ServerModules()
+    branch_statements = BranchStatements()
     log = EventLog(
         surroundings.clock,
         journal.write,
         redact=partial(redact_event, surroundings.redactor) if surroundings.redactor else None,
         check=view.refusal,
     )
+    timeline = Timeline(log.at)
     log.follow_path(timeline, Timeline.FOLLOWS)
+    log.follow(branch_statements.apply, BranchStatements.FOLLOWS)
     log.follow(rounds.apply, Rounds.FOLLOWS)
     log.follow(policy.apply, Policy.FOLLOWS)
     log.follow(known.apply, ServerModules.FOLLOWS)
@@ -120,6 +124,7 @@ def assemble(
         log=log,
         journal=journal,
         timeline=timeline,
+        branch_statements=branch_statements,
         rounds=rounds,
         policy=policy,
         view=view,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ..branches import Branches
+from ..event_list import lookup_in
 from ..events import Event
 from ..events.execution import ExecutionFinished
 from ..ids import BranchId
@@ -69,8 +70,8 @@ def diff(events: Sequence[Event], branches: Branches, left: str, right: str) -> 
     )
 
 
-def _cells(path: Iterable[Event]) -> Sequence[Cell]:
-    timeline = Timeline()
+def _cells(path: Sequence[Event]) -> Sequence[Cell]:
+    timeline = Timeline(lookup_in(path))
     for event in path:
         if type(event) in Timeline.FOLLOWS:
             timeline.apply(event)

@@ -5,7 +5,10 @@ Pure. Used by the commands on branches, and by whoever lists branches elsewhere.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -29,14 +32,30 @@ class BranchRow(Struct, frozen=True):
     is_active: bool
 
 
-def branch_rows(branches: Branches, events: Sequence[Event]) -> Sequence[BranchRow]:
-    """In the order in which they were made. `events` are the whole log."""
-    statements = [event for event in events if isinstance(event, StatementRecorded)]
+class BranchStatements:
+    """Where on the log each branch has its own statements. `apply` is for the log alone, the whole of it."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((StatementRecorded,))
+
+    def __init__(self) -> None:
+        self._places: dict[BranchId, array[int]] = {}
+
+    def apply(self, event: Event) -> None:
+        self._places.setdefault(event.branch_id, array("Q")).append(event.seq)
+
+    def below(self, branch: BranchId, bound: int) -> int:
+        """How many of its own statements the branch has below that position of the log."""
+        return bisect_left(self._places.get(branch, ()), bound)
+
+
+def branch_rows(branches: Branches, statements: BranchStatements) -> Sequence[BranchRow]:
+    """In the order in which they were made."""
     rows: list[BranchRow] = []
     for branch in branches.all:
-        path = branches.path(statements, branch.name)
-        shared = sum(event.branch_id != branch.name for event in path)
-        rows.append(BranchRow(branch.name, branch.parent, shared, len(path), branch.name == branches.active))
+        counts = {name: statements.below(name, bound) for name, bound in branches.bounds_of(branch.name).items()}
+        last = sum(counts.values())
+        shared = last - counts[branch.name]
+        rows.append(BranchRow(branch.name, branch.parent, shared, last, branch.name == branches.active))
     return rows
 
 

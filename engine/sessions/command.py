@@ -64,8 +64,9 @@ class CommandContext:
     @property
     def as_of(self) -> str:
         """The heading of what is answered while a turn runs, from what is known already."""
-        done = [cell.statement.index for cell in self.timeline.cells if cell.finished is not None]
-        return f"As of statement {done[-1]}; a turn is running." if done else "As of the beginning; a turn is running."
+        cells = reversed(self.timeline.cells)
+        done = next((cell.statement.index for cell in cells if cell.finished is not None), None)
+        return f"As of statement {done}; a turn is running." if done else "As of the beginning; a turn is running."
 
 
 CommandRun = Callable[[CommandContext, str], Awaitable[str]]

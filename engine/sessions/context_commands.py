@@ -97,8 +97,9 @@ def _past(context: CommandContext, argument: str) -> str:
 
 
 def _when(context: CommandContext, call: ProjectionSent) -> str:
-    done = [cell for cell in context.timeline.cells if cell.finished and cell.finished.seq < call.position]
-    return f"after statement {done[-1].statement.index}" if done else "before the first statement"
+    cells = reversed(context.timeline.cells)
+    last = next((cell for cell in cells if cell.finished and cell.finished.seq < call.position), None)
+    return f"after statement {last.statement.index}" if last else "before the first statement"
 
 
 def _last_part(heading: str, tail: str, where: str | None = None) -> Sequence[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, TypeVar
 
 import anyio.to_thread
@@ -38,6 +39,7 @@ from ..ports import (
 )
 from ..timeline.divergence import bound_names, differences, ending_of
 from ..timeline.observed import observed_steps, observing
+from ..timeline.readings import Readings
 from ..timeline.replay import History
 from .cancellation import Cancellation
 from .checkpoint_keeping import CheckpointKeeping
@@ -62,8 +64,8 @@ class LiveEnvironment:
     Args:
         make: an environment that has not been started.
         spec: what each is started with.
-        log: takes EnvironmentRestored.
-        history: what a rebuilt namespace has to go through.
+        log: takes EnvironmentRestored, and has what a rebuilt namespace has to go through.
+        readings: how often a model has read.
         store: has the contents that it names.
         values: keeps those that a rebuild may not bring back.
         checkpoints: says when the namespace itself is kept.
@@ -74,7 +76,7 @@ class LiveEnvironment:
         make: Callable[[], Environment],
         spec: EnvironmentSpec,
         log: EventLog,
-        history: History,
+        readings: Readings,
         store: Store,
         values: ValueKeeping,
         checkpoints: CheckpointKeeping,
@@ -90,7 +92,7 @@ class LiveEnvironment:
         self._buffers: Buffers | None = None
         self._spec = spec
         self._log = log
-        self._history = history
+        self._readings = readings
         self._store = store
         self._values = values
         self._checkpoints = checkpoints
@@ -113,16 +115,17 @@ class LiveEnvironment:
         if environment.alive:
             await self._values.catch_up(environment)
         if environment.alive:
-            if self._history.reads > self._reads:
+            if self._readings.count > self._reads:
                 environment.read()
         else:
-            await self._rebuild(environment, self._plan(), self._compare)
-        self._reads = self._history.reads
+            history = self._history()
+            await self._rebuild(environment, history, self._plan(history), partial(self._compare, history))
+        self._reads = self._readings.count
         return environment
 
     def again(self, first: int, last: int) -> Sequence[PastExecution]:
         """Which executions of the statements `first` to `last` a rebuild would run again."""
-        return observed_steps(self._plan(), first, last)
+        return observed_steps(self._plan(self._history()), first, last)
 
     async def replay(self, first: int, last: int, observe: Observer, *, answers: bool = True) -> None:
         """Has the whole history run again in a fresh namespace, which is then what any rebuild would make of it.
@@ -142,18 +145,20 @@ class LiveEnvironment:
         environment = self._made()
         if environment.alive:
             await self._values.catch_up(environment)
-        observed = {past.request.execution_id: past for past in self.again(first, last)}
+        history = self._history()
+        plan = self._plan(history)
+        observed = {past.request.execution_id: past for past in observed_steps(plan, first, last)}
 
         def compare(past: PastExecution, outcome: RunOutcome) -> Differences:
-            before, after, found = self._compared(past, outcome)
+            before, after, found = self._compared(history, past, outcome)
             recorded = observed.get(past.request.execution_id)
             if recorded is None:
                 return found
             observe(recorded, before, after, found, outcome.stops)
             return replace(found, is_told=True)
 
-        await self._rebuild(environment, observing(self._plan(), first, last, answers=answers), compare)
-        self._reads = self._history.reads
+        await self._rebuild(environment, history, observing(plan, first, last, answers=answers), compare)
+        self._reads = self._readings.count
 
     def _made(self) -> Environment:
         if self._environment is None:
@@ -161,10 +166,15 @@ class LiveEnvironment:
             self._environment.follow(self._buffers)
         return self._environment
 
-    def _plan(self) -> RestorePlan:
-        return self._history.plan(self._spec.limits.statement_seconds)
+    def _history(self) -> History:
+        return History.of(self._log.events, self._log.branches.holds)
 
-    async def _rebuild(self, environment: Environment, plan: RestorePlan, compare: Comparison) -> None:
+    def _plan(self, history: History) -> RestorePlan:
+        return history.plan(self._spec.limits.statement_seconds)
+
+    async def _rebuild(
+        self, environment: Environment, history: History, plan: RestorePlan, compare: Comparison
+    ) -> None:
         self._values.forget()
         self._checkpoints.hear(environment)
         # With a checkpoint there is no need of an empty namespace, which takes a while to start.
@@ -176,7 +186,7 @@ class LiveEnvironment:
             self._was_started = True
         if plan.steps:
             restored = await environment.restore(plan, self._contents, compare)
-            divergences = (*restored.divergences, *self._left_out())
+            divergences = (*restored.divergences, *_left_out(history))
             await self._record(environment, restored, divergences)
 
     async def _record(self, environment: Environment, restored: Restored, divergences: tuple[str, ...]) -> None:
@@ -203,7 +213,7 @@ class LiveEnvironment:
         environment = self._environment
         if environment is None or self.step.locked() or not environment.idle:
             return None
-        is_told = self._history.reads <= self._reads and not self._values.pending
+        is_told = self._readings.count <= self._reads and not self._values.pending
         return environment if is_told and self._values.hear(environment) else None
 
     def record_kept(self) -> None:
@@ -321,29 +331,30 @@ class LiveEnvironment:
                 found[digest] = error
         return found
 
-    def _compare(self, past: PastExecution, outcome: RunOutcome) -> Differences:
-        return self._compared(past, outcome)[-1]
+    def _compare(self, history: History, past: PastExecution, outcome: RunOutcome) -> Differences:
+        return self._compared(history, past, outcome)[-1]
 
     def _compared(
-        self, past: PastExecution, outcome: RunOutcome
+        self, history: History, past: PastExecution, outcome: RunOutcome
     ) -> tuple[ExecutionFinished, ExecutionFinished, Differences]:
         """The record, what ran again as it would be recorded, and how they differ; as on the log, without secrets."""
-        before = self._history.record(past.request.execution_id)
+        before = history.record(past.request.execution_id)
         assert before is not None
         after = self._log.redacted(_recorded(outcome, before))
         assert isinstance(after, ExecutionFinished)
-        found = differences(ending_of(before), ending_of(after), self._history.omitted_names)
-        if any(statement.index < past.request.index for statement in self._history.omitted):
+        found = differences(ending_of(before), ending_of(after), history.omitted_names)
+        if any(statement.index < past.request.index for statement in history.omitted):
             # What comes of leaving a statement out is what the user wants to have, also where a name is missing for it.
             missing = () if _is_stopped(outcome) else bound_names(before.diff)
             found = replace(found, same=found.same.union(bound_names(outcome.diff), missing))
         return before, after, found
 
-    def _left_out(self) -> Sequence[str]:
-        """One sentence for each statement that the user left out."""
-        said = [f"{statement.label} is left out, as the user asked" for statement in self._history.omitted]
-        rest = len(said) - _KEPT_SENTENCES
-        return [*said[:_KEPT_SENTENCES], more(rest, "sentence")] if rest > 0 else said
+
+def _left_out(history: History) -> Sequence[str]:
+    """One sentence for each statement that the user left out."""
+    said = [f"{statement.label} is left out, as the user asked" for statement in history.omitted]
+    rest = len(said) - _KEPT_SENTENCES
+    return [*said[:_KEPT_SENTENCES], more(rest, "sentence")] if rest > 0 else said
 
 
 def _is_stopped(outcome: RunOutcome) -> bool:

@@ -16,6 +16,7 @@ from ..redaction import Redactor
 from ..timeline.index import Timeline
 from ..timeline.rounds import Rounds
 from ..view import ViewFold
+from .branch_rows import BranchStatements
 from .journal import Journal
 from .policy import Policy
 
@@ -40,6 +41,7 @@ class SessionParts:
     log: EventLog
     journal: Journal
     timeline: Timeline
+    branch_statements: BranchStatements
     rounds: Rounds
     policy: Policy
     view: ViewFold

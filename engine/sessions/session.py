@@ -126,7 +126,7 @@ class Session:
     @property
     def branches(self) -> Sequence[BranchRow]:
         """The branches of the log, in the order in which they were made."""
-        return branch_rows(self._parts.log.branches, self._parts.log.events)
+        return branch_rows(self._parts.log.branches, self._parts.branch_statements)
 
     @property
     def names(self) -> Collection[str]:

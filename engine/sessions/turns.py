@@ -27,8 +27,7 @@ from ..projection.account import Account
 from ..projection.news import LogNews
 from ..projection.sent import SentProjections
 from ..search.ripgrep import find_ripgrep
-from ..timeline.past_values import KeptValues
-from ..timeline.replay import History
+from ..timeline.readings import READING, Readings
 from ..tools import Seen, Workspace
 from ..turn import Stop
 from ..view.cuts import Cut
@@ -99,16 +98,15 @@ class Turns:
             signal=journal.signal,
             dismissed=self.cancel,
         )
-        history = History()
-        log.follow_path(history, History.FOLLOWS)
-        log.follow(history.values.apply, KeptValues.FOLLOWS)
+        readings = Readings()
+        log.follow_path(readings, READING)
         revisions = Revisions(parts.store, parts.redactor)
         log.follow(revisions.apply, Revisions.FOLLOWS)
         bound = PastBound(parts.store, parts.session_id, log, journal, parts.settings.past_bytes)
         values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
         checkpoints = CheckpointKeeping(log, keeps=parts.settings.restore_by == "checkpoints")
         self._environment = LiveEnvironment(
-            parts.environments, parts.spec, log, history, parts.store, values, checkpoints
+            parts.environments, parts.spec, log, readings, parts.store, values, checkpoints
         )
         news = LogNews()
         log.follow_path(news)
@@ -126,7 +124,7 @@ class Turns:
             news,
             calls_tools=calls_tools,
         )
-        self.cycles = CycleFold()
+        self.cycles = CycleFold(log.at)
         log.follow_path(self.cycles, CycleFold.FOLLOWS)
         model = parts.models()
         self._open_model: Model | None = model
@@ -249,7 +247,7 @@ class Turns:
             compact=self._compact,
             omit=self.omit,
             cwd=parts.cwd,
-            branches=lambda: branch_rows(log.branches, log.events),
+            branches=lambda: branch_rows(log.branches, parts.branch_statements),
             diff=lambda left, right: diff(log.events, log.branches, left, right),
             rewind=lambda statement, files, conversation: self._rewinder.go(
                 self._head.after(statement, conversation=conversation), files=files

@@ -1,6 +1,7 @@
 """The timeline as a read model: which statements there are, with all executions of each, and which of those counts.
 
-A fold over the log. Used by the loop (numbers, parents) and by every listing; `replay` has what a rebuild needs.
+A fold over the log, which keeps positions: what they hold is read from the log when it is asked for. Used by the loop
+(numbers, parents) and by every listing; `replay` has what a rebuild needs.
 """
 
 from __future__ import annotations
@@ -8,33 +9,54 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from ..event_list import Lookup, event_at
 from ..events import Event
 from ..events.execution import ExecutionFinished, ExecutionStarted, NamesRebound, StatementOmitted, StatementRecorded
 from ..events.replays import Diverged, ReplayBegun, ReplayEnded
-from ..ids import ExecutionId, StatementId
+from ..ids import ExecutionId, Seq, StatementId
 
 
 class Execution(Struct):
-    """One run of a statement: started, perhaps finished; and in what it came out otherwise than an earlier one."""
+    """One run of a statement: started, perhaps finished; and in what it came out otherwise than an earlier one.
 
-    started: ExecutionStarted
-    finished: ExecutionFinished | None = None
-    divergences: list[Diverged] = field(default_factory=list[Diverged])
+    `begun` and `ended` are where the log has that.
+    """
+
+    _at: Lookup
+    begun: Seq
+    ended: Seq | None = None
+    divergences: tuple[Diverged, ...] = ()
+
+    @property
+    def started(self) -> ExecutionStarted:
+        """Its beginning."""
+        return event_at(self._at, self.begun, ExecutionStarted)
+
+    @property
+    def finished(self) -> ExecutionFinished | None:
+        """Its record, where it has ended."""
+        return None if self.ended is None else event_at(self._at, self.ended, ExecutionFinished)
 
 
 class Cell(Struct):
     """A statement with all its executions, the first of them first. `omitted`: the user left it out.
 
     `current` is the execution that the namespace goes by: the latest that is no recorded or dry replay's, nor one of a
-    live replay that did not come to its end.
+    live replay that did not come to its end. `recorded` is where the log has the statement.
     """
 
-    statement: StatementRecorded
-    executions: list[Execution] = field(default_factory=list[Execution])
+    _at: Lookup
+    recorded: Seq
+    executions: tuple[Execution, ...] = ()
     current: Execution | None = None
     omitted: bool = False
+
+    @property
+    def statement(self) -> StatementRecorded:
+        """What is to run."""
+        return event_at(self._at, self.recorded, StatementRecorded)
 
     @property
     def started(self) -> ExecutionStarted | None:
@@ -48,7 +70,7 @@ class Cell(Struct):
 
 
 class Timeline:
-    """Statements in order. `apply` is for the log alone."""
+    """Statements in order. `apply` is for the log alone, whose events `at` finds."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
         (
@@ -63,13 +85,15 @@ class Timeline:
         )
     )
 
-    def __init__(self) -> None:
+    def __init__(self, at: Lookup) -> None:
+        self._at = at
         self.reset()
 
     def reset(self) -> None:
         """For the log alone: another path follows, from its first event on."""
         self._cells: dict[StatementId, Cell] = {}
-        self._executions: dict[ExecutionId, tuple[Cell, Execution]] = {}
+        self._under_way: dict[ExecutionId, tuple[Cell, Execution]] = {}
+        """The executions that have no record yet."""
         self._last_execution: ExecutionId | None = None
         self._replay: ReplayBegun | None = None
         self._before: dict[StatementId, Execution | None] = {}
@@ -81,7 +105,7 @@ class Timeline:
     def apply(self, event: Event) -> None:
         match event:
             case StatementRecorded():
-                self._cells[event.statement_id] = Cell(event)
+                self._cells[event.statement_id] = Cell(self._at, event.seq)
             case ExecutionStarted():
                 self._start(event)
             case ExecutionFinished():
@@ -93,8 +117,9 @@ class Timeline:
                 self._rebound.update(names)
             case ReplayBegun():
                 self._replay, self._last_before = event, self._last_execution
-            case Diverged(execution_id=execution_id) if execution_id in self._executions:
-                self._executions[execution_id][1].divergences.append(event)
+            case Diverged(execution_id=execution_id) if execution_id in self._under_way:
+                _, execution = self._under_way[execution_id]
+                execution.divergences = (*execution.divergences, event)
             case ReplayEnded():
                 self._end_replay(event)
             case _:
@@ -104,9 +129,9 @@ class Timeline:
         cell = self._cells.get(event.statement_id)
         if cell is None:
             return
-        execution = Execution(event)
-        cell.executions.append(execution)
-        self._executions[event.execution_id] = cell, execution
+        execution = Execution(self._at, event.seq)
+        cell.executions = (*cell.executions, execution)
+        self._under_way[event.execution_id] = cell, execution
         if event.counts:
             if self._replay is not None:
                 self._before.setdefault(event.statement_id, cell.current)
@@ -114,10 +139,10 @@ class Timeline:
             self._last_execution = event.execution_id
 
     def _finish(self, event: ExecutionFinished) -> None:
-        cell, execution = self._executions.get(event.execution_id, (None, None))
+        cell, execution = self._under_way.pop(event.execution_id, (None, None))
         if cell is None or execution is None:
             return
-        execution.finished = event
+        execution.ended = event.seq
         if event.counts and cell.statement.statement_kind == "python":
             self._names.update(event.diff.added, event.diff.changed)
 

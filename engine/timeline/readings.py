@@ -30,6 +30,10 @@ class Readings:
     """`count` grows with each reading. The events before position `until` are read."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
         self.count = 0
         self.until = 0
         self._begun: int | None = None

@@ -3,7 +3,8 @@
 Executions and ticks in the order of the path, each with what it then saw. An execution that ended by itself runs again.
 One that was stopped does not, nor one whose source held a secret: what it left comes from kept values. One that ended
 its worker left nothing, and one that the user left out is not in the plan. Pure: names contents by their digests. Must
-not know how a plan is carried out. Followed by the log; read by `sessions.live_environment`.
+not know how a plan is carried out. Made of the log when a namespace is rebuilt, because it would keep most of the log's
+events; `sessions.live_environment` does both.
 
 What a recorded or a dry replay has found is a report, and no part of it. From the beginning of a live replay on, the
 steps of the statements that run again are set aside, and so is what came after those: new ones join what stands before
@@ -14,8 +15,8 @@ at any other end everything is as it was.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
-from typing import ClassVar, Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -81,6 +82,7 @@ _OF_STEPS: Final = frozenset(
 """The kinds of event that say something about steps; most events of a long log do not."""
 
 
+_FOLLOWED: Final = _OF_STEPS | READING
 _Step = ExecutionStep | TickStep | Rebuild
 
 
@@ -94,16 +96,10 @@ class _LiveReplay(Struct):
 
 
 class History:
-    """What a rebuild goes through. `apply` is for the log alone, and so is that of `values`, for the whole of it."""
-
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = _OF_STEPS | READING
+    """What a rebuild goes through. `apply` takes the events of a path, that of `values` those of its whole log."""
 
     def __init__(self) -> None:
         self.values = KeptValues()
-        self.reset()
-
-    def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
         self._steps: list[_Step] = []
         self._statements: dict[StatementId, ExecutionStep] = {}
         self._omitted: dict[StatementId, ExecutionStep] = {}
@@ -113,6 +109,18 @@ class History:
         self._tiers: dict[str, OutlineTier] = {}
         self._payloads = Payloads()
         self._replay: _LiveReplay | None = None
+
+    @classmethod
+    def of(cls, events: Iterable[Event], is_on_path: Callable[[Event], bool]) -> History:
+        """That of the active path of a whole log. O(the log)."""
+        history = cls()
+        for event in events:
+            kind = type(event)
+            if kind in KeptValues.FOLLOWS:
+                history.values.apply(event)
+            elif kind in _FOLLOWED and is_on_path(event):
+                history.apply(event)
+        return history
 
     def apply(self, event: Event) -> None:
         self._readings.apply(event)

@@ -31,13 +31,15 @@ class LoggedFacts:
     def __init__(self, cwd: str = "/w", events: Iterable[Event] = ()) -> None:
         self.cwd = cwd
         self._policy = Policy()
-        self._cycles = CycleFold()
-        self._timeline = Timeline()
+        self._events: dict[Seq, Event] = {}
+        self._cycles = CycleFold(self._events.__getitem__)
+        self._timeline = Timeline(self._events.__getitem__)
         for event in events:
             self.add(event)
 
     def add(self, event: Event) -> None:
         """The next event of the log."""
+        self._events[event.seq] = event
         self._policy.apply(event)
         self._cycles.apply(event)
         self._timeline.apply(event)

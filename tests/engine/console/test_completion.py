@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.console.completion import common_start, completions
 from engine.events.execution import StatementRecorded
-from engine.ids import StatementId, ToolCallId
+from engine.ids import Seq, StatementId, ToolCallId
 from engine.timeline.index import Cell
 
 
@@ -15,7 +16,7 @@ from engine.timeline.index import Cell
 class Facts:
     cwd: str = "/nowhere"
     names: tuple[str, ...] = ("readme", "result", "_hidden")
-    cells: tuple[Cell, ...] = ()
+    cells: Sequence[Cell] = ()
 
 
 def offered(before: str, facts: Facts | None = None, *, is_python: bool = True) -> list[str]:
@@ -33,14 +34,13 @@ def test_names_of_the_session_of_the_tools_and_of_python() -> None:
 
 
 def test_commands_and_their_arguments() -> None:
-    cells = tuple(
-        Cell(
-            StatementRecorded(
-                statement_id=StatementId(f"stm_{index}"), index=index, source=source, tool_call_id=ToolCallId("call")
-            )
+    statements = [
+        StatementRecorded(
+            statement_id=StatementId(f"stm_{index}"), index=index, source=source, tool_call_id=ToolCallId("call")
         )
         for index, source in enumerate(["a = 1", "b = 2\nc"], 1)
-    )
+    ]
+    cells = [Cell(statements.__getitem__, Seq(place)) for place in range(2)]
     assert offered("/ti") == ["timeline", "tick"]
     assert offered("/mo") == ["mode"]
     assert offered("/mode a") == ["ask", "auto"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.cycles import CycleFold, Cycles, RequestCycle, cycles_of, rounds_of, steps_of, to_json
 from engine.cycles.steps import AiBlock, Call
+from engine.event_list import lookup_in
 from engine.events import Event
 from engine.events.codec import decode, encode
 from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
@@ -73,7 +74,7 @@ def calls_of(cycle: RequestCycle) -> list[Call]:
 
 @given(LOGS)
 def test_live_equals_rebuilt_after_every_event(log: tuple[Event, ...]) -> None:
-    live = CycleFold()
+    live = CycleFold(lookup_in(log))
     for count, event in enumerate(log, 1):
         live.apply(event)
         assert live.model == cycles_of(log[:count])
@@ -91,7 +92,7 @@ def test_the_same_log_gives_the_same_bytes_also_when_it_was_stored(log: tuple[Ev
 
 @given(LOGS)
 def test_a_model_is_not_changed_by_what_comes_after_it(log: tuple[Event, ...]) -> None:
-    live = CycleFold()
+    live = CycleFold(lookup_in(log))
     seen: list[tuple[Cycles, bytes]] = []
     for event in log:
         live.apply(event)

@@ -10,6 +10,7 @@ import pytest
 
 from engine.cycles import CycleFold, cycles_of, rounds_of, steps_of
 from engine.cycles.steps import AiBlock
+from engine.event_list import lookup_in
 from engine.events import Event
 from engine.events.execution import ExecutionStarted
 from engine.events.session import ProjectionSent
@@ -74,7 +75,7 @@ async def test_a_cancelled_run_with_a_queue_and_an_unread_steer(tmp_path: Path) 
 
 
 def follows(log: tuple[Event, ...] | list[Event]) -> None:
-    live = CycleFold()
+    live = CycleFold(lookup_in(log))
     for count, event in enumerate(log, 1):
         live.apply(event)
         assert live.model == cycles_of(log[:count])

@@ -10,6 +10,7 @@ from engine.cycles import CycleFold, cycles_of, to_plain
 from engine.cycles.machine import TRANSITIONS, Action, Input, State, Transition
 from engine.cycles.model import ANOMALIES, AnomalyKind
 from engine.cycles.steps import GROUPS
+from engine.event_list import lookup_in
 from engine.exchange.vectors.cycle_rows import neutral
 from tests.support.cycles import Vector, load_vectors
 
@@ -24,7 +25,7 @@ def test_the_model_is_the_expected_one(vector: Vector) -> None:
 
 @by_name
 def test_the_live_model_equals_the_rebuilt_one_after_every_event(vector: Vector) -> None:
-    live = CycleFold()
+    live = CycleFold(lookup_in(vector.events))
     for count, event in enumerate(vector.events, 1):
         live.apply(event)
         assert live.model == cycles_of(vector.events[:count])
@@ -48,7 +49,7 @@ def test_the_vectors_take_every_transition_of_the_table() -> None:
             return super().__getitem__(key)
 
     for vector in VECTORS:
-        fold = CycleFold(Watched(TRANSITIONS))
+        fold = CycleFold(lookup_in(vector.events), Watched(TRANSITIONS))
         for event in vector.events:
             fold.apply(event)
 

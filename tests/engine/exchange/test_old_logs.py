@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from engine.event_list import lookup_in
 from engine.exchange.jsonl_export import export_lines
 from engine.exchange.jsonl_import import import_lines
 from engine.execution import WORKER_DIED
@@ -89,8 +90,9 @@ def test_an_old_database_holds_what_its_old_export_holds(tmp_path: Path, name: s
 
 def test_the_timeline_of_an_old_log_has_what_came_of_each_statement() -> None:
     store = MemoryStore(CountingClock())
-    timeline = Timeline()
-    for event in store.load(imported(store, (SESSIONS / "direct.jsonl").read_bytes()).session_id):
+    log = store.load(imported(store, (SESSIONS / "direct.jsonl").read_bytes()).session_id)
+    timeline = Timeline(lookup_in(log))
+    for event in log:
         timeline.apply(event)
     ends = [cell.finished for cell in timeline.cells if cell.finished is not None]
     assert [end.value for end in ends if end.exception is None][:2] == ["[1, 2]", "3"]

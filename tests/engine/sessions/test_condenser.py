@@ -28,9 +28,10 @@ SECONDS = 5.0
 
 def condenser_of(model: Model) -> tuple[Condenser, EventLog]:
     """Of a session with one long conversation, which is over."""
-    news, fold, cycles = LogNews(), ViewFold(), CycleFold()
-    folds = (news.apply, fold.apply, cycles.apply)
-    log = EventLog(FixedClock(), lambda event: None, folds=folds, check=fold.refusal)
+    news, fold = LogNews(), ViewFold()
+    log = EventLog(FixedClock(), lambda event: None, folds=(news.apply, fold.apply), check=fold.refusal)
+    cycles = CycleFold(log.at)
+    log.follow_path(cycles)
     log.append(UserMessage(message_id=MessageId("m1"), text="word " * 2_000))
     log.append(AgentText(message_id=MessageId("m2"), text="word " * 2_000))
     log.append(RunStop(reason="completed", cause="end_turn"))

@@ -11,7 +11,7 @@ import pytest
 
 from engine import Session, Store
 from engine.config.system import SystemClock
-from engine.cycles import CycleFold
+from engine.cycles import cycles_of
 from engine.errors import InvalidRequestError, StatementWithdrawnError
 from engine.events import Event
 from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
@@ -123,10 +123,7 @@ async def test_a_live_edit_acts_again(opened: Opened, tmp_path: Path) -> None:
 async def test_an_edit_leaves_a_conversation_without_anomalies(opened: Opened) -> None:
     async with opened() as session:
         await session.edit(3, "y = 7")
-        cycles = CycleFold()
-        for event in session.path:
-            cycles.apply(event)
-        assert not cycles.model.anomalies
+        assert not cycles_of(session.path).anomalies
         view = session.view.ready()
         calls = [event.arguments["source"] for event in view if isinstance(event, ToolCall)]
         assert calls == [*STATEMENTS[:2], "y = 7", *STATEMENTS[3:]]

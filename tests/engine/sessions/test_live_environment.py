@@ -18,7 +18,7 @@ from engine.sessions.checkpoint_keeping import CheckpointKeeping
 from engine.sessions.kept_values import ValueKeeping
 from engine.sessions.live_environment import LiveEnvironment
 from engine.store.memory import MemoryStore
-from engine.timeline.replay import History
+from engine.timeline.readings import Readings
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
 
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.anyio
 
 def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironment, EventLog]:
     """An environment of a session in which these statements have run."""
-    history = History()
-    log = EventLog(FixedClock(), lambda event: None, folds=(history.apply,))
+    readings = Readings()
+    log = EventLog(FixedClock(), lambda event: None, folds=(readings.apply,))
     for number, source in enumerate(sources, 1):
         statement, execution = StatementId(f"st{number}"), ExecutionId(f"ex{number}")
         call = ToolCallId(f"c{number}")
@@ -41,7 +41,7 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
     store = MemoryStore(FixedClock())
     values = ValueKeeping(log, store, Redactor(()), anyio.lowlevel.checkpoint)
     kept = CheckpointKeeping(log, keeps=False)
-    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, history, store, values, kept), log
+    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, readings, store, values, kept), log
 
 
 class Act:

@@ -21,7 +21,6 @@ from engine.events.replays import Diverged, ReplayBegun, ReplayEnded
 from engine.log import EventLog
 from engine.sessions.repair import repair
 from engine.timeline.index import Timeline
-from engine.timeline.past_values import KeptValues
 from engine.timeline.replay import History
 from tests.engine.sessions.test_rebuilt_values import ORDINARY, blocks
 from tests.support.fixed import FixedClock
@@ -435,15 +434,14 @@ async def test_an_exception_ends_no_replay(project: Path) -> None:
 
 def meaning(events: Sequence[Event]) -> tuple[object, object, Sequence[Event]]:
     """What a log of which the process died means once it is repaired: its plan, its executions; and what was added."""
-    log, timeline, history = EventLog(FixedClock(), lambda event: None), Timeline(), History()
+    log = EventLog(FixedClock(), lambda event: None)
+    timeline = Timeline(log.at)
     log.follow_path(timeline, Timeline.FOLLOWS)
-    log.follow_path(history, History.FOLLOWS)
-    log.follow(history.values.apply, KeptValues.FOLLOWS)
     log.load(events)
     added = repair(log, timeline)
     assert not cycles_of(log.path).anomalies
     current = [cell.current and cell.current.started.execution_id for cell in timeline.cells]
-    return history.plan(1.0), current, added
+    return History.of(log.events, log.branches.holds).plan(1.0), current, added
 
 
 @pytest.mark.parametrize("mode", ["recorded", "dry", "live"])
