@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from ..branches import branches_of
-from ..events.execution import StatementRecorded
 from ..sessions.branch_rows import BranchRow, BranchStatements, branch_rows
 from ..terminal.columns import aligned
 from ..terminal.json_lines import print_json
@@ -24,8 +23,7 @@ def branches(
         events = opened.load(find(opened, session).session_id)
     statements = BranchStatements()
     for event in events:
-        if isinstance(event, StatementRecorded):
-            statements.apply(event)
+        statements.apply(event)
     rows = branch_rows(branches_of(events), statements)
     if not as_json:
         typer.echo("\n".join(aligned([_COLUMNS, *map(_cells, rows)], None, ())))

@@ -41,7 +41,8 @@ class BranchStatements:
         self._places: dict[BranchId, array[int]] = {}
 
     def apply(self, event: Event) -> None:
-        self._places.setdefault(event.branch_id, array("Q")).append(event.seq)
+        if isinstance(event, StatementRecorded):
+            self._places.setdefault(event.branch_id, array("Q")).append(event.seq)
 
     def below(self, branch: BranchId, bound: int) -> int:
         """How many of its own statements the branch has below that position of the log."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.cycles import CycleFold
+from engine.event_list import Lookup, lookup_in
 from engine.events import EVENTS, Event
 from engine.events.execution import ExecutionStarted
 from engine.events.nodes import RevisionAdopted
@@ -20,6 +22,7 @@ from engine.projection.diverged import DivergedNodes
 from engine.projection.news import LogNews
 from engine.projection.sent import SentProjections
 from engine.redaction import Redactor
+from engine.sessions.branch_rows import BranchStatements
 from engine.sessions.policy import Policy
 from engine.sessions.revisions import Revisions
 from engine.store.memory import MemoryStore
@@ -34,13 +37,7 @@ from engine.view import ViewFold
 from tests.support.fixed import FixedClock
 from tests.support.rich_log import events_of, rich_items
 
-OF_A_PATH: tuple[Callable[[], Any], ...] = (Timeline, Seen, History, Account, CycleFold, Payloads, DivergedNodes)
-OF_THE_LOG: tuple[Callable[[], Any], ...] = (
-    Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens,
-    lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
-)  # fmt: skip
-FOLDS = (*OF_A_PATH, *OF_THE_LOG)
-IGNORED = ("_store", "_redactor", "_contents", "_transitions", "_generation")
+IGNORED = ("_at", "_store", "_redactor", "_contents", "_transitions", "_generation")
 """Parts that do not come from the log, and how often it was another one."""
 
 
@@ -52,6 +49,17 @@ def rich_log() -> list[Event]:
         RevisionAdopted(path="a", look=1, state="text", digest="0", content=BlobDigest("b")),
     ]
     return [replace(event, seq=Seq(seq)) for seq, event in enumerate(log)]
+
+
+AT: Lookup = lookup_in(rich_log())
+OF_A_PATH: tuple[Callable[[], Any], ...] = (
+    partial(Timeline, AT), Seen, Account, partial(CycleFold, AT), Payloads, DivergedNodes,
+)  # fmt: skip
+OF_THE_LOG: tuple[Callable[[], Any], ...] = (
+    Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens, BranchStatements,
+    lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
+)  # fmt: skip
+FOLDS = (*OF_A_PATH, *OF_THE_LOG)
 
 
 def state(value: object) -> object:
@@ -109,6 +117,15 @@ def test_a_read_model_that_was_reset_is_what_one_is_that_has_heard_of_no_other_p
         reset.apply(event)
         fresh.apply(event)
     assert state(reset) == state(fresh)
+
+
+def test_a_history_of_a_log_is_what_one_is_that_has_heard_of_all_of_it() -> None:
+    history, log = History(), rich_log()
+    for event in log:
+        history.values.apply(event)
+        history.apply(event)
+    assert state(History.of(log, lambda _: True)) == state(history)
+    assert state(History.of(log, lambda _: False)) != state(history)
 
 
 @pytest.mark.parametrize("length", [0, 40, 90, 150])
