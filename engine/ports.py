@@ -483,7 +483,8 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     Its arguments begin with its absolute path; `cwd` is absolute; `seconds` is how long it may take. `stdin` is what it
     reads there, and then the end of the file. With `merged` its stderr goes into its stdout, in order. `kept_bytes` of
     each stream are kept, at most, half of them from the beginning and half from the end. Once it has printed `stop_at`
-    bytes to stdout it is ended, and what it printed beyond is dropped.
+    bytes to stdout it is ended, and what it printed beyond is dropped. With a `domain` the kernel holds it
+    to that, or it is not started.
     """
 
     argv: tuple[str, ...]
@@ -493,6 +494,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     merged: bool = True
     stop_at: int | None = None
     stdin: bytes = b""
+    domain: Domain | None = None
 
 
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))

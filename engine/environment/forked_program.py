@@ -12,6 +12,7 @@ import fcntl
 import os
 import socket
 
+from ..domain import Domain
 from ..errors import EnvironmentUnavailableError
 from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec, ServerRequest
 from ..worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
@@ -131,7 +132,8 @@ class ForkedProgram(RunningProgram):
 
 
 def _execute(spec: EnvironmentSpec, request: CommandRequest) -> Execute:
-    return _limited(spec, request, unattended(spec.variables), request.stdin, merged=request.merged)
+    variables = unattended(spec.variables)
+    return _limited(spec, request, variables, request.stdin, merged=request.merged, domain=request.domain)
 
 
 def _server(spec: EnvironmentSpec, request: ServerRequest) -> Execute:
@@ -145,6 +147,7 @@ def _limited(
     stdin: bytes | None,
     *,
     merged: bool,
+    domain: Domain | None = None,
 ) -> Execute:
     return Execute(
         argv=tuple(map(os.fsencode, request.argv)),
@@ -155,4 +158,5 @@ def _limited(
         data_bytes=spec.limits.data_bytes,
         open_files=spec.limits.open_files,
         allow_sudo=spec.allow_sudo,
+        domain=domain,
     )

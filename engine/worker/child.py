@@ -19,12 +19,15 @@ import sysconfig
 from types import ModuleType
 from typing import Final, NoReturn
 
+from ..domain import Layer
 from . import main, own_process, streams
+from .descriptors import close_all_but
 from .framing import frame
 from .limits import set_limits
 from .privileges import give_up_reading_others
 from .processes import become_subreaper, die_with_parent
 from .protocol import Failed, Fork
+from .sandbox.entering import enter
 
 _RESERVED: Final = 8
 """Descriptors at the top of the limit that are ours, where a statement closing a few low ones does not hit them."""
@@ -45,19 +48,26 @@ def become_worker(
         set_limits(request.data_bytes, request.open_files)
         spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
         # Ahead of the import path, because a project's .pth files may run code.
-        give_up_reading_others(domain=not request.allow_sudo)
+        layers = _confine(request)
         gc.enable()
         os.chdir(request.cwd)
         _set_environment(request.variables)
         namespace = _main_module()
         _set_path(request)
-        main.serve(channel, spares, asks, copies, namespace, request)
+        main.serve(channel, spares, asks, copies, namespace, request, layers)
     except BaseException as error:
         with contextlib.suppress(BaseException):
             reason = f"{type(error).__name__}: {error}"
             sender = channel or socket.socket(fileno=worker_socket)
             sender.sendall(frame(Failed(reason)))
         os._exit(_EXIT_SETUP)
+
+
+def _confine(request: Fork) -> tuple[Layer, ...]:
+    if request.domain is not None:
+        return enter(request.domain, request.data_bytes)
+    give_up_reading_others(domain=not request.allow_sudo)
+    return ()
 
 
 def _place(stdout: int, stderr: int, *sockets: int) -> tuple[tuple[int, int], list[socket.socket]]:
@@ -69,11 +79,7 @@ def _place(stdout: int, stderr: int, *sockets: int) -> tuple[tuple[int, int], li
         fcntl.fcntl(stderr, fcntl.F_DUPFD_CLOEXEC, floor),
     )
     streams.replace(spares)
-    os.closerange(3, floor)
-    for descriptor in range(floor, floor + _RESERVED):
-        if descriptor not in (*spares, *placed):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+    close_all_but(*spares, *placed)
     return spares, [socket.socket(fileno=each) for each in placed]
 
 

@@ -17,6 +17,7 @@ from . import child, program
 from .framing import FrameBuffer, frame
 from .proc import is_below
 from .protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
+from .sandbox.entering import prepare
 
 HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
 """The signals that the zygote has handlers for."""
@@ -78,6 +79,8 @@ class ForkedProcess:
         if self.pid is not None or not self.passed:
             return
         parent = os.getpid()
+        if request.domain is not None:
+            prepare(request.domain)
         try:
             with contextlib.ExitStack() as given:
                 outlines = given.enter_context(self.ask_outlines()).fileno() if isinstance(request, Fork) else -1

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
+from ..domain import Layer
 from ..tokens import counter
 from . import alarms, own_process, streams
 from .channel import Channel
@@ -28,13 +29,21 @@ from .serving import serve as serve_requests
 
 
 class Surroundings:
-    """The process as its statements find it. On `handover` come the descriptors of copies of it."""
+    """The process as its statements find it, held by `layers`. On `handover` come the descriptors of copies of it."""
 
-    def __init__(self, spares: tuple[int, int], channel: Channel, handover: socket.socket, outlines: Outlines) -> None:
+    def __init__(
+        self,
+        spares: tuple[int, int],
+        channel: Channel,
+        handover: socket.socket,
+        outlines: Outlines,
+        layers: tuple[Layer, ...],
+    ) -> None:
         self._spares = spares
         self._channel = channel
         self._handover = handover
         self._outlines = outlines
+        self._layers = layers
         self._children: frozenset[int] | None = None
         """The processes that there were when the latest statement began."""
 
@@ -80,7 +89,7 @@ class Surroundings:
         self._channel.reopen(restoring.channel)
         self._outlines.reopen(partial(next, iter((restoring.outlines,)), None))
         interpreter.take_place()
-        return Started()
+        return Started(self._layers)
 
     def _end_started(self) -> None:
         """Ends what the statement that was stopped has started: nothing of it goes on."""
@@ -103,10 +112,12 @@ def serve(
     handover: socket.socket,
     namespace: dict[str, object],
     fork: Fork,
+    layers: tuple[Layer, ...],
 ) -> NoReturn:
     """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way.
 
-    On `outlines` outlines are asked for, on `handover` come the descriptors of copies of this process.
+    `layers` hold the process to the domain of `fork`. On `outlines` outlines are asked for, on `handover` come the
+    descriptors of copies of this process.
     """
     streams.install()
     interrupts = SignalInterrupts()
@@ -116,7 +127,7 @@ def serve(
     # Ahead of what takes Python's functions as they are now for Python's own.
     guard = OutsideGuard(own_process=True, turn_off=alarms.turn_off)
     outliner = Outlines(partial(next, iter((outlines,)), None))
-    surroundings = Surroundings(spares, channel, handover, outliner)
+    surroundings = Surroundings(spares, channel, handover, outliner, layers)
     interpreter = Interpreter(
         namespace,
         channel,
@@ -140,4 +151,5 @@ def serve(
         surroundings.answering(interpreter.answer),
         interpreter.kept,
         partial(surroundings.snapshot, interpreter),
+        layers,
     )

@@ -12,22 +12,25 @@ or a pipe, where it is talked to; it inherits no descriptor but the three, and n
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
 from contextlib import suppress
 from typing import Final, NoReturn
 
+from ..domain import is_held
+from .descriptors import close_all_but
 from .ending import end_below
 from .framing import frame
 from .limits import set_limits
 from .privileges import give_up_reading_others
 from .processes import become_subreaper, die_with_parent
 from .protocol import Execute, Finished, FromKeeper, NotStarted
+from .sandbox.entering import enter
 
 _EXIT_SETUP: Final = 70
 _WAITED_FOR: Final = (signal.SIGCHLD, signal.SIGINT)
-_STREAMS: Final = 3
 
 
 def become_keeper(
@@ -47,9 +50,9 @@ def become_keeper(
         become_subreaper()
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
-        _close_all_but(*(descriptor for descriptor in (report, stdout, stderr, stdin) if descriptor is not None))
+        close_all_but(*(descriptor for descriptor in (report, stdout, stderr, stdin) if descriptor is not None))
         set_limits(request.data_bytes, request.open_files)
-        give_up_reading_others(domain=not request.allow_sudo)
+        _confine(request)
         stdin = _file_of(request.stdin or b"") if stdin is None else stdin
         program = _start(request, stdin, stdout, stderr)
         # Or the host could not see the end of the output, nor the program that of its input.
@@ -66,11 +69,11 @@ def become_keeper(
     os._exit(0)
 
 
-def _close_all_but(*kept: int) -> None:
-    """Closes what the zygote had open: the channels of others among it."""
-    highest = max(map(int, os.listdir("/proc/self/fd")), default=0)
-    for low, high in zip((_STREAMS - 1, *sorted(kept)), (*sorted(kept), highest + 2), strict=True):
-        os.closerange(low + 1, high)
+def _confine(request: Execute) -> None:
+    if request.domain is None:
+        give_up_reading_others(domain=not request.allow_sudo)
+    elif not is_held(enter(request.domain, request.data_bytes)):
+        raise PermissionError(errno.EPERM, "the program was not started: its sandbox is not to be had here", "")
 
 
 def _file_of(data: bytes) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
+from ..domain import Layer
 from ..events.nodes import ContentsAdopted, RevisionAdopted
 from ..execution import ExceptionInfo
 from .effects import Transport
@@ -22,12 +23,14 @@ def serve(
     answer: Callable[[Request], FromWorker | None],
     kept: Callable[[str], Kept],
     snapshot: Callable[[], Started | None],
+    layers: tuple[Layer, ...] = (),
 ) -> NoReturn:
     """Says Started and answers one request after the other; ended from within `transport.receive`.
 
-    What `snapshot` returns is for the host of another process, which has been copied from this one.
+    `layers` hold the process to its domain. What `snapshot` returns is for the host of another process, which
+    has been copied from this one.
     """
-    transport.send(Started())
+    transport.send(Started(layers))
     while True:
         request = transport.receive()
         # An answer here is one to a question whose wait was interrupted, and the last is about a replay that is over.

@@ -1,0 +1,63 @@
+"""What a process of root may do beyond its user's rights, and giving that up for good.
+
+Must not know why. Used by `entering`, and by `privileges` for workers without a domain.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from struct import Struct
+from typing import Final
+
+from . import kernel
+
+CHOWN: Final = 0
+DAC_OVERRIDE: Final = 1
+DAC_READ_SEARCH: Final = 2
+FOWNER: Final = 3
+SYS_RAWIO: Final = 17
+SYS_PTRACE: Final = 19
+SYS_ADMIN: Final = 21
+PERFMON: Final = 38
+_LAST: Final = 63
+"""There is no room for more in the kernel's sets."""
+
+_VERSION: Final = 0x20080522
+_HEADER: Final = Struct("=Ii")
+"""The version, and whose they are: 0 for the caller's own."""
+_SETS: Final = Struct("=6I")
+"""Effective, permitted and inheritable of the lower 32, then of the upper 32."""
+_HALF: Final = 32
+
+
+def keep_only(kept: Collection[int]) -> None:
+    """Gives up all capabilities but these."""
+    drop([number for number in range(_LAST + 1) if number not in kept])
+
+
+def drop(dropped: Sequence[int]) -> None:
+    """Gives up these, also for programs that it starts: root gets all of the bounding set again with each.
+
+    In ascending order. Without CAP_SETPCAP that set stays, and only what gains privileges by being started could have
+    them back.
+    """
+    with suppress(OSError):  # the rest has no meaning yet
+        for number in dropped:
+            kernel.prctl(kernel.PR_CAPBSET_DROP, number)
+    header, held = _HEADER.pack(_VERSION, 0), ctypes.create_string_buffer(_SETS.size)
+    with suppress(OSError):
+        kernel.get_capabilities(header, held)
+        sets = list(_SETS.unpack(held.raw))
+        for number in dropped:
+            half, bit = divmod(number, _HALF)
+            for kind in range(3):
+                sets[3 * half + kind] &= ~(1 << bit)
+        kernel.set_capabilities(header, _SETS.pack(*sets))
+
+
+def of_root() -> Collection[int]:
+    """What root keeps in a domain: other users' files are as its own, where Landlock lets it write."""
+    return (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER) if os.geteuid() == 0 else ()

@@ -1,0 +1,182 @@
+"""The layer of mounts: a file tree of this process's own, which is read-only but for what is writable.
+
+Landlock has no right for metadata, so without this layer the owner, mode, times and attributes of files outside can be
+changed; here the kernel answers that the file system is read-only. What is hidden is covered by an empty directory.
+Memory and terminals that programs share by name in `/dev` are new ones, and end with the last process that uses them.
+
+Only root may do that, and whoever is root in a user namespace of its own. Such a namespace knows one user and one
+group: files of others belong to `nobody` there. To enter one cannot be undone, and systems forbid what comes next
+(Ubuntu's AppArmor) rather than the entering, so a process that is thrown away tries it first, once (`missing`).
+
+The order: what is writable is cloned while it is as it was; then everything becomes read-only; then clones and covers
+are attached, the outermost first, because a cover may be inside of what is writable and the scratch directory inside of
+a cover. What is to be read-only within is bound to itself, with all directories on the way: a directory that is no
+mount could be moved away with what is in it, and another put in its place.
+
+A rename from one mount to another is an EXDEV error, as between two disks. Called by `entering` before Landlock,
+because a domain may not mount.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import PurePath
+from struct import Struct
+from typing import Final
+
+from . import kernel
+
+_NEWNS: Final = 0x00020000
+_NEWUSER: Final = 0x10000000
+_MS_NOSUID: Final = 2
+_MS_NODEV: Final = 4
+_MS_NOEXEC: Final = 8
+_MS_PRIVATE: Final = 1 << 18
+_ATTR_RDONLY: Final = 1
+_ATTRIBUTES: Final = Struct("=QQQQ")
+"""Attributes to set and to clear, the propagation, and a user namespace."""
+_HERE: Final = -100
+"""AT_FDCWD: paths are absolute."""
+_RECURSIVE: Final = 0x8000
+_EMPTY_PATH: Final = 0x1000
+_CLONE: Final = 1
+_FROM_EMPTY_PATH: Final = 4
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 -- the place that programs know
+_TERMINALS: Final = "/dev/pts"
+_TERMINAL_MAKER: Final = "/dev/ptmx"
+_COVER: Final = "size=64k,nr_inodes=64,mode=700"
+_SUFFICES: Final = 1 << 20
+_REASON_BYTES: Final = 1000
+
+
+@cache
+def missing() -> str:
+    """Why there can be no file tree of one's own here, in a phrase; empty where there can be.
+
+    Tries it in a forked process, which takes milliseconds, and remembers: the parent of workers asks first.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        reason = "it failed"
+        try:
+            enter((), (), (), _SUFFICES)
+            reason = ""
+        except OSError as error:
+            reason = f"this system does not let {_who()} have a file tree of its own ({error.strerror})"
+        finally:
+            os.write(writer, reason.encode()[:_REASON_BYTES])
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as said:
+        reason = said.read().decode()
+    os.waitpid(pid, 0)
+    return reason
+
+
+def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[str], shared_bytes: int) -> None:
+    """Enters a mount namespace, and a user namespace where that takes one. The paths are absolute.
+
+    Left out are paths that do not exist, or lead elsewhere by a link. Raises OSError; then the process is of no use.
+
+    Args:
+        shared_bytes: what `/dev/shm` may hold.
+    """
+    _leave_shared_tree()
+    _set("/", _RECURSIVE, propagation=_MS_PRIVATE)
+    clones = {path: _clone(path) for path in _outermost(filter(_leads_there, writable))}
+    covers = [path for path in hidden if _leads_there(path)]
+    _set("/", _RECURSIVE, attributes=_ATTR_RDONLY)
+    for path in sorted({*clones, *covers}, key=_depth):
+        # What is writable and hidden is writable: it is said of fewer.
+        if path in clones:
+            _attach(clones[path], path)
+        else:
+            kernel.mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, _COVER)
+    for path in covers:
+        if path not in clones:
+            _set(path, 0, attributes=_ATTR_RDONLY)
+    for path in read_only:
+        _bind_read_only(path, tuple(clones))
+    _renew_devices(shared_bytes)
+
+
+def _leave_shared_tree() -> None:
+    try:
+        kernel.unshare(_NEWNS)
+    except PermissionError:
+        user, group = os.geteuid(), os.getegid()
+        # What is not dumpable does not own its files in /proc.
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+        kernel.unshare(_NEWUSER | _NEWNS)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+
+
+def _bind_read_only(path: str, roots: Collection[str]) -> None:
+    root = next((each for each in roots if PurePath(path).is_relative_to(each)), None)
+    if root is None or path == root or not _leads_there(path):
+        return
+    on_the_way = [str(each) for each in PurePath(path).parents if each != PurePath(root) and each.is_relative_to(root)]
+    for directory in reversed(on_the_way):
+        if not os.path.ismount(directory):
+            _attach(_clone(directory), directory)
+    _attach(_clone(path), path, attributes=_ATTR_RDONLY)
+
+
+def _renew_devices(shared_bytes: int) -> None:
+    if os.path.isdir(_SHARED_MEMORY):
+        kernel.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _MS_NOSUID | _MS_NODEV, f"size={shared_bytes},mode=1777")
+    if os.path.isdir(_TERMINALS):
+        kernel.mount("devpts", _TERMINALS, "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+        if not os.path.islink(_TERMINAL_MAKER):
+            _attach(_clone(f"{_TERMINALS}/ptmx"), _TERMINAL_MAKER)
+
+
+def _clone(path: str) -> int:
+    """A descriptor of a mount of what is at the path, with all that is mounted below it."""
+    return kernel.system_call(kernel.OPEN_TREE, _HERE, os.fsencode(path), _CLONE | os.O_CLOEXEC | _RECURSIVE)
+
+
+def _attach(clone: int, path: str, attributes: int = 0) -> None:
+    try:
+        if attributes:
+            _set_of(clone, b"", _EMPTY_PATH | _RECURSIVE, attributes, 0)
+        with suppress(FileExistsError):
+            os.makedirs(path)  # within a cover
+        kernel.system_call(kernel.MOVE_MOUNT, clone, b"", _HERE, os.fsencode(path), _FROM_EMPTY_PATH)
+    finally:
+        os.close(clone)
+
+
+def _set(path: str, flags: int, attributes: int = 0, propagation: int = 0) -> None:
+    _set_of(_HERE, os.fsencode(path), flags, attributes, propagation)
+
+
+def _set_of(place: int, path: bytes, flags: int, attributes: int, propagation: int) -> None:
+    wanted = _ATTRIBUTES.pack(attributes, 0, propagation, 0)
+    kernel.system_call(kernel.MOUNT_SETATTR, place, path, flags, wanted, len(wanted))
+
+
+def _leads_there(path: str) -> bool:
+    return os.path.exists(path) and os.path.realpath(path) == path
+
+
+def _outermost(paths: Iterable[str]) -> Sequence[str]:
+    found: list[str] = []
+    for path in sorted(set(paths), key=_depth):
+        if not any(PurePath(path).is_relative_to(each) for each in found):
+            found.append(path)
+    return found
+
+
+def _depth(path: str) -> int:
+    return len(PurePath(path).parts)
+
+
+def _who() -> str:
+    return "root" if os.geteuid() == 0 else "its users"

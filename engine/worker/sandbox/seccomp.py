@@ -1,0 +1,198 @@
+"""The layer of seccomp: a filter of system calls, for what has no path that Landlock could have rights on.
+
+A filter sees the number of a call and its arguments as numbers, never what they point to. So it can tell families of
+sockets apart, and calls about oneself (a process id of 0) from calls about others, but no address, file or process.
+What it refuses beside the network are ways around the other layers (io_uring, which has calls of its own; mounts and
+namespaces, in which one is root; files by handle instead of by path), and what a program may do to others of its user
+without a file (limits, priorities, keys, queues and shared memory by number, bytes put into a terminal).
+
+It is a program for the kernel's machine: load a word of the call's description, compare it, jump, return. Each row of
+`_rules` becomes the comparison of one number and the few steps that decide about it, so a reader needs one row at a
+time. The kernel remembers for which numbers the answer is "allowed" whatever the arguments, and asks no more then.
+Called by `entering`, after no new privileges can be had.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from functools import cache
+from struct import Struct
+from typing import Final, NamedTuple
+
+from . import kernel
+from .system_calls import AARCH64, X86_64
+
+_SET_MODE_FILTER: Final = 1
+_GET_ACTION_AVAIL: Final = 2
+_SPEC_ALLOW: Final = 1 << 2
+"""Or kernels before 5.16 slow down all that the process does, against an attack that is not this filter's concern."""
+
+ALLOW: Final = 0x7FFF0000
+KILL: Final = 0x80000000
+_ERRNO: Final = 0x00050000
+
+_LOAD: Final = 0x20
+_EQUAL: Final = 0x15
+_AT_LEAST: Final = 0x35
+_ANY_BIT: Final = 0x45
+_RETURN: Final = 0x06
+_NUMBER: Final = 0
+_ARCHITECTURE: Final = 4
+_ARGUMENTS: Final = 16
+_WORD: Final = 4
+_X32: Final = 0x40000000
+"""In the number of a call: pointers of 32 bits, with other numbers for some calls."""
+
+_STEP: Final = Struct("=HBBI")
+"""What to do, how many steps to jump if the comparison holds and if not, and with which value."""
+_PROGRAM: Final = Struct("@HP")
+
+_NEW_NAMESPACES: Final = 0x7E020000
+"""Of mounts, cgroups, names of the host, IPC, users, process ids and networks."""
+_NEW_TIME: Final = 0x80
+"""For `unshare` alone; `clone` has a signal in these bits."""
+_TIOCSTI: Final = 0x5412
+_TIOCLINUX: Final = 0x541C
+_OF_PROCESS: Final = 0
+_OF_GROUP: Final = 1
+
+
+class Architecture(NamedTuple):
+    """What the filter has to know of one. `mark` is the kernel's AUDIT_ARCH_*."""
+
+    mark: int
+    numbers: Mapping[str, int]
+
+
+ARCHITECTURES: Final[Mapping[str, Architecture]] = {
+    "x86_64": Architecture(0xC000003E, X86_64),
+    "aarch64": Architecture(0xC00000B7, AARCH64),
+}
+"""By the name that `os.uname` has for it."""
+
+REFUSED: Final = (
+    *("mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "setns"),
+    "open_by_handle_at",
+    *("add_key", "request_key", "keyctl"),
+    *("bpf", "perf_event_open", "userfaultfd"),
+    *("mq_open", "mq_unlink", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
+    *("shmget", "shmat", "shmctl"),
+)
+"""With EPERM, whatever the arguments: mounts and namespaces; files by handle; keys; what looks into the kernel; and
+what processes share by number, with whoever has the same user."""
+ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
+"""As if the kernel lacked them (ENOSYS), because programs then do without: the flags of clone3 are behind a pointer."""
+
+Step = tuple[int, int, int, int]
+
+
+@cache
+def missing() -> str:
+    """Why there is no filter here, in a phrase; empty where there can be one."""
+    machine = os.uname().machine
+    if machine not in ARCHITECTURES:
+        return f"there is no filter for {machine}, only for {' and '.join(ARCHITECTURES)}"
+    try:
+        action = ctypes.create_string_buffer(ALLOW.to_bytes(_WORD, "little"), _WORD)
+        kernel.system_call(ARCHITECTURES[machine].numbers["seccomp"], _GET_ACTION_AVAIL, 0, action)
+    except OSError as error:
+        return f"this kernel has no filter of system calls ({error.strerror})"
+    return ""
+
+
+def enter(*, network: bool) -> None:
+    """Has the kernel filter the calls of this process and of all that it starts. Raises OSError."""
+    if lack := missing():
+        raise OSError(lack)
+    code = _code(network=network)
+    steps = ctypes.create_string_buffer(code, len(code))
+    description = _PROGRAM.pack(len(code) // _STEP.size, ctypes.addressof(steps))
+    number = ARCHITECTURES[os.uname().machine].numbers["seccomp"]
+    kernel.system_call(number, _SET_MODE_FILTER, _SPEC_ALLOW, description)
+
+
+def prepare(*, network: bool) -> None:
+    """Makes the filter, so that those who are forked find it made."""
+    if not missing():
+        _code(network=network)
+
+
+@cache
+def _code(*, network: bool) -> bytes:
+    return b"".join(_STEP.pack(*step) for step in program(ARCHITECTURES[os.uname().machine], network=network))
+
+
+def program(architecture: Architecture, *, network: bool) -> list[Step]:
+    """The filter for an architecture."""
+    steps: list[Step] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, architecture.mark),
+        (_RETURN, 0, 0, KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    if architecture.numbers is X86_64:
+        steps += (_AT_LEAST, 0, 1, _X32), _refuse(errno.ENOSYS)
+    for name, decision in _rules(network=network):
+        steps += (_EQUAL, 0, len(decision), architecture.numbers[name]), *decision
+    return [*steps, (_RETURN, 0, 0, ALLOW)]
+
+
+def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
+    """What is decided about a call, by its name."""
+    families = (socket.AF_UNIX, *((socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK) if network else ()))
+    for name in ("socket", "socketpair"):
+        yield name, _if_argument(0, *families, otherwise=errno.EACCES)
+    for name in REFUSED:
+        yield name, [_refuse(errno.EPERM)]
+    for name in ABSENT:
+        yield name, [_refuse(errno.ENOSYS)]
+    yield "clone", _unless_bits(0, _NEW_NAMESPACES)
+    yield "unshare", _unless_bits(0, _NEW_NAMESPACES | _NEW_TIME)
+    for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
+        yield name, _if_argument(0, 0)
+    # To read the limits of others changes nothing: then there are no new ones.
+    yield "prlimit64", [*_allow_if(0, 0), *_if_zero(2)]
+    yield "setpriority", [*_refuse_unless(0, _OF_PROCESS, _OF_GROUP), *_if_argument(1, 0)]
+    yield "ioprio_set", [*_refuse_unless(0, _OF_PROCESS + 1, _OF_GROUP + 1), *_if_argument(1, 0)]
+    yield "ioctl", [*_refuse_if(1, _TIOCSTI), *_refuse_if(1, _TIOCLINUX), (_RETURN, 0, 0, ALLOW)]
+
+
+def _refuse(number: int) -> Step:
+    return _RETURN, 0, 0, _ERRNO | number
+
+
+def _load(argument: int, *, high: bool = False) -> Step:
+    """Half of an argument; families, ids and commands are 32 bits, and the kernel looks at no more of them."""
+    return _LOAD, 0, 0, _ARGUMENTS + 2 * _WORD * argument + _WORD * high
+
+
+def _allow_if(argument: int, value: int) -> list[Step]:
+    return [_load(argument), (_EQUAL, 0, 1, value), (_RETURN, 0, 0, ALLOW)]
+
+
+def _refuse_if(argument: int, value: int) -> list[Step]:
+    return [_load(argument), (_EQUAL, 0, 1, value), _refuse(errno.EPERM)]
+
+
+def _refuse_unless(argument: int, one: int, other: int) -> list[Step]:
+    return [_load(argument), (_EQUAL, 2, 0, one), (_EQUAL, 1, 0, other), _refuse(errno.EPERM)]
+
+
+def _if_argument(argument: int, *values: int, otherwise: int = errno.EPERM) -> list[Step]:
+    allowed = [each for value in values for each in _allow_if(argument, value)]
+    return [*allowed, _refuse(otherwise)]
+
+
+def _if_zero(argument: int) -> list[Step]:
+    """Allowed if all 64 bits are 0, as those of a pointer to nothing."""
+    low = [_load(argument), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM)]
+    return [*low, _load(argument, high=True), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM), (_RETURN, 0, 0, ALLOW)]
+
+
+def _unless_bits(argument: int, bits: int) -> list[Step]:
+    return [_load(argument), (_ANY_BIT, 0, 1, bits), _refuse(errno.EPERM), (_RETURN, 0, 0, ALLOW)]

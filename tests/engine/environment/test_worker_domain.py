@@ -1,0 +1,106 @@
+"""A worker in a domain: what it says, what it holds, what is left of ordinary life around it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import combinations
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from engine.domain import LAYERS, Domain, Layer
+from engine.environment.worker_environment import WorkerEnvironment
+from engine.environment.zygote import Zygote
+from engine.ports import EnvironmentSpec, RestorePlan
+from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, past, refuse, spec_for, until
+from tests.support.workers import gone, shared_zygote
+
+pytestmark = pytest.mark.anyio
+
+TRY = """
+import posix, socket
+def tried(act, *arguments):
+    try:
+        act(*arguments)
+    except OSError as error:
+        return error.errno
+def write(path):
+    posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT))
+"""
+
+
+def spec_in(folder: Path, *, without: tuple[Layer, ...] = (), writable: tuple[str, ...] = ()) -> EnvironmentSpec:
+    """Statements in `folder` that may write in `folder/scratch`, and `writable`."""
+    (folder / "scratch").mkdir(exist_ok=True)
+    return replace(spec_for(folder), domain=Domain(scratch=str(folder / "scratch"), writable=writable, without=without))
+
+
+@asynccontextmanager
+async def held(spec: EnvironmentSpec, zygote: Zygote | None = None) -> AsyncIterator[Bench[WorkerEnvironment]]:
+    environment = WorkerEnvironment(zygote or shared_zygote())
+    try:
+        with anyio.fail_after(PATIENCE):
+            await environment.start(spec)
+        yield Bench(environment, Path(spec.cwd))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await environment.close()
+
+
+@pytest.mark.parametrize("without", [each for count in range(4) for each in combinations(LAYERS, count)], ids="-".join)
+@pytest.mark.slow
+async def test_a_worker_says_which_layers_hold_it(tmp_path: Path, without: tuple[Layer, ...]) -> None:
+    async with held(spec_in(tmp_path, without=without)) as b:
+        assert b.environment.layers == tuple(layer for layer in LAYERS if layer not in without)
+        await b.run(TRY)
+        assert await b.value(f"tried(write, {str(tmp_path / 'scratch/file')!r})") is None
+        refused = await b.value("tried(write, 'file') is not None")
+        assert refused == str(not {"landlock", "mounts"} <= set(without))
+        assert await b.value("tried(socket.socket) is not None") == str("seccomp" not in without)
+
+
+async def test_a_checkpoint_of_a_worker_in_a_domain_gives_workers_in_it(tmp_path: Path) -> None:
+    async with held(spec_in(tmp_path)) as b:
+        step = past("kept = 7")
+        await b.environment.run(step.request, refuse, b.take)
+        assert await b.environment.snapshot(step.request.execution_id)
+        await until(lambda: bool(b.environment.checkpoints()))
+        with anyio.fail_after(PATIENCE):
+            restored = await b.environment.restore(RestorePlan(steps=(step,)), contents, ended_otherwise)
+        assert restored.checkpoint == step.request.execution_id
+        assert b.environment.layers == LAYERS
+        await b.run(TRY)
+        assert await b.value("kept, tried(write, 'file') in (13, 30)") == "(7, True)"
+
+
+@pytest.mark.slow
+async def test_a_worker_in_a_domain_ends_with_the_zygote_and_its_memory_is_counted(tmp_path: Path) -> None:
+    zygote = Zygote.spawn()
+    try:
+        async with held(spec_in(tmp_path), zygote) as b:
+            pid = b.environment.pid
+            assert pid is not None
+            assert psutil.Process(pid).memory_full_info().pss > 0
+            os.kill(zygote.pid, signal.SIGKILL)
+            await gone(pid)
+    finally:
+        zygote.close()
+
+
+@pytest.mark.slow
+async def test_a_program_is_held_to_its_domain_or_not_started(tmp_path: Path) -> None:
+    domain = spec_in(tmp_path).domain
+    assert domain is not None
+    async with held(spec_for(tmp_path)) as b:
+        there = await b.command("echo x > scratch/file; echo x > file; cat scratch/file", domain=domain)
+        assert there.stdout.head.decode().splitlines()[-1] == "x"
+        assert not (tmp_path / "file").exists()
+        with pytest.raises(PermissionError, match="sandbox"):
+            await b.command("true", domain=replace(domain, without=("seccomp",)))
+        assert (await b.command("echo x > file")).code == 0
