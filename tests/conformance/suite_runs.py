@@ -29,8 +29,11 @@ import acp_defects  # noqa: E402
 import commands  # noqa: E402
 import mcp_defects  # noqa: E402
 import mcp_server  # noqa: E402
+import stdio_world  # noqa: E402
 import vectors_adapter  # noqa: E402
 
+KEEP: str = stdio_world.KEEP
+"""The variable that says where peers as processes keep conversations."""
 OPTIONS = Options(
     prompt="hello",
     slow_prompt="count",

@@ -22,8 +22,8 @@ from conformance.peers.process import ProcessPeer
 from conformance.runner import Plan, Run, run, run_scenario
 from conformance.suite import Scenario
 from conformance.transcript import Transcript
+from tests.conformance.suite_runs import KEEP, PEERS, conforming, defects, failing, in_memory, suite
 from tests.conformance.suite_runs import OPTIONS as EVERYTHING
-from tests.conformance.suite_runs import PEERS, conforming, defects, failing, in_memory, suite
 
 OPTIONS = Options("hello", "count", "tool", "/project", timeout=2, scenario_timeout=6, long_line=2_000_000)
 AGENT = [sys.executable, str(PEERS / "run_acp_agent.py")]
@@ -107,16 +107,17 @@ def test_a_process_that_left_its_group_is_counted_and_ended() -> None:
 @pytest.mark.slow
 def test_each_rung_of_the_ladder_ends_what_the_ones_before_did_not() -> None:
     rungs = {
-        "by itself": "pass",
-        "close stdin": "import sys; sys.stdin.read()",
-        "SIGTERM": "import time; time.sleep(600)",
-        "SIGKILL": "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(600)",
+        "by itself": "",
+        "close stdin": "import os; os.write(1, b'.'); os.read(0, 1); os._exit(0)",
+        "SIGTERM": "import os, time; os.write(1, b'.'); time.sleep(600)",
+        "SIGKILL": "import os, signal, time; signal.signal(15, signal.SIG_IGN); os.write(1, b'.'); time.sleep(600)",
     }
     for rung, source in rungs.items():
         peer = ProcessPeer(python(source), Path.cwd(), {})
-        while rung == "by itself" and peer.read(peer.now() + 5.0) is not None:
-            pass  # until it has closed both streams, which it does by ending
-        peer.read(peer.now() + (5.0 if rung == "SIGKILL" else 0.3))
+        if rung == "by itself":
+            os.waitid(os.P_PID, peer.pid, os.WEXITED | os.WNOWAIT)  # its streams close before it has ended
+        else:
+            assert peer.read(30.0) is not None  # until then the interpreter starts, whom signals end
         assert peer.end().rung == rung
         assert peer.end() is peer.end()
 
@@ -181,6 +182,27 @@ def test_a_defect_fails_its_requirement_as_a_process(name: str, tmp_path: Path) 
         chosen=wanted,
     )
     assert failing(run(plan)) == {name}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_peer_of_these_tests_writes_nothing_but_into_the_directory_it_is_given(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works, keeps = tmp_path / "works", tmp_path / "keeps"
+    works.mkdir()
+    keeps.mkdir()
+    if kept:
+        monkeypatch.setenv(KEEP, str(keeps))
+    else:
+        monkeypatch.delenv(KEEP)
+    scenario = next(one for one in suite().scenarios if one.name == "load-after-restart")
+    options = replace(EVERYTHING, cwd=str(works))
+    transcript = run_scenario(scenario, lambda: ProcessPeer(AGENT, works, {}), options, {})
+    loaded = next(r for r in suite().judge([transcript]) if r.requirement.id == "ACP1-A-LOAD-009")
+    assert loaded.verdict.outcome == ("pass" if kept else "fail")
+    assert [*works.iterdir()] == []
+    assert len([*keeps.iterdir()]) == kept
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""Runs the conforming agent on stdio, or the defect of a requirement: `python run_acp_agent.py [ID]`."""
+"""Runs the conforming agent on stdio, or the defect of a requirement: `python run_acp_agent.py [ID]`.
+
+It keeps conversations for its next process where CONFORMING_PEER_KEEPS_IN names a directory for them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import acp_agent
 import acp_defects
 import stdio_world
 
-acp_agent.Agent.kept = stdio_world.Files()
+if stdio_world.KEEP in os.environ:
+    acp_agent.Agent.kept = stdio_world.Files(os.environ[stdio_world.KEEP])
 acp_agent.Agent.prefix = f"{os.getpid()}-"
 make = acp_defects.DEFECTS[sys.argv[1]] if len(sys.argv) > 1 else acp_agent.Agent
 stdio_world.run(lambda world: make(world, stdio_world.start_server))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import heapq
 import os
 import select
@@ -46,15 +47,25 @@ class World:
         os._exit(code)
 
 
-class Files:
-    """Texts in files, by their paths, for as long as there is their directory."""
+KEEP = "CONFORMING_PEER_KEEPS_IN"
+"""The variable that names the directory of `Files`. A peer that is given none keeps nothing beyond its process."""
 
-    def __setitem__(self, path: str, text: str) -> None:
-        with contextlib.suppress(OSError), open(f"{path}.kept", "w", encoding="utf-8") as file:
+
+class Files:
+    """Texts by name, in files of one directory: never in one that a message names."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest())
+
+    def __setitem__(self, name: str, text: str) -> None:
+        with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(text)
 
-    def get(self, path: str) -> str | None:
-        with contextlib.suppress(OSError), open(f"{path}.kept", encoding="utf-8") as file:
+    def get(self, name: str) -> str | None:
+        with contextlib.suppress(FileNotFoundError), open(self.path(name), encoding="utf-8") as file:
             return file.read()
         return None
 
