@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from conformance.options import Options
 from conformance.peers.peer import Ending, Peer, PeerGoneError, PeerStartError, Side
-from conformance.transcript import Transcript
+from conformance.transcript import LIMITS, Transcript
 from conformance.values import Object, as_object, as_text
 
 METHOD_NOT_FOUND: Final = -32601
 MOST_LINES: Final = 50_000
 """Lines of the program after which a scenario ends: each costs time to judge, and a flood of short ones minutes."""
+_FLOOD: Final = 1.0
+"""Seconds after a time limit within which what came before it is still taken, where the program never pauses."""
 
 
 class StoppedError(Exception):
@@ -54,8 +56,12 @@ class Driver:
         options: Options,
         facts: Mapping[str, Any],
         start: Callable[[], Peer] | None = None,
+        late: str = "",
     ) -> None:
-        """`start` is what `restart` starts the program with; where there is none it cannot be started again."""
+        """`start` is what `restart` starts the program with; where there is none it cannot be started again.
+
+        The scenario timeout among the options is for the whole scenario; `late` says what is over when it is.
+        """
         self.options = options
         self.facts = facts
         self.answerers: dict[str, Answerer] = {}
@@ -64,6 +70,7 @@ class Driver:
         """Every JSON object of the program, in order."""
         self._peer = peer
         self._start = start
+        self._late = late or f"the scenario reached its limit of {options.scenario_timeout:g} s"
         self._earlier = 0.0
         self._side: Side = "client" if peer.side == "server" else "server"
         self._transcript = transcript
@@ -79,7 +86,7 @@ class Driver:
         """Sends any bytes. `generated` ones are kept by digest where they are many."""
         self._transcript.add(self._ms(), self._side, data, generated=generated)
         try:
-            self._peer.write(data, self.options.scenario_timeout)
+            self._peer.write(data, self._limit)
         except PeerGoneError:
             self._receive_all()
             if self._peer.has_closed():
@@ -170,6 +177,7 @@ class Driver:
         """The first message that is wanted, of those not waited for yet or of all; None where there is none in time."""
         until = self._until(self.options.timeout if seconds is None else seconds)
         position = 0 if everything else self._seen
+        more = True
         while True:
             while position < len(self.received):
                 message = self.received[position]
@@ -177,9 +185,10 @@ class Driver:
                 if wanted(message):
                     self._seen = max(self._seen, position)
                     return message
-            if not self._receive(until):
+            if not more:
                 self._seen = len(self.received)
                 return None
+            more = self._receive(until)
 
     def pause(self, seconds: float) -> None:
         """Lets time pass, and takes and answers what comes meanwhile."""
@@ -201,23 +210,28 @@ class Driver:
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
+    @property
+    def _limit(self) -> float:
+        """The end of the scenario, on the clock of the peer that is under way."""
+        return self.options.scenario_timeout - self._earlier
+
     def _until(self, seconds: float) -> float:
-        return min(self._peer.now() + seconds, self.options.scenario_timeout)
+        return min(self._peer.now() + seconds, self._limit)
 
     def _receive(self, until: float) -> bool:
-        """Takes one chunk; False where there is none by then."""
+        """Takes one chunk; False where there is none by then, or where there still are some long after: a flood."""
         if self._transcript.is_full:
-            raise StoppedError("the transcript of the scenario reached its limit of 64 MiB")
+            self._stop_flood(f"the transcript of the scenario reached its limit of {LIMITS}")
         received = self._peer.read(until)
-        if received is None:
-            if self._peer.now() >= self.options.scenario_timeout:
-                raise StoppedError(f"the scenario reached its limit of {self.options.scenario_timeout:g} s")
-            return False
-        if received.data:
-            self._transcript.add(self._ms(), received.stream, received.data)
-        if received.stream == self._peer.side:
-            self._take(received.data)
-        return True
+        if received is not None:
+            if received.data:
+                self._transcript.add(self._ms(), received.stream, received.data)
+            if received.stream == self._peer.side:
+                self._take(received.data)
+        late = self._peer.now() - (0.0 if received is None else _FLOOD)
+        if late >= self._limit:
+            raise StoppedError(self._late)
+        return received is not None and late < until
 
     def _receive_all(self) -> None:
         self.answerers = {}
@@ -241,7 +255,7 @@ class Driver:
         self._buffer = bytearray(rest)
         self._lines += len(lines)
         if self._is_flooded:
-            raise StoppedError(f"the program sent more than {MOST_LINES} lines")
+            self._stop_flood(f"the program sent more than {MOST_LINES:,} lines")
         for one in lines:
             self._take_line(one)
 
@@ -260,6 +274,10 @@ class Driver:
     @property
     def _is_flooded(self) -> bool:
         return self._lines > MOST_LINES
+
+    def _stop_flood(self, reason: str) -> NoReturn:
+        self.mark("flooded", reason)
+        raise StoppedError(reason)
 
     def _ms(self) -> float:
         return (self._earlier + self._peer.now()) * 1000

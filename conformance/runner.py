@@ -6,11 +6,12 @@ measure moments one after the other at the end. One thread for each scenario und
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from conformance.driver import Driver, StoppedError
@@ -26,6 +27,8 @@ Start = Callable[[], Peer]
 MOST_BYTES: Final = 128 * 1024 * 1024
 MOST_LINES: Final = 200_000
 """Of all transcripts together, after which no scenario is begun: a program that floods each costs minutes to judge."""
+_JUDGING: Final = 5.0
+"""Seconds that judges are given where the scenarios have used up the budget; a run as they are takes less than one."""
 
 
 class Live:
@@ -53,9 +56,29 @@ class Live:
                 peer.kill()
 
 
+class Budget:
+    """The time of a run, which began when this was made."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self.reason = f"the budget of {seconds:g} s for all scenarios was used up"
+
+    def left(self) -> float:
+        """Seconds; negative where more were used."""
+        return self._end - time.monotonic()
+
+    def used_up(self) -> str:
+        """The reason, where nothing is left; else empty."""
+        return "" if self.left() > 0 else self.reason
+
+    def extend(self, seconds: float) -> None:
+        """Lets so many seconds be left from now on, where there are fewer."""
+        self._end = max(self._end, time.monotonic() + seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `budget` is in seconds, for all scenarios together."""
+    """What to run. `budget` is in seconds, for all scenarios together and for judging them, which has five at least."""
 
     suite: Suite
     start: Start
@@ -91,22 +114,25 @@ class Run:
 def run(plan: Plan, on_scenario: Callable[[Transcript], None] = lambda _: None) -> Run:
     """Runs and judges. `on_scenario` is told of each scenario that ends. KeyboardInterrupt ends every program first."""
     began = time.monotonic()
+    budget = Budget(plan.budget)
     suite = plan.suite
-    opening = run_scenario(suite.opening, plan.start, plan.options, plan.facts)
+    opening = run_scenario(suite.opening, plan.start, plan.options, plan.facts, budget=budget)
     on_scenario(opening)
     traffic = Traffic(opening)
     obstacle = encodable(suite.obstacle(traffic))
     if obstacle:
+        obstacle = ": ".join([obstacle, *(entry.value for entry in traffic.marks("flooded"))])
         return Run(suite, [], [opening], obstacle, time.monotonic() - began)
     facts = {**plan.facts, "calibration": suite.calibration(traffic)}
     opening.facts.update(facts)
-    transcripts = [opening, *_run_all(plan, facts, began, on_scenario)]
-    results = suite.judge(transcripts, plan.chosen)
+    transcripts = [opening, *_run_all(plan, facts, budget, on_scenario)]
+    budget.extend(_JUDGING)
+    results = suite.judge(transcripts, plan.chosen, budget.used_up)
     return Run(suite, results, transcripts, "", time.monotonic() - began)
 
 
 def _run_all(
-    plan: Plan, facts: Mapping[str, Any], began: float, on_scenario: Callable[[Transcript], None]
+    plan: Plan, facts: Mapping[str, Any], budget: Budget, on_scenario: Callable[[Transcript], None]
 ) -> Iterable[Transcript]:
     wanted = needed(plan.suite, plan.chosen)
     scenarios = [scenario for scenario in plan.suite.scenarios if scenario.name in wanted]
@@ -117,8 +143,8 @@ def _run_all(
     lines: list[int] = []
 
     def used_up() -> str:
-        if time.monotonic() - began > plan.budget:
-            return f"the budget of {plan.budget:g} s for all scenarios was used up"
+        if reason := budget.used_up():
+            return reason
         if sum(sizes) > MOST_BYTES or sum(lines) > MOST_LINES:
             return f"the transcripts of all scenarios reached {MOST_BYTES >> 20} MiB or {MOST_LINES} lines"
         return ""
@@ -128,7 +154,7 @@ def _run_all(
             skipped = Transcript(scenario.name, dict(facts))
             skipped.mark(0, "stopped", reason)
             return skipped
-        transcript = run_scenario(scenario, plan.start, plan.options, facts, live)
+        transcript = run_scenario(scenario, plan.start, plan.options, facts, live, budget)
         sizes.append(transcript.size)
         lines.append(sum(entry.data.count(b"\n") for entry in transcript.entries))
         return transcript
@@ -158,19 +184,30 @@ def needed(suite: Suite, chosen: Mapping[str, Requirement] | None) -> set[str]:
 
 
 def run_scenario(
-    scenario: Scenario, start: Start, options: Options, facts: Mapping[str, Any], live: Live | None = None
+    scenario: Scenario,
+    start: Start,
+    options: Options,
+    facts: Mapping[str, Any],
+    live: Live | None = None,
+    budget: Budget | None = None,
 ) -> Transcript:
     """Runs one scenario, again while its race did not happen; returns the transcript of the last try."""
+    live, budget = live or Live(), budget or Budget(math.inf)
     transcript = Transcript(scenario.name, dict(facts))
     for _ in range(scenario.tries):
         transcript = Transcript(scenario.name, dict(facts))
-        _run_once(scenario, start, options, transcript, live or Live())
-        if not any(entry.label == "race-missed" for entry in transcript.entries):
+        _run_once(scenario, start, options, transcript, live, budget)
+        if budget.used_up() or not any(entry.label == "race-missed" for entry in transcript.entries):
             break
     return transcript
 
 
-def _run_once(scenario: Scenario, start: Start, options: Options, transcript: Transcript, live: Live) -> None:
+def _run_once(
+    scenario: Scenario, start: Start, options: Options, transcript: Transcript, live: Live, budget: Budget
+) -> None:
+    late = ""
+    if budget.left() < options.scenario_timeout:
+        options, late = replace(options, scenario_timeout=max(budget.left(), 0.0)), budget.reason
     try:
         peer = start()
     except PeerStartError as error:
@@ -184,7 +221,7 @@ def _run_once(scenario: Scenario, start: Start, options: Options, transcript: Tr
         live.add(peers[-1])
         return peers[-1]
 
-    driver = Driver(peer, transcript, options, transcript.facts, again)
+    driver = Driver(peer, transcript, options, transcript.facts, again, late)
     try:
         live.add(peer)
         scenario.run(driver)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -326,6 +326,14 @@ def _may_be(consts: dict[str, Any], value: Any) -> bool:
     return not is_object(value) or all(as_object(value).get(name) == const for name, const in consts.items())
 
 
+def _branches(tag: str, branches: dict[str, dict[str, Any]], value: Any) -> Iterable[dict[str, Any]]:
+    """Those that a value may be."""
+    if not is_object(value):
+        return branches.values()
+    name = as_object(value).get(tag)
+    return (branches[name],) if isinstance(name, str) and name in branches else ()
+
+
 def _not(schema: Schema, _node: dict[str, Any], shape: Any) -> Check:
     one = schema.compile(shape)
     return lambda value: Problem("is what the schema excludes") if one(value) is None else None
@@ -381,7 +389,10 @@ class _Shape:
 
     properties: list[Node] = field(default_factory=list[Node])
     items: list[Node] = field(default_factory=list[Node])
+    tagged: list[tuple[str, dict[str, Node]]] = field(default_factory=list[tuple[str, dict[str, Node]]])
+    """Unions whose branches one property tells apart, by its value."""
     unions: list[list[tuple[dict[str, Any], Node]]] = field(default_factory=list[list[tuple[dict[str, Any], Node]]])
+    """All others: what each branch fixes."""
     is_open: bool = False
 
 
@@ -423,6 +434,8 @@ class FieldNames:
         while rest:
             shape = self._shape(rest.pop())
             shapes.append(shape)
+            for tag, branches in shape.tagged:
+                rest += _branches(tag, branches, value)
             rest += [node for union in shape.unions for consts, node in union if _may_be(consts, value)]
         return shapes
 
@@ -440,7 +453,12 @@ class FieldNames:
             self._collect(part, shape)
         for keyword in ("anyOf", "oneOf"):
             if keyword in node:
-                shape.unions.append([(self._schema.consts(branch), branch) for branch in as_list(node[keyword])])
+                branches = as_list(node[keyword])
+                consts = [self._schema.consts(branch) for branch in branches]
+                if tag := _tag(consts):
+                    shape.tagged.append((tag, {fixed[tag]: one for fixed, one in zip(consts, branches, strict=True)}))
+                else:
+                    shape.unions.append(list(zip(consts, branches, strict=True)))
         if "properties" in node:
             shape.properties.append(node["properties"])
         if "items" in node:

@@ -77,21 +77,31 @@ class Suite:
     def every_scenario(self) -> tuple[Scenario, ...]:
         return self.opening, *self.scenarios
 
-    def judge(self, transcripts: Iterable[Transcript], chosen: Mapping[str, Requirement] | None = None) -> list[Result]:
-        """The verdicts on these transcripts, of all requirements or of the chosen ones, in the registry's order."""
-        traffics = [Traffic(transcript) for transcript in transcripts]
-        rows = [row for row in self.requirements if chosen is None or row.id in chosen]
-        return [Result(row, self._judge(row, traffics)) for row in rows]
+    def judge(
+        self,
+        transcripts: Iterable[Transcript],
+        chosen: Mapping[str, Requirement] | None = None,
+        late: Callable[[], str] = lambda: "",
+    ) -> list[Result]:
+        """The verdicts on these transcripts, of all requirements or of the chosen ones, in the registry's order.
 
-    def _judge(self, row: Requirement, traffics: list[Traffic]) -> Verdict:
-        verdicts: list[Verdict] = []
-        for traffic in traffics:
-            scenario = traffic.transcript.scenario
-            if row.scenario in (None, scenario):
-                verdicts.append(of(self._verdict(row, traffic), scenario))
-        if not verdicts:
-            return not_tested(f"the scenario {row.scenario} was not run")
-        return combined(verdicts)
+        `late` says, when nothing more may be judged, why not; what is left then counts as not tested.
+        """
+        rows = [row for row in self.requirements if chosen is None or row.id in chosen]
+        verdicts: dict[str, list[tuple[int, Verdict]]] = {row.id: [] for row in rows}
+        # The shortest first: a flood, which may cost all the time there is, costs none of what the others show.
+        for place, transcript in sorted(enumerate(transcripts), key=lambda one: one[1].size):
+            traffic: Traffic | None = None
+            for row in rows:
+                if row.scenario not in (None, transcript.scenario):
+                    continue
+                if reason := late():
+                    verdict = not_tested(reason)
+                else:
+                    traffic = traffic or Traffic(transcript)
+                    verdict = self._verdict(row, traffic)
+                verdicts[row.id].append((place, of(verdict, transcript.scenario)))
+        return [Result(row, _in_order(row, verdicts[row.id])) for row in rows]
 
     def _verdict(self, row: Requirement, traffic: Traffic) -> Verdict:
         if row.applies is not None and self.capability(traffic, row.applies) is not True:
@@ -105,3 +115,10 @@ class Suite:
         if verdict.outcome == "not-tested" and stopped:
             return not_tested(f"{verdict.reason}: {stopped[0].value}")
         return verdict
+
+
+def _in_order(row: Requirement, verdicts: list[tuple[int, Verdict]]) -> Verdict:
+    """One verdict of those on transcripts at these places."""
+    if not verdicts:
+        return not_tested(f"the scenario {row.scenario} was not run")
+    return combined(verdict for _, verdict in sorted(verdicts, key=lambda one: one[0]))

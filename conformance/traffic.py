@@ -7,7 +7,7 @@ is no JSON stands here as such, and so does a response that answers nothing. Kno
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Final, Literal, TypeVar, cast
@@ -79,15 +79,15 @@ class Traffic:
         self._correlate()
 
     def _correlate(self) -> None:
-        asked: dict[tuple[Sender, object], list[Message]] = defaultdict(list)
+        waiting: dict[tuple[Sender, object], deque[Message]] = defaultdict(deque)
         for message in self.messages:
             if message.is_request:
-                asked[message.sender, id_key(message.id)].append(message)
+                waiting[message.sender, id_key(message.id)].append(message)
             elif message.is_response:
-                waiting = asked[_OTHER[message.sender], id_key(message.id)]
+                asked = waiting[_OTHER[message.sender], id_key(message.id)]
                 # An id may be used again once it was answered; a second answer to one request has none left to find.
-                request = next((request for request in waiting if request.answer is None), None)
-                if request is not None:
+                if asked:
+                    request = asked.popleft()
                     message.answers, request.answer = request, message
 
     @cached_property

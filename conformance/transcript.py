@@ -21,6 +21,9 @@ FORMAT: Final = "rewindow-conformance transcript"
 VERSION: Final = 1
 LIMIT: Final = 64 * 1024 * 1024
 """Bytes; a scenario ends where its transcript would grow beyond."""
+MOST_ENTRIES: Final = 100_000
+"""Where a program writes single bytes, an entry takes far more memory and time than what it holds."""
+LIMITS: Final = f"{LIMIT >> 20} MiB or {MOST_ENTRIES:,} pieces"
 _DIGESTED: Final = 1024 * 1024
 """What the suite sends in one piece of more bytes than this is kept by digest."""
 
@@ -78,7 +81,8 @@ class Transcript:
 
     @property
     def is_full(self) -> bool:
-        return self.size >= LIMIT
+        """Whether a scenario has to end, because what it recorded is as much as may be kept."""
+        return self.size >= LIMIT or len(self.entries) >= MOST_ENTRIES
 
     def lines(self) -> Iterator[str]:
         """The file, line by line, without line ends."""

@@ -35,6 +35,10 @@ what violates it. The level follows from the sentence:
 `--auth METHOD` logs in first, by one of the agent's methods. `logout` is tried with `--allow-logout` alone, since it
 may end what the user has open elsewhere.
 
+A response may take 10 s (`--timeout`), a scenario 30 s (`--scenario-timeout`), and all of them together 300 s
+(`--budget`), to which a few seconds are added for ending programs and for judging. A scenario also ends at 64 MiB,
+50,000 lines of the program or 100,000 pieces, so that a program which never stops writing gets its verdict in time.
+
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
 speaks another version), 130 interrupted. A failure leaves the transcript of its scenario, and prints the command that
 repeats it. The formats are in [conformance-formats.md](conformance-formats.md). What was found in programs of others is
