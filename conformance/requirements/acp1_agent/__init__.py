@@ -12,6 +12,7 @@ from conformance.requirements.acp1_agent import (
     framing,
     initializing,
     loading,
+    malformed,
     messages,
     ordering,
     permitting,
@@ -37,4 +38,5 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
     *serving.REQUIREMENTS,
     *configuring.REQUIREMENTS,
     *cancelling.REQUIREMENTS,
+    *malformed.REQUIREMENTS,
 )

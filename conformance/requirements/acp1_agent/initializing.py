@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.judging import answered, evidence, marked
+from conformance.judging_fields import takes_broken_fields
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import prose, result_is, schema
 from conformance.requirements.acp1_agent.reading import auth_methods
@@ -154,7 +155,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The agent takes optional fields of wrong types for absent, as the schema marks them.",
         schema("/$defs/InitializeRequest/properties/clientInfo", '"x-deserialize-default-on-error": true'),
-        answered("initialize", expect="result"),
+        takes_broken_fields(),
         scenario="initialize-malformed",
         violation='"code":-32602 for "clientInfo":7',
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from conformance.judging import answered, evidence, marked
+from conformance.judging_fields import takes_broken_fields
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import TURN_ENDS, prose, result_is, schema, session_of
 from conformance.requirements.acp1_agent.reading import updates
@@ -177,7 +178,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The agent takes optional fields of content that have wrong types for absent, as the schema marks them.",
         schema("/$defs/TextContent/properties/annotations", '"x-deserialize-default-on-error": true'),
-        answered("prompt", expect="result"),
+        takes_broken_fields(),
         scenario="prompt-malformed",
         violation='"code":-32602 for "annotations":"none"',
     ),

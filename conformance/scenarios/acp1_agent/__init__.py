@@ -9,6 +9,7 @@ from conformance.scenarios.acp1_agent import (
     configuring,
     framing,
     initializing,
+    malformed,
     permitting,
     prompting,
     serving,
@@ -25,6 +26,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *serving.SCENARIOS,
     *configuring.SCENARIOS,
     *framing.SCENARIOS,
+    *malformed.SCENARIOS,
     *cancelling.SCENARIOS,
     *permitting.LASTING,
 )

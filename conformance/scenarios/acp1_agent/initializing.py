@@ -19,7 +19,6 @@ from conformance.scenarios.acp1_agent.client import (
     turn,
 )
 from conformance.suite import Scenario
-from conformance.values import Object
 
 NEWER: Final = 65535
 """The largest version that the schema allows."""
@@ -46,16 +45,6 @@ def _nulls(driver: Driver) -> None:
     capabilities = {"fs": {"_meta": None}, "session": None, "auth": None, "elicitation": None, "_meta": None}
     params = {"protocolVersion": VERSION, "clientCapabilities": capabilities, "clientInfo": None, "_meta": None}
     _ask(driver, "initialize", params)
-
-
-def _malformed(driver: Driver) -> None:
-    capabilities: Object = {
-        "fs": {"readTextFile": "yes", "writeTextFile": 1},
-        "terminal": "no",
-        "session": 5,
-        "auth": [],
-    }
-    _ask(driver, "initialize", {"protocolVersion": VERSION, "clientCapabilities": capabilities, "clientInfo": 7})
 
 
 def _meta(driver: Driver) -> None:
@@ -92,7 +81,6 @@ SCENARIOS: Final = (
     Scenario("version-older", "Asks for protocol version 0, which nobody supports.", _older),
     Scenario("initialize-bare", "Initializes with nothing but the version, and runs a turn.", _bare),
     Scenario("initialize-nulls", "Initializes with null wherever the schema allows it.", _nulls),
-    Scenario("initialize-malformed", "Initializes with optional fields of wrong types.", _malformed),
     Scenario("meta", "Sends `_meta` with its own keys, and with names of real parameters.", _meta),
     Scenario("minimal-client", "Advertises no capability, and runs a turn that wants to use a tool.", _minimal),
     Scenario("logout", "Logs out, where `--allow-logout` permits it.", _logout),

@@ -144,6 +144,13 @@ def outcome_is(option: str) -> Callable[[Any, Any], bool]:
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
 
+class RefusesBrokenPermissions(Agent):
+    """Takes a permission whose `_meta` is no object for a refusal."""
+
+    def is_allowed(self, outcome: Message) -> bool:
+        return super().is_allowed(outcome) and outcome.get("_meta") != 7
+
+
 class PrintsToStdout(Agent):
     def initialize(self, request: Message, params: Message) -> None:
         self.world.write(b"Loading the model\n")
@@ -921,6 +928,8 @@ DEFECTS: dict[str, Defect] = {
         lambda _, m: m["method"] == "session/new" and "additionalDirectories" in f"{m.get('params')}"
     ),
     "ACP1-A-RPC-021": rewrite(lambda _, m: "error" in m, put("error.message", "Traceback:\n  File")),
+    "ACP1-A-RPC-022": refuse(asks("session/list", _meta=7)),
+    "ACP1-A-RPC-023": RefusesBrokenPermissions,
     "ACP1-A-RPC-001": rewrite(result("session/list"), cut("jsonrpc")),
     "ACP1-A-RPC-002": rewrite(result("session/delete"), put("error", {"code": 1, "message": "both"})),
     "ACP1-A-RPC-003": rewrite(
@@ -1026,7 +1035,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-PROMPT-007": refuse(holds("session/prompt", "audio")),
     "ACP1-A-PROMPT-008": refuse(holds("session/prompt", "resource")),
     "ACP1-A-PROMPT-009": refuse(lambda _, m: any("_meta" in b and b["_meta"] is None for b in _blocks(m))),
-    "ACP1-A-PROMPT-010": refuse(lambda _, m: any(block.get("annotations") == "none" for block in _blocks(m))),
+    "ACP1-A-PROMPT-010": refuse(lambda _, m: any(block.get("annotations") == 7 for block in _blocks(m))),
     "ACP1-A-PROMPT-011": RunsTurnsOfNoSession,
     "ACP1-A-PROMPT-012": SaysNothing,
     "ACP1-A-PROMPT-013": rewrite(

@@ -1,0 +1,256 @@
+"""Optional fields that are broken: in each request and notification of a client, and in what it answers.
+
+Which fields those are comes from the schema; here are the messages that have them. What asks people (elicitation) or
+would need a server on HTTP is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.driver import Answer, Driver
+from conformance.scenarios.acp1_agent.client import (
+    VERSION,
+    advertises,
+    begin,
+    finish_turn,
+    open_session,
+    prompt_params,
+    start_turn,
+    text_block,
+    turn,
+    update_of,
+)
+from conformance.scenarios.acp1_agent.prompting import PNG, WAV
+from conformance.scenarios.breaking import break_fields, defaults
+from conformance.suite import Scenario
+from conformance.values import Object, as_list, as_object, as_text, at
+
+_PROBE: Final = Path(__file__).parents[2] / "probes" / "mcp_server.py"
+_TURNS: Final = 2
+"""That use tools: what an agent asks once in each is answered in two ways."""
+_ALIVE: Final = "_rewindow_conformance/alive"
+
+INITIALIZE: Final[Object] = {
+    "protocolVersion": VERSION,
+    "clientCapabilities": {
+        "fs": {},
+        "session": {"configOptions": {"boolean": {}}},
+        "auth": {},
+        "elicitation": {"form": {}, "url": {}},
+    },
+    "clientInfo": {"name": "rewindow-conformance", "version": "1"},
+}
+_CONTENT: Final[Mapping[str, tuple[Object, ...]]] = {
+    "": ({"type": "resource_link", "uri": "file:///project/notes.txt", "name": "notes.txt", "annotations": {}},),
+    "image": ({"type": "image", "data": PNG, "mimeType": "image/png", "annotations": {}},),
+    "audio": ({"type": "audio", "data": WAV, "mimeType": "audio/wav", "annotations": {}},),
+    "embeddedContext": (
+        {"type": "resource", "resource": {"uri": "file:///project/a", "text": "Some notes.\n"}, "annotations": {}},
+    ),
+}
+"""By the capability that a prompt needs for it."""
+BLOB: Final[Object] = {"type": "resource", "resource": {"uri": "file:///project/b", "blob": "AAAA"}}
+"""In a prompt of its own, because agents that take a text may refuse bytes."""
+ANSWERS: Final[Mapping[str, tuple[str, Object]]] = {
+    "session/request_permission": (
+        "RequestPermissionResponse",
+        {"outcome": {"outcome": "selected", "optionId": "allow"}},
+    ),
+    "fs/read_text_file": ("ReadTextFileResponse", {"content": "ok\n"}),
+    "fs/write_text_file": ("WriteTextFileResponse", {}),
+    "terminal/create": ("CreateTerminalResponse", {"terminalId": "terminal-1"}),
+    "terminal/output": ("TerminalOutputResponse", {"output": "ok\n", "truncated": False, "exitStatus": {}}),
+    "terminal/wait_for_exit": ("WaitForTerminalExitResponse", {}),
+    "terminal/kill": ("KillTerminalResponse", {}),
+    "terminal/release": ("ReleaseTerminalResponse", {}),
+}
+"""The definitions of what a client answers, by method, with an example."""
+
+
+def prompt_of(text: str, *capabilities: str) -> list[Object]:
+    """The content of a prompt to an agent with these capabilities."""
+    blocks = [block for capability in ("", *capabilities) for block in _CONTENT[capability]]
+    return [{**text_block(text), "annotations": {}}, *blocks]
+
+
+def requests_of(session: str, cwd: str) -> Iterator[tuple[str, str, Object, str]]:
+    """Of each request that needs nothing but a session: method, definition, params, and the capability it needs."""
+    nowhere = {"name": "REWINDOW_CONFORMANCE_RECORD", "value": os.devnull}
+    server = {"name": "probe", "command": sys.executable, "args": [str(_PROBE)], "env": [nowhere]}
+    opened: Object = {"cwd": cwd, "mcpServers": []}
+    here: Object = {"sessionId": session}
+    yield "session/new", "NewSessionRequest", {**opened, "mcpServers": [server]}, ""
+    yield "session/list", "ListSessionsRequest", {}, "sessionCapabilities.list"
+    yield "session/load", "LoadSessionRequest", {**here, **opened}, "loadSession"
+    yield "session/resume", "ResumeSessionRequest", {**here, **opened}, "sessionCapabilities.resume"
+    yield "session/close", "CloseSessionRequest", here, "sessionCapabilities.close"
+    yield "session/delete", "DeleteSessionRequest", here, "sessionCapabilities.delete"
+
+
+def _initialize(driver: Driver) -> None:
+    asked: list[Any] = []
+
+    def send(params: Object) -> tuple[Any, bool]:
+        taken = _ask(driver, "initialize", params)
+        # Of an agent that takes one initialize on a connection, a second one tells nothing.
+        if not taken[1] and asked:
+            asked.clear()
+            driver.restart()
+            taken = _ask(driver, "initialize", params)
+        asked.append(taken)
+        return taken
+
+    break_fields(driver, "InitializeRequest", INITIALIZE, send)
+
+
+def _prompt(driver: Driver) -> None:
+    begin(driver)
+    session = open_session(driver)
+    offered = [name for name in _CONTENT if name and advertises(driver, f"promptCapabilities.{name}")]
+
+    def send(params: Object) -> tuple[Any, bool]:
+        request = driver.request("session/prompt", params)
+        return request, "result" in as_object(finish_turn(driver, request))
+
+    message = prompt_params(session, *prompt_of(driver.options.prompt, *offered))
+    break_fields(driver, "PromptRequest", message, send)
+    if "embeddedContext" in offered:
+        bytes_too = prompt_params(session, text_block(driver.options.prompt), BLOB)
+        break_fields(driver, "PromptRequest", bytes_too, send, "PromptRequest with a blob")
+
+
+def _requests(driver: Driver) -> None:
+    begin(driver)
+    session = open_session(driver)
+    turn(driver, session, driver.options.prompt)
+    _break_settings(driver, session)
+    for method, definition, params, capability in requests_of(session, driver.options.cwd):
+        if not capability or advertises(driver, capability):
+            break_fields(driver, definition, params, _asking(driver, method))
+    here = open_session(driver)
+    for method, definition, params in notifications_of(here):
+        break_fields(driver, definition, params, _telling(driver, method))
+    if driver.options.auth is not None:
+        given = {"methodId": driver.options.auth}
+        break_fields(driver, "AuthenticateRequest", given, _asking(driver, "authenticate"))
+    if driver.options.allow_logout and advertises(driver, "auth.logout"):
+        break_fields(driver, "LogoutRequest", {}, _asking(driver, "logout"))
+
+
+def notifications_of(session: str) -> Iterator[tuple[str, str, Object]]:
+    """Method, definition and params of each that changes nothing where nothing is under way."""
+    yield "session/cancel", "CancelNotification", {"sessionId": session}
+    yield "$/cancel_request", "CancelRequestNotification", {"requestId": "none"}
+
+
+def settings_of(session: str, opened: Object) -> Iterator[tuple[str, str, Object]]:
+    """The requests that choose again what is chosen already, of what an answer to session/new offers."""
+    mode = at(opened, "modes.currentModeId")
+    if isinstance(mode, str):
+        yield "session/set_mode", "SetSessionModeRequest", {"sessionId": session, "modeId": mode}
+    for option in map(as_object, as_list(opened.get("configOptions"))[:1]):
+        chosen = {"sessionId": session, "configId": option.get("id"), "value": option.get("currentValue")}
+        kind = {"type": "boolean"} if isinstance(option.get("currentValue"), bool) else {}
+        yield "session/set_config_option", "SetSessionConfigOptionRequest", {**chosen, **kind}
+
+
+def _break_settings(driver: Driver, session: str) -> None:
+    answers = (as_object(message.get("result")) for message in driver.received)
+    opened = next((result for result in answers if result.get("sessionId") == session), {})
+    for method, definition, params in settings_of(session, opened):
+        break_fields(driver, definition, params, _asking(driver, method))
+
+
+def _asking(driver: Driver, method: str) -> Callable[[Object], tuple[Any, bool]]:
+    def send(params: Object) -> tuple[Any, bool]:
+        # What ends a session can be done to each once.
+        once = method in ("session/close", "session/delete")
+        return _ask(driver, method, {**params, "sessionId": open_session(driver)} if once else params)
+
+    return send
+
+
+def _ask(driver: Driver, method: str, params: Object) -> tuple[Any, bool]:
+    request = driver.request(method, params)
+    return request, "result" in as_object(driver.response(request))
+
+
+def _telling(driver: Driver, method: str) -> Callable[[Object], tuple[Any, bool]]:
+    def send(params: Object) -> tuple[Any, bool]:
+        driver.notify(method, params)
+        request = driver.request(_ALIVE, {})
+        return request, driver.response(request) is not None
+
+    return send
+
+
+def _answers(driver: Driver) -> None:
+    begin(driver)
+    session = open_session(driver)
+    plain = dict(driver.answerers)
+    plain["fs/read_text_file"] = _also_from_disk(plain["fs/read_text_file"], driver.options.cwd)
+    counts: dict[str, int] = {}
+    seen = len(driver.received)
+    for _ in range(_TURNS):
+        fields: dict[str, None] = {}
+        driver.answerers.update({name: _breaking(name, plain[name], counts, fields) for name in plain})
+        _tool_turn(driver, session, fields)
+    if any(has_failed(message) for message in driver.received[seen:]):
+        driver.answerers.update(plain)
+        _tool_turn(driver, session, ())
+
+
+def _also_from_disk(read: Callable[[Object], Answer], cwd: str) -> Callable[[Object], Answer]:
+    """Reads what the agent has written by itself, because an editor that shows other content stops some agents."""
+
+    def answer(params: Object) -> Answer:
+        given, path = read(params), Path(as_text(params.get("path")))
+        if given.error is not None and path.is_relative_to(cwd) and path.is_file():
+            return Answer(result={"content": path.read_text(encoding="utf-8", errors="replace")})
+        return given
+
+    return answer
+
+
+def _tool_turn(driver: Driver, session: str, fields: Iterable[str]) -> None:
+    request = start_turn(driver, session, driver.options.tool_prompt)
+    finish_turn(driver, request)
+    driver.mark("broken", {"id": request, "message": "answers", "fields": list(fields)})
+
+
+def has_failed(message: Object) -> bool:
+    """Whether a message tells that a tool call, or a turn, has failed."""
+    return (
+        update_of(message, "tool_call", "tool_call_update") and at(message, "params.update.status") == "failed"
+    ) or ("error" in message and "method" not in message)
+
+
+def _breaking(
+    method: str, answerer: Callable[[Object], Answer], counts: dict[str, int], fields: dict[str, None]
+) -> Callable[[Object], Answer]:
+    """Answers with the broken versions of what an ordinary client answers, one after the other."""
+
+    def answer(params: Object) -> Answer:
+        given = answerer(params)
+        if given.error is not None:
+            return given
+        versions = defaults().together(ANSWERS[method][0], as_object(given.result))
+        count = counts[method] = counts.get(method, -1) + 1
+        broken = versions[count % len(versions)]
+        fields.update(dict.fromkeys(broken.fields))
+        return Answer(result=broken.value)
+
+    return answer
+
+
+SCENARIOS: Final = (
+    Scenario("initialize-malformed", "Initializes with optional fields of wrong types.", _initialize),
+    Scenario("prompt-malformed", "Prompts with optional fields of wrong types.", _prompt),
+    Scenario("requests-malformed", "Sends other requests with optional fields of wrong types.", _requests),
+    Scenario("answers-malformed", "Answers an agent's requests with optional fields of wrong types.", _answers),
+)
