@@ -59,6 +59,23 @@ class Defaults:
             if shape.get(_MARK) is True
         )
 
+    def sent(self, *sides: str) -> list[str]:
+        """The definitions of what is sent to these sides (`agent`, `client`, `protocol`), and of how they are answered.
+
+        The schema names the side that handles a request, so that its response goes to the other one.
+        """
+        answers = {"agent": "client", "client": "agent"}
+        return [
+            name
+            for name, shape in self._document["$defs"].items()
+            if "x-method" in shape
+            and (
+                answers.get(shape["x-side"]) in sides
+                if name.endswith("Response")
+                else shape["x-side"] in (*sides, "protocol")
+            )
+        ] + ["Error"]
+
     def readable(self, field: str) -> bool:
         """Whether every value that may stand in a field can be read, so that nothing breaks it."""
         return self._wrong(resolve(self._document, field)) is _UNBREAKABLE
@@ -85,9 +102,9 @@ class Defaults:
 
     def _places(self, definition: str, message: Object) -> Iterator[_Place]:
         for path, field, shape in self._walk([(f"/$defs/{definition}", self._document["$defs"][definition])], message):
-            for wrong in (self._wrong(shape), None):
-                if wrong is not _UNBREAKABLE:
-                    yield _Place(path, field, wrong)
+            if (wrong := self._wrong(shape)) is not _UNBREAKABLE:
+                yield _Place(path, field, wrong)
+                yield _Place(path, field, None)
 
     def _wrong(self, shape: Object) -> Any:
         check = self._schema.compile(shape)
@@ -99,7 +116,7 @@ class Defaults:
         if is_list(value):
             items = [(f"{pointer}/items", node["items"]) for pointer, node in shapes if "items" in node]
             for index, item in enumerate(as_list(value)):
-                yield from self._walk(items, item, (*path, index))
+                yield from self._walk([one for one in items if self._may_be(one[1], item)], item, (*path, index))
         elif is_object(value):
             known: dict[str, list[tuple[str, Object]]] = {}
             for pointer, node in shapes:
@@ -127,10 +144,15 @@ class Defaults:
         if not is_object(value):
             return True
         consts = self._schema.consts(branch)
-        while "$ref" in branch:
-            branch = resolve(self._document, str(branch["$ref"]).removeprefix("#"))
-        has_all = set(as_list(branch.get("required"))) <= set(value)
+        has_all = set(self._required(branch)) <= set(value)
         return has_all and all(as_object(value).get(name) == const for name, const in consts.items())
+
+    def _required(self, node: Object) -> Iterator[str]:
+        yield from as_list(node.get("required"))
+        if "$ref" in node:
+            yield from self._required(resolve(self._document, str(node["$ref"]).removeprefix("#")))
+        for part in as_list(node.get("allOf")):
+            yield from self._required(part)
 
 
 def _references(node: Any) -> Iterator[str]:

@@ -196,6 +196,10 @@ class Driver:
         while self._receive(until):
             pass
 
+    def has_closed(self) -> bool:
+        """Whether the program has ended what it writes, and all of that was taken."""
+        return self._peer.has_closed()
+
     def wait_closed(self, seconds: float) -> bool:
         """Whether the program closes its standard output in time."""
         self.pause(seconds)

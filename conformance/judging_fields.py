@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from conformance.judging import evidence
@@ -11,47 +11,55 @@ from conformance.traffic import Message, Sender, Traffic, id_key
 from conformance.values import as_list, as_object, as_text
 from conformance.verdict import PASS, Verdict, failed, skipped
 
-Problem = Callable[[Traffic, Message], str]
-"""What is wrong with how a request was answered; empty where nothing is."""
-
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
-    message: str
+class Attempt:
+    """A message that was sent, with what was broken in it."""
+
+    about: str
     """What was sent: its definition, mostly."""
-    fields: Sequence[str]
-    """None where it was as it should be."""
-    request: Message
-    problem: str
+    fields: tuple[str, ...]
+    """JSON pointers into the schema; none where the message was as it should be."""
+    request: Message | None
+    """The one that tells whether it was taken, where one does."""
+    begin: int
+    end: int
+    """Between these entries of the transcript all of it happened."""
 
 
-def no_result(_traffic: Traffic, request: Message) -> str:
-    """A request that has no result as its answer."""
-    if request.answer is None:
-        return "was not answered"
-    error = request.answer.error
-    return "" if request.succeeded else f"was answered with the error {error.get('code')}: {error.get('message')}"
+Problem = Callable[[Traffic, Attempt], str]
+"""What came of it that should not have come; empty where all is well."""
 
 
-def no_answer(_traffic: Traffic, request: Message) -> str:
-    """A request that has no answer of any kind."""
-    return "was not answered" if request.answer is None else ""
+def no_answer(_traffic: Traffic, attempt: Attempt) -> str:
+    """There is no answer of any kind."""
+    if attempt.request is None:
+        return "the program ended"
+    return f"{attempt.request.method} was not answered" if attempt.request.answer is None else ""
+
+
+def no_result(traffic: Traffic, attempt: Attempt) -> str:
+    """There is no answer with a result."""
+    if attempt.request is None or attempt.request.answer is None:
+        return no_answer(traffic, attempt)
+    error = attempt.request.answer.error
+    text = f"{attempt.request.method} was answered with the error {error.get('code')}: {error.get('message')}"
+    return "" if attempt.request.succeeded else text
 
 
 def takes_broken_fields(problem: Problem = no_result, by: Sender = "client") -> Judge:
-    """Whatever was broken in a message, what tells that it was taken has no problem."""
+    """Whatever was broken in a message, there is no problem. `by` is who sent it."""
 
     def judge(traffic: Traffic) -> Verdict:
-        tried = _tried(traffic, problem, by)
-        plain = {one.message for one in tried if one.problem and not one.fields}
-        counting = [one for one in tried if one.fields and one.message not in plain]
-        refused = sorted((one for one in counting if one.problem), key=lambda one: len(one.fields))
+        tried = [(attempt, problem(traffic, attempt)) for attempt in _attempts(traffic, by)]
+        plain = {attempt.about for attempt, wrong in tried if wrong and not attempt.fields}
+        counting = [(attempt, wrong) for attempt, wrong in tried if attempt.fields and attempt.about not in plain]
+        refused = sorted(((one, wrong) for one, wrong in counting if wrong), key=lambda pair: len(pair[0].fields))
         if refused:
-            alone = [one for one in refused if len(one.fields) == 1] or refused[:1]
+            alone = [one for one, _ in refused if len(one.fields) == 1] or [refused[0][0]]
             fields = sorted({_short(field) for one in alone for field in one.fields})
-            first = alone[0]
-            text = f"with {', '.join(fields)} broken, {first.request.method} {first.problem}"
-            return failed(text, *evidence(first.request))
+            text = f"with {', '.join(fields)} broken, {refused[0][1]}"
+            return failed(text, *_evidence(traffic, alone[0], by))
         if counting:
             return PASS
         return skipped(f"{', '.join(sorted(plain))} is refused as it is" if plain else "no such message was sent")
@@ -59,15 +67,26 @@ def takes_broken_fields(problem: Problem = no_result, by: Sender = "client") -> 
     return judge
 
 
-def _tried(traffic: Traffic, problem: Problem, by: Sender) -> list[_Tried]:
+def _attempts(traffic: Traffic, by: Sender) -> list[Attempt]:
     requests = {id_key(message.id): message for message in traffic.sent(by) if message.is_request}
-    found: list[_Tried] = []
-    for value in (as_object(entry.value) for entry in traffic.marks("broken")):
-        request = requests.get(id_key(value.get("id")))
-        if request is not None:
-            fields = [as_text(field) for field in as_list(value.get("fields"))]
-            found.append(_Tried(as_text(value.get("message")), fields, request, problem(traffic, request)))
+    found: list[Attempt] = []
+    begin = 0
+    for index, entry in enumerate(traffic.transcript.entries):
+        if entry.kind == "mark" and entry.label == "broken":
+            value = as_object(entry.value)
+            fields = tuple(as_text(field) for field in as_list(value.get("fields")))
+            request = requests.get(id_key(value.get("id")))
+            found.append(Attempt(as_text(value.get("message")), fields, request, begin, index))
+            begin = index
     return found
+
+
+def _evidence(traffic: Traffic, attempt: Attempt, by: Sender) -> tuple[int, ...]:
+    """What was asked and answered; or the last that was sent, where nothing could be."""
+    if attempt.request is not None:
+        return evidence(attempt.request)
+    sent = [message.index for message in traffic.sent(by) if attempt.begin < message.index < attempt.end]
+    return tuple(sent[-1:])
 
 
 def _short(field: str) -> str:

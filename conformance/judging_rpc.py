@@ -117,16 +117,17 @@ def own_ids(problem: Callable[[object], object], side: Sender = "server") -> Jud
     """The program's own requests have ids without a problem, and no two that wait have the same."""
 
     def judge(traffic: Traffic) -> Verdict:
-        pending: dict[object, Message] = {}
+        pending: dict[tuple[int, object], Message] = {}
         requests = [message for message in traffic.sent(side) if message.is_request]
         for message in requests:
             wrong = problem(message.id)
             if wrong:
                 return failed(f"the id of a request: {wrong}", message.index)
-            before = pending.get(id_key(message.id))
+            key = traffic.start_of(message), id_key(message.id)
+            before = pending.get(key)
             if before is not None and (before.answer is None or before.answer.order > message.order):
                 return failed(f"two requests that wait have the same id {message.id!r}", before.index, message.index)
-            pending[id_key(message.id)] = message
+            pending[key] = message
         return PASS if requests else skipped("the program sent no request")
 
     return judge

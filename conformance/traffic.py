@@ -7,6 +7,7 @@ is no JSON stands here as such, and so does a response that answers nothing. Kno
 from __future__ import annotations
 
 import json
+from bisect import bisect
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -80,7 +81,11 @@ class Traffic:
 
     def _correlate(self) -> None:
         waiting: dict[tuple[Sender, object], deque[Message]] = defaultdict(deque)
+        start = 0
         for message in self.messages:
+            if (latest := self.start_of(message)) != start:
+                start = latest
+                waiting.clear()  # what one process did not answer, no other one does
             if message.is_request:
                 waiting[message.sender, id_key(message.id)].append(message)
             elif message.is_response:
@@ -89,6 +94,15 @@ class Traffic:
                 if asked:
                     request = asked.popleft()
                     message.answers, request.answer = request, message
+
+    def start_of(self, message: Message) -> int:
+        """Which start of the program it is from or for, counted from 0."""
+        return bisect(self._restarts, message.index)
+
+    @cached_property
+    def _restarts(self) -> list[int]:
+        entries = enumerate(self.transcript.entries)
+        return [index for index, entry in entries if entry.kind == "mark" and entry.label == "restarted"]
 
     @cached_property
     def _by_method(self) -> dict[tuple[Sender, str, bool], list[Message]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from conformance.defaults import Broken, Defaults
 from conformance.documents import json_document
-from conformance.driver import Driver
+from conformance.driver import Driver, StoppedError
 from conformance.values import Object
 
 Send = Callable[[Object], tuple[Any, bool]]
@@ -26,15 +26,32 @@ def defaults() -> Defaults:
     return Defaults(json_document("acp1.schema"))
 
 
-def break_fields(driver: Driver, definition: str, message: Object, send: Send, about: str = "") -> None:
+def break_fields(
+    driver: Driver,
+    definition: str,
+    message: Object,
+    send: Send,
+    about: str = "",
+    revive: Callable[[], None] | None = None,
+) -> None:
     """Sends versions of a message that a definition of the schema describes, until it is known which are refused.
 
-    `about` names the message where several of one definition are tried.
+    `about` names the message where several of one definition are tried. A program that a message ended is started anew
+    by `revive`. Raises StoppedError where it was not.
     """
 
     def attempt(broken: Broken) -> bool:
-        request, taken = send(broken.value)
+        try:
+            request, taken = send(broken.value)
+        except StoppedError:
+            if not driver.has_closed():
+                raise
+            request, taken = None, False
         driver.mark("broken", {"id": request, "message": about or definition, "fields": list(broken.fields)})
+        if request is None and driver.has_closed():
+            if revive is None:
+                raise StoppedError("the program ended")
+            revive()
         return taken
 
     for broken in defaults().together(definition, message):

@@ -6,7 +6,7 @@ from conformance.documents import DOCUMENTS
 from conformance.requirement import LEVELS
 from conformance.suites import SUITES
 
-from . import public_kit
+from . import default_fields, public_kit
 
 _HEAD = """# The conformance suite
 
@@ -128,4 +128,6 @@ def page() -> str:
         lines.append("")
         if suite.name == "acp1-agent":
             lines += public_kit.section()
+        if suite.name == "acp1-client":
+            lines += default_fields.section()
     return "\n".join(lines)

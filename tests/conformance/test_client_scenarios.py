@@ -20,6 +20,7 @@ STRANGE = {
     "malformed-lines",
     "not-utf8",
     "updates-malformed",
+    "requests-malformed",
     "unknown-values",
     "unknown-updates",
     "compaction",

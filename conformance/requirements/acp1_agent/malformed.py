@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging_fields import no_answer, no_result, takes_broken_fields
+from conformance.judging_fields import Attempt, no_answer, no_result, takes_broken_fields
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import schema
 from conformance.requirements.acp1_agent.reading import updates
-from conformance.traffic import Message, Traffic
+from conformance.traffic import Traffic
 
 _NOTIFIED: Final = "_rewindow_conformance/alive"
 """What is asked behind a notification; any answer shows that the agent still reads."""
 
 
-def _refused(traffic: Traffic, request: Message) -> str:
-    return no_answer(traffic, request) if request.method == _NOTIFIED else no_result(traffic, request)
+def _refused(traffic: Traffic, attempt: Attempt) -> str:
+    asked = attempt.request is not None and attempt.request.method == _NOTIFIED
+    return no_answer(traffic, attempt) if asked else no_result(traffic, attempt)
 
 
-def _tools_fail(traffic: Traffic, prompt: Message) -> str:
+def _tools_fail(traffic: Traffic, attempt: Attempt) -> str:
     """Whether a turn did not end, or a tool of it failed."""
-    end = prompt.answer.order if prompt.answer else len(traffic.messages)
     for message, update in updates(traffic, "tool_call", "tool_call_update"):
-        if prompt.order < message.order < end and update.get("status") == "failed":
-            return f"ran a tool that failed: {update.get('toolCallId')!r}"
-    return no_result(traffic, prompt)
+        if attempt.begin < message.index < attempt.end and update.get("status") == "failed":
+            return f"the turn ran a tool that failed: {update.get('toolCallId')!r}"
+    return no_result(traffic, attempt)
 
 
 REQUIREMENTS: Final = (

@@ -9,6 +9,7 @@ from conformance.requirements.acp1_client import (
     files,
     framing,
     initializing,
+    malformed,
     messages,
     permitting,
     prompting,
@@ -27,4 +28,5 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
     *permitting.REQUIREMENTS,
     *files.REQUIREMENTS,
     *terminals.REQUIREMENTS,
+    *malformed.REQUIREMENTS,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.judging import evidence
+from conformance.judging_fields import takes_broken_fields
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import AGREED, params_are, prose, schema
 from conformance.requirements.acp1_client.reading import (
@@ -12,6 +13,7 @@ from conformance.requirements.acp1_client.reading import (
     capability,
     ends,
     never_sends,
+    no_prompt,
     offered,
     only_if_offered,
     reaches_prompt,
@@ -177,7 +179,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The client takes optional fields of wrong types for absent, as the schema marks them.",
         schema("/$defs/InitializeResponse/properties/agentInfo", '"x-deserialize-default-on-error": true'),
-        reaches_prompt,
+        takes_broken_fields(no_prompt, by="server"),
         scenario="initialize-malformed",
         violation='a client that ends at "agentInfo":7',
     ),

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from conformance import judging
+from conformance.judging_fields import Attempt
 from conformance.requirement import Judge
 from conformance.traffic import Message, Sender, Traffic
 from conformance.values import as_text, at, is_object
@@ -68,6 +69,12 @@ def reaches_prompt(traffic: Traffic) -> Verdict:
         return PASS
     answers = [r.answer for r in traffic.requests(SIDE, "initialize", "session/new") if r.answer is not None]
     return failed("the client sent no prompt after that", *(answer.index for answer in answers[-1:]))
+
+
+def no_prompt(traffic: Traffic, attempt: Attempt) -> str:
+    """The client, answered with broken fields, goes no further."""
+    sent = traffic.requests(SIDE, "session/prompt")
+    return "" if any(attempt.begin < prompt.index < attempt.end for prompt in sent) else "the client sent no prompt"
 
 
 def never_sends(mark: str, *methods: str) -> Judge:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.judging import every
+from conformance.judging_fields import takes_broken_fields
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import AGREED, is_absolute, params_are, prose, schema
 from conformance.requirements.acp1_client.reading import (
@@ -12,6 +13,7 @@ from conformance.requirements.acp1_client.reading import (
     bears_at_once,
     ends,
     is_offered,
+    no_prompt,
     only_if_offered,
     reaches_prompt,
 )
@@ -150,7 +152,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The client takes optional fields of wrong types for absent, as the schema marks them.",
         schema("/$defs/NewSessionResponse/properties/modes", '"x-deserialize-default-on-error": true'),
-        reaches_prompt,
+        takes_broken_fields(no_prompt, by="server"),
         scenario="session-malformed",
         violation='a client that ends at "modes":5',
     ),

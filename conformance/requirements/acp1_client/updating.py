@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from conformance.judging_fields import no_answer, takes_broken_fields
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import AGREED, prose, schema
 from conformance.requirements.acp1_client.reading import SIDE, ends, goes_on
@@ -63,7 +64,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "The client takes optional fields of wrong types for absent, as the schema marks them.",
         schema("/$defs/ToolCallUpdate/properties/kind", '"x-deserialize-default-on-error": true'),
-        goes_on,
+        takes_broken_fields(no_answer, by="server"),
         scenario="updates-malformed",
         violation='a client that ends at "kind":5',
     ),

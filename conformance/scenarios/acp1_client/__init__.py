@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.scenarios.acp1_client import files, framing, opening, permitting, terminals, updating
+from conformance.scenarios.acp1_client import files, framing, malformed, opening, permitting, terminals, updating
 from conformance.suite import Scenario
 
 OPENING: Final = opening.OPENING
@@ -15,4 +15,5 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *permitting.SCENARIOS,
     *files.SCENARIOS,
     *terminals.SCENARIOS,
+    *malformed.SCENARIOS,
 )

@@ -18,7 +18,7 @@ TEXT: Final = "new \u00e9 \U0001f600\nlast line without an end"
 
 
 @contextmanager
-def _folder(turn: Turn) -> Generator[Path]:
+def folder(turn: Turn) -> Generator[Path]:
     """A directory within that of the session, for as long as a scenario needs it."""
     if not Path(turn.cwd).is_dir() or not Path(turn.cwd).is_absolute():
         raise StoppedError(f"the session's directory {turn.cwd!r} is none, so that no file can be put there")
@@ -29,30 +29,30 @@ def _folder(turn: Turn) -> Generator[Path]:
         raise StoppedError(f"no file can be put into the session's directory: {error}") from None
 
 
-def _put(path: Path, text: str) -> str:
+def put(path: Path, text: str) -> str:
     path.write_text(text, encoding="utf-8", newline="")
     return str(path)
 
 
 def _read(turn: Turn) -> None:
     turn.need("fs.readTextFile")
-    with _folder(turn) as folder:
-        path = _put(folder / "lines.txt", LINES)
+    with folder(turn) as where:
+        path = put(where / "lines.txt", LINES)
         turn.call("fs/read_text_file", "whole", path=path)
         turn.call("fs/read_text_file", "nulls", path=path, line=None, limit=None, _meta=None)
         turn.call("fs/read_text_file", "from-line", path=path, line=4)
         turn.call("fs/read_text_file", "limited", path=path, limit=2)
         turn.call("fs/read_text_file", "part", path=path, line=2, limit=2)
         turn.call("fs/read_text_file", "beyond", path=path, line=50)
-        turn.call("fs/read_text_file", "wide", path=_put(folder / "wide.txt", WIDE))
-        turn.call("fs/read_text_file", "missing", path=str(folder / "missing.txt"))
-        turn.call("fs/read_text_file", "relative", path=f"{folder.name}/lines.txt")
+        turn.call("fs/read_text_file", "wide", path=put(where / "wide.txt", WIDE))
+        turn.call("fs/read_text_file", "missing", path=str(where / "missing.txt"))
+        turn.call("fs/read_text_file", "relative", path=f"{where.name}/lines.txt")
 
 
 def _read_many(turn: Turn) -> None:
     turn.need("fs.readTextFile")
-    with _folder(turn) as folder:
-        paths = [_put(folder / f"{number}.txt", f"file {number}\n") for number in range(3)]
+    with folder(turn) as where:
+        paths = [put(where / f"{number}.txt", f"file {number}\n") for number in range(3)]
         requests = [turn.ask("fs/read_text_file", f"file-{number}", path=path) for number, path in enumerate(paths)]
         for request in requests:
             turn.driver.response(request)
@@ -60,10 +60,10 @@ def _read_many(turn: Turn) -> None:
 
 def _write(turn: Turn) -> None:
     turn.need("fs.writeTextFile")
-    with _folder(turn) as folder:
-        old = folder / "old.txt"
-        _put(old, "a longer text that was there before\n" * 10)
-        for label, path in (("new", folder / "new.txt"), ("over", old)):
+    with folder(turn) as where:
+        old = where / "old.txt"
+        put(old, "a longer text that was there before\n" * 10)
+        for label, path in (("new", where / "new.txt"), ("over", old)):
             turn.call("fs/write_text_file", label, path=str(path), content=TEXT)
             if turn.offers("fs.readTextFile"):
                 turn.call("fs/read_text_file", f"{label}-back", path=str(path))

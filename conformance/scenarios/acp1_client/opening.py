@@ -155,12 +155,6 @@ _NULLS: Final[Object] = {
     "agentInfo": None,
     "_meta": None,
 }
-_MALFORMED: Final[Object] = {
-    "protocolVersion": 1,
-    "agentCapabilities": {"loadSession": "yes", "promptCapabilities": 5, "sessionCapabilities": []},
-    "agentInfo": 7,
-    "authMethods": "none",
-}
 _UNKNOWN: Final[Object] = {
     "loadSession": False,
     "telepathy": {"range": 5},
@@ -170,7 +164,6 @@ _UNKNOWN: Final[Object] = {
 _META_EVERYWHERE: Final[Object] = initialized(
     agentCapabilities={"promptCapabilities": {"_meta": META}, "_meta": META}, _meta=META
 )
-_BROKEN_SESSION: Final[Object] = {"modes": 5, "configOptions": "none"}
 _UNKNOWN_CATEGORIES: Final[list[Object]] = [
     {**OPTIONS[0], "category": "_rewindow_conformance"},
     {**OPTIONS[1], "category": "a_category_of_later"},
@@ -182,7 +175,6 @@ OPENING: Final = Scenario(
 SCENARIOS: Final = (
     Scenario("initialize-bare", "Answers initialize with nothing but the version.", _answering({"protocolVersion": 1})),
     Scenario("initialize-nulls", "Answers initialize with null wherever the schema allows it.", _answering(_NULLS)),
-    Scenario("initialize-malformed", "Answers initialize with optional fields of wrong types.", _answering(_MALFORMED)),
     Scenario("initialize-meta", "Answers initialize with `_meta` everywhere.", _answering(_META_EVERYWHERE)),
     Scenario(
         "initialize-unknown",
@@ -207,9 +199,6 @@ SCENARIOS: Final = (
         "session-nulls",
         "Opens a session with null wherever the schema allows it.",
         _turn(session={"modes": None, "configOptions": None, "_meta": None}),
-    ),
-    Scenario(
-        "session-malformed", "Opens a session with optional fields of wrong types.", _turn(session=_BROKEN_SESSION)
     ),
     Scenario(
         "session-categories",

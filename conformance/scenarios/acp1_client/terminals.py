@@ -11,7 +11,7 @@ from typing import Any, Final
 from conformance.driver import StoppedError
 from conformance.scenarios.acp1_client.agent import InTurn, Turn
 from conformance.suite import Scenario
-from conformance.values import as_text, at
+from conformance.values import Object, as_text, at
 
 _PROBE: Final = Path(__file__).parents[2] / "probes" / "terminal_command.py"
 CODE: Final = 7
@@ -28,10 +28,14 @@ _BRIEF: Final = 1
 _SOON: Final = 3.0
 
 
-def _create(turn: Turn, label: str, *words: str, **more: Any) -> str:
+def running(*words: str) -> Object:
+    """The command of a terminal that runs the probe."""
+    return {"command": sys.executable, "args": ["-I", "-S", str(_PROBE), "--", *words]}
+
+
+def create(turn: Turn, label: str, *words: str, **more: Any) -> str:
     """A terminal that runs the probe; its id. Raises StoppedError where there is none."""
-    arguments = ["-I", "-S", str(_PROBE), "--", *words]
-    created = turn.call("terminal/create", label, command=sys.executable, args=arguments, **more)
+    created = turn.call("terminal/create", label, **running(*words), **more)
     name = as_text(at(created, "result.terminalId"))
     if not name:
         raise StoppedError("terminal/create was not answered with a terminalId")
@@ -44,7 +48,7 @@ def _on(turn: Turn, method: str, label: str, terminal: str) -> None:
 
 def _finished(turn: Turn) -> None:
     turn.need("terminal")
-    terminal = _create(turn, "started", "lines", "3", str(CODE))
+    terminal = create(turn, "started", "lines", "3", str(CODE))
     _on(turn, "wait_for_exit", "wait", terminal)
     _on(turn, "output", "output", terminal)
     _on(turn, "release", "release", terminal)
@@ -55,7 +59,7 @@ def _finished(turn: Turn) -> None:
 def _killed(turn: Turn) -> None:
     turn.need("terminal")
     with tempfile.TemporaryDirectory(prefix="rewindow-conformance-") as folder:
-        terminal = _create(turn, "create", "hold", f"{folder}/held", str(_HELD))
+        terminal = create(turn, "create", "hold", f"{folder}/held", str(_HELD))
         _wait_for(turn, Path(folder, "held"))
         _on(turn, "output", "running", terminal)
         waiting = turn.ask("terminal/wait_for_exit", "waiting", terminalId=terminal)
@@ -69,7 +73,7 @@ def _killed(turn: Turn) -> None:
 def _limited(turn: Turn) -> None:
     turn.need("terminal")
     for label, words in (("limited", ("lines", str(LINES), "0")), ("wide", ("wide", str(LINES)))):
-        terminal = _create(turn, "started", *words, outputByteLimit=LIMIT)
+        terminal = create(turn, "started", *words, outputByteLimit=LIMIT)
         _on(turn, "wait_for_exit", "wait-limited", terminal)
         _on(turn, "output", label, terminal)
         _on(turn, "release", "release", terminal)
@@ -79,7 +83,7 @@ def _released(turn: Turn) -> None:
     turn.need("terminal")
     with tempfile.TemporaryDirectory(prefix="rewindow-conformance-") as folder:
         held = Path(folder, "held")
-        terminal = _create(turn, "create", "hold", str(held), str(_HELD))
+        terminal = create(turn, "create", "hold", str(held), str(_HELD))
         _wait_for(turn, held)
         _on(turn, "release", "release-running", terminal)
         for _ in range(round(_SOON / 0.1)):
@@ -112,7 +116,7 @@ def _given(turn: Turn) -> None:
         cwd = str(Path(folder).resolve())
         turn.driver.mark("cwd", cwd)
         variables = [{"name": VARIABLE, "value": VALUE}]
-        terminal = _create(turn, "started", "show", VARIABLE, *ARGUMENTS, env=variables, cwd=cwd)
+        terminal = create(turn, "started", "show", VARIABLE, *ARGUMENTS, env=variables, cwd=cwd)
         _on(turn, "wait_for_exit", "wait-given", terminal)
         _on(turn, "output", "given", terminal)
         _on(turn, "release", "release", terminal)
@@ -120,8 +124,8 @@ def _given(turn: Turn) -> None:
 
 def _two(turn: Turn) -> None:
     turn.need("terminal")
-    first = _create(turn, "started", "lines", "2", "0")
-    second = _create(turn, "started", "lines", "9", "0")
+    first = create(turn, "started", "lines", "2", "0")
+    second = create(turn, "started", "lines", "9", "0")
     turn.driver.mark("two", [first, second])
     for label, terminal in (("first", first), ("second", second)):
         _on(turn, "wait_for_exit", "wait-two", terminal)
@@ -144,7 +148,7 @@ def _unknown(turn: Turn) -> None:
 def _cancelled_wait(turn: Turn) -> None:
     turn.need("terminal")
     with tempfile.TemporaryDirectory(prefix="rewindow-conformance-") as folder:
-        terminal = _create(turn, "create", "hold", f"{folder}/held", str(_BRIEF))
+        terminal = create(turn, "create", "hold", f"{folder}/held", str(_BRIEF))
         request = turn.ask("terminal/wait_for_exit", "cancelled-wait", terminalId=terminal)
         turn.driver.notify("$/cancel_request", {"requestId": request})
         turn.driver.response(request, _BRIEF + turn.driver.options.timeout)

@@ -35,6 +35,11 @@ class Terminal:
         self.limit = limit
 
 
+def objects(value: Any) -> list[Message]:
+    """Those in a list; none where it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 class Client:
     """Conforming in everything. Each method is small, so that a defect can replace one."""
 
@@ -187,8 +192,7 @@ class Client:
             self.has_session()
 
     def methods(self) -> list[Message]:
-        given = self.agent.get("authMethods")
-        return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+        return objects(self.agent.get("authMethods"))
 
     def has_session(self) -> None:
         self.adjust()
@@ -197,10 +201,12 @@ class Client:
     def adjust(self) -> None:
         """Uses what the agent offers besides prompts, as editors do whose users like to change things."""
         modes = self.opened.get("modes")
-        if isinstance(modes, dict):
-            self.request("session/set_mode", {"sessionId": self.session, "modeId": modes["availableModes"][-1]["id"]})
-            option = {"configId": "model", "value": "large"}
-            self.request("session/set_config_option", {"sessionId": self.session, **option})
+        if modes := objects(modes.get("availableModes") if isinstance(modes, dict) else None):
+            self.request("session/set_mode", {"sessionId": self.session, "modeId": modes[-1]["id"]})
+        for option in objects(self.opened.get("configOptions")):
+            if option["id"] == "model" and any(one["value"] == "large" for one in objects(option["options"])):
+                chosen = {"configId": "model", "value": "large"}
+                self.request("session/set_config_option", {"sessionId": self.session, **chosen})
 
     def blocks(self) -> list[Message]:
         return [{"type": "text", "text": os.environ.get("REFERENCE_PROMPT", "Hello.")}]

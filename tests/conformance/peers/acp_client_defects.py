@@ -503,7 +503,7 @@ def _said(*parts: bytes) -> Callable[[bytes], bool]:
 
 def _categories(result: Message) -> list[Any]:
     options = result.get("configOptions")
-    return [option.get("category") for option in options] if isinstance(options, list) else []
+    return [one.get("category") for one in options if isinstance(one, dict)] if isinstance(options, list) else []
 
 
 def _note(text: str, **how: Any) -> Callable[[Client], bytes]:
@@ -544,6 +544,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-RPC-015": grant(asks("elicitation/create", mode="url"), {"action": "accept"}),
     "ACP1-C-RPC-016": ReleasesInSilence,
     "ACP1-C-RPC-017": rewrite(call("session/set_config_option"), cut("params.sessionId")),
+    "ACP1-C-RPC-018": refuse(asks("session/request_permission", _meta=7)),
     "ACP1-C-INIT-001": ListsFirst,
     "ACP1-C-INIT-002": rewrite(call("initialize"), put("params.clientInfo.title", 5)),
     "ACP1-C-INIT-003": OpensImpatiently,
@@ -566,7 +567,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-NEW-005": NamesDirectoriesAlways,
     "ACP1-C-NEW-006": NamesARelativeDirectory,
     "ACP1-C-NEW-007": leaves_at_session(lambda result: result.get("modes", {}) is None),
-    "ACP1-C-NEW-008": leaves_at_session(lambda result: result.get("modes") == 5),
+    "ACP1-C-NEW-008": leaves_at_session(lambda result: result.get("modes") == 7),
     "ACP1-C-NEW-009": leaves_at_session(lambda result: "_rewindow_conformance" in _categories(result)),
     "ACP1-C-NEW-010": leaves_at_session(lambda result: result.get("_meta")),
     "ACP1-C-NEW-011": dies(_said(b"available_commands_update", b'"hint"')),
@@ -584,7 +585,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-UPDATE-001": dies(lambda line: b'"amount"' in line and b"_meta" not in line),
     "ACP1-C-UPDATE-002": dies(_said(b"session/update", b"example.org/nested")),
     "ACP1-C-UPDATE-003": dies(_said(b"tool_call_update", b'"title":null')),
-    "ACP1-C-UPDATE-004": dies(_said(b'"locations":"none"')),
+    "ACP1-C-UPDATE-004": dies(_said(b'"locations":7')),
     "ACP1-C-UPDATE-005": dies(_said(b"in_flight")),
     "ACP1-C-UPDATE-006": dies(_said(b"a_kind_of_later")),
     "ACP1-C-UPDATE-007": dies(_said(b"never-reported")),

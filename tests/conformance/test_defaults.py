@@ -1,0 +1,77 @@
+"""Fields that the schema marks as default-on-error: which there are, how they are broken, and that each is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.requirements.acp1 import definition
+from conformance.scenarios.breaking import defaults
+from conformance.values import as_list, at, is_object
+from docs.generator.default_fields import left_out, reachable
+from tests.conformance.suite_runs import suite, transcript_of
+
+PROMPT = {
+    "sessionId": "s",
+    "prompt": [
+        {"type": "text", "text": "hello", "annotations": {}},
+        {"type": "resource", "resource": {"uri": "file:///a", "text": "a"}},
+    ],
+}
+SCENARIOS = [(of, one.name) for of in ("acp", "acp-client") for one in suite(of).scenarios if "malformed" in one.name]
+
+
+def broken(of: str) -> set[str]:
+    """What the scenarios of a suite break for its conforming program."""
+    found: set[str] = set()
+    for scenario in [name for suite_of, name in SCENARIOS if suite_of == of]:
+        for entry in transcript_of(scenario, of=of).entries:
+            found.update(as_list(at(entry.value, "fields")) if entry.label == "broken" else ())
+    return found
+
+
+def test_the_schema_has_as_many_marks_as_it_had_when_this_was_written() -> None:
+    assert len(reachable("agent") | reachable("client")) == 245
+
+
+@pytest.mark.parametrize(("of", "side"), [("acp", "agent"), ("acp-client", "client")])
+def test_each_marked_field_is_broken_or_left_out_for_a_reason(of: str, side: str) -> None:
+    reasons = [field for fields in left_out(side).values() for field in fields]
+    assert len(reasons) == len(set(reasons))
+    assert broken(of) == reachable(side) - set(reasons)
+    assert all(fields for fields in left_out(side).values())
+
+
+def test_a_message_that_is_broken_is_refused_by_the_schema_or_holds_null_where_that_is_allowed() -> None:
+    check = definition("PromptRequest")
+    versions = defaults().together("PromptRequest", PROMPT)
+    assert check(PROMPT) is None
+    assert len(versions) == 4, "two ways, of fields one within another"
+    for version in versions:
+        assert check(version.value) is not None or "None" in repr(version.value)
+        assert version.value != PROMPT
+
+
+def test_no_field_is_broken_within_another_that_is() -> None:
+    for version in defaults().together("PromptRequest", PROMPT):
+        for block in version.value["prompt"]:
+            assert "annotations" not in block or is_object(block["annotations"]) or block["annotations"] in (7, None)
+        fields = set(version.fields)
+        inner = {field for field in fields if field.startswith("/$defs/Annotations/")}
+        assert not (inner and "/$defs/TextContent/properties/annotations" in fields)
+
+
+def test_one_field_alone_is_broken_wherever_it_stands() -> None:
+    field = "/$defs/TextContent/properties/_meta"
+    twice: dict[str, Any] = {**PROMPT, "prompt": [PROMPT["prompt"][0], PROMPT["prompt"][0]]}
+    versions = defaults().alone("PromptRequest", twice, [field])
+    assert [version.fields for version in versions] == [(field,), (field,)]
+    assert [[block["_meta"] for block in version.value["prompt"]] for version in versions] == [[7, 7], [None, None]]
+
+
+def test_of_a_union_only_what_the_value_is_has_fields() -> None:
+    fields = {field for version in defaults().together("PromptRequest", PROMPT) for field in version.fields}
+    assert "/$defs/TextResourceContents/properties/mimeType" in fields
+    assert "/$defs/BlobResourceContents/properties/mimeType" not in fields
+    assert not any("ImageContent" in field for field in fields)
