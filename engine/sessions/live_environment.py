@@ -342,9 +342,11 @@ class LiveEnvironment:
         assert before is not None
         after = self._log.redacted(_recorded(outcome, before))
         assert isinstance(after, ExecutionFinished)
-        found = differences(ending_of(before), ending_of(after), history.omitted_names)
-        if any(statement.index < past.request.index for statement in history.omitted):
-            # What comes of leaving a statement out is what the user wants to have, also where a name is missing for it.
+        is_otherwise = history.is_otherwise(past.request.execution_id)
+        uncertain = history.omitted_names if is_otherwise else ()
+        found = differences(ending_of(before), ending_of(after), uncertain)
+        if is_otherwise:
+            # What the user wants to have, also where a name is missing for it.
             missing = () if _is_stopped(outcome) else bound_names(before.diff)
             found = replace(found, same=found.same.union(bound_names(outcome.diff), missing))
         return before, after, found

@@ -6,10 +6,11 @@ Used by `live_replay` and `editing`, one for each of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from ..events import Event
-from ..events.execution import EffectAnswered, ExecutionFinished
+from ..events.execution import EffectAnswered, ExecutionFinished, FileTouched, FileWritten
 from ..events.nodes import seen_in
 from ..events.replays import Diverged
 from ..ids import ExecutionId, Seq
@@ -33,12 +34,15 @@ class RunComparison:
         if before.finished is None:
             return
         found = differences(ending_of(before.finished), ending_of(redacted))
-        then = self._read(before.started.execution_id, before.started.seq, before.finished.seq)
-        now = self._read(after.execution_id, start, len(self._log))
+        then = self._files(before.started.execution_id, before.started.seq, before.finished.seq)
+        now = self._files(after.execution_id, start, len(self._log))
         # Only what both have read can be compared: what a node knew already it does not read again.
-        both = then.keys() & now.keys()
-        read = ({path: then[path] for path in both}, {path: now[path] for path in both})
-        for change in aspects_of_live_rerun(found, read, (_left(before.finished), _left(after))):
+        both = then.read.keys() & now.read.keys()
+        read = ({path: then.read[path] for path in both}, {path: now.read[path] for path in both})
+        # One of them may have found a file as the other one left it, and so have changed nothing.
+        changed = {artifact.path for artifact in (*before.finished.artifacts, *after.artifacts)}
+        left = [{path: each.left[path] for path in changed & each.left.keys()} for each in (then, now)]
+        for change in aspects_of_live_rerun(found, read, (left[0], left[1])):
             event = Diverged(
                 execution_id=after.execution_id,
                 against=before.started.execution_id,
@@ -50,17 +54,26 @@ class RunComparison:
             self.divergences.append(event)
             yield event
 
-    def _read(self, execution_id: ExecutionId, start: int, end: int) -> Mapping[str, str]:
-        """The digests of the files that an execution read, by path: through a tool, and first by a view."""
-        found: dict[str, str] = {}
+    def _files(self, execution_id: ExecutionId, start: int, end: int) -> _Files:
+        files = _Files({}, {})
         for position in range(start, end):
             event = self._log.at(Seq(position))
-            if isinstance(event, EffectAnswered) and event.execution_id == execution_id and event.digest:
-                found[event.path] = event.digest
+            match event:
+                case EffectAnswered(execution_id=owner, path=path, digest=digest) if owner == execution_id and digest:
+                    files.read[path] = files.left[path] = digest
+                case FileTouched(execution_id=owner, path=path, before_digest=digest) if owner == execution_id:
+                    files.left.setdefault(path, digest)
+                case FileWritten(execution_id=owner, path=path, after_digest=digest) if owner == execution_id:
+                    files.left[path] = digest
+                case _:
+                    pass
             for look in seen_in(event):
-                found.setdefault(look.path, look.digest)
-        return found
+                files.read.setdefault(look.path, look.digest)
+        return files
 
 
-def _left(record: ExecutionFinished) -> Mapping[str, str]:
-    return {artifact.path: artifact.after_digest for artifact in record.artifacts}
+class _Files(NamedTuple):
+    """Digests of files by path: as an execution read them, through a tool or first by a view, and as it left them."""
+
+    read: dict[str, str]
+    left: dict[str, str]

@@ -50,6 +50,8 @@ class ExecutionStep(Struct):
     revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
     ticks: list[float] = field(default_factory=list[float])
     is_omitted: bool = False
+    without: frozenset[int] = frozenset()
+    """The numbers of the earlier statements that were left out when it ran."""
     is_stale: bool = False
     """Its values were kept before an earlier statement ran again, with another outcome."""
     reads: int = 0

@@ -200,6 +200,7 @@ class History:
         if step is None:
             return
         step.started, step.finished, step.reads = event, None, self.reads
+        step.without = self._left_out_before(step)
         step.calls, step.questions, step.answers, step.revisions, step.ticks = {}, {}, [], [], []
         self._by_execution[event.execution_id] = step
 
@@ -244,6 +245,21 @@ class History:
         found = None if step is None else step.finished
         return found if found is not None and found.execution_id == execution_id else None
 
+    def is_otherwise(self, execution_id: ExecutionId) -> bool:
+        """Whether other statements ahead of it are left out than when it ran.
+
+        What comes of that cannot be told from its record, and is what the user wants to have.
+        """
+        step = self._by_execution.get(execution_id)
+        return step is not None and self._is_otherwise(step)
+
+    def _is_otherwise(self, step: ExecutionStep) -> bool:
+        return self._left_out_before(step) != step.without
+
+    def _left_out_before(self, step: ExecutionStep) -> frozenset[int]:
+        numbers = (each.statement.index for each in self._omitted.values())
+        return frozenset(number for number in numbers if number < step.statement.index)
+
     @property
     def omitted(self) -> Sequence[StatementRecorded]:
         """The statements that the user left out."""
@@ -258,7 +274,7 @@ class History:
     def plan(self, time_limit: float) -> RestorePlan:
         """The steps so far; each statement may take so many seconds."""
         steps: list[PastStep] = []
-        reads, is_otherwise = 0, False
+        reads = 0
         for step in self._steps:
             if isinstance(step, Rebuild):
                 steps.append(step.past(self.values))
@@ -267,9 +283,8 @@ class History:
                 past = step.past(reads)
             else:
                 past = step.past(reads, time_limit, self.values)
-                is_otherwise = is_otherwise or step.is_omitted
-                # What comes of leaving a statement out cannot be told from the record of a later one.
-                past = replace(past, record=None) if past is not None and is_otherwise else past
+                if past is not None and self._is_otherwise(step):
+                    past = replace(past, record=None)
             if past is not None:
                 steps.append(past)
                 reads = step.reads

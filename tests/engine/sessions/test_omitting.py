@@ -65,6 +65,19 @@ async def test_what_fails_without_a_statement_that_is_left_out_does_not_bring_it
         assert await value(session, "a, b is a, c") == "([1, 2], True, [3])"
 
 
+async def test_what_ran_since_a_statement_was_left_out_is_as_it_was(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("x = 1")
+        await said(session, "/omit 1")
+        drawn = await value(session, "import os; y = os.urandom(8).hex(); y")
+        await session.rest()
+        assert await value(session, "y") == drawn
+        await said(session, "/omit 1")
+        # It could come out differently now that the other one is back, and does.
+        assert await value(session, "y") != drawn
+
+
 @pytest.mark.parametrize("number", ["0", "4", "-1", "x", "9" * 5000, "\u0662"])
 async def test_there_is_no_such_statement(tmp_path: Path, number: str) -> None:
     async with sessions_of(tmp_path) as sessions:

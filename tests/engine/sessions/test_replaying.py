@@ -257,6 +257,15 @@ async def test_a_live_replay_acts_again_and_the_namespace_is_what_comes_of_it(pr
         assert not session_anomalies(session)
 
 
+async def test_a_file_that_is_written_with_what_it_holds_is_no_difference(project: Path) -> None:
+    sources = ("write('b.txt', 'b'); None", "with open('c.txt', 'w') as f: n = f.write('c')\ndel f")
+    async with opened(project, *sources) as session:
+        assert (await session.replay(1, mode="live")).divergences == ()
+        await session.cell("write('b.txt', 'other'); None")
+        report = await session.replay(1, mode="live")
+        assert [(each.statement, each.aspect) for each in report.divergences] == []
+
+
 async def test_behind_a_live_replay_the_other_statements_run_on_what_came_of_it(project: Path) -> None:
     async with opened(
         project, "from pathlib import Path", "n = len(Path('a.txt').read_text())", "m = n * 2"
