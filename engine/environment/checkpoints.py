@@ -104,7 +104,8 @@ class Checkpoints:
     def _look(self) -> None:
         for each in tuple(self._kept):
             is_there, said = each.paused.look(), each.paused.said
-            if isinstance(said, Paused) and not each.is_told:
+            # The zygote may say later than the copy itself that it is there.
+            if isinstance(said, Paused) and each.paused.pid is not None and not each.is_told:
                 each.is_told = True
                 self._news.append(
                     CheckpointNews(execution_id=each.execution_id, seconds=said.seconds, shared=said.shared)

@@ -17,13 +17,13 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Collection
 from typing import Final
 
 from .. import tokens
 from ..tokens import counter
 from .brands import Brand
 from .ending import end_below, end_left_behind, end_tree
+from .expected import ExpectedCopies, readable
 from .forked import ForkedProcess
 from .framing import ProtocolError, to_zygote
 from .memory import Watch as MemoryWatch
@@ -62,8 +62,7 @@ class ZygoteLoop:
         self._poll = select.epoll()
         self._poll.register(forks.fileno(), select.EPOLLIN)
         self._processes: dict[int, ForkedProcess] = {}
-        self._copies: dict[int, tuple[socket.socket, ForkedProcess]] = {}
-        """Copies of workers that have not said yet that they are there, by the sockets on which they will."""
+        self._copies = ExpectedCopies(self._poll)
         self._parsers = Parsers(self._poll)
         self._wake_read, wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -75,7 +74,8 @@ class ZygoteLoop:
     def serve(self) -> None:
         """Never returns: leaves the process when the host is gone."""
         while True:
-            ready = self._poll.poll(self._patience())
+            # One at a time, because what is done for one may have served another already.
+            ready = self._poll.poll(self._patience(), 1)
             self._look_at_memory()
             if not ready:
                 self._use_idle_time()
@@ -87,8 +87,8 @@ class ZygoteLoop:
                     self._reap()
                 elif descriptor in self._processes:
                     self._receive(self._processes[descriptor])
-                elif descriptor in self._copies:
-                    self._adopt()
+                elif self._copies.has(descriptor):
+                    self._copies.take_in()
                 elif self._parsers.has(descriptor):
                     self._parsers.serve(descriptor)
 
@@ -155,13 +155,11 @@ class ZygoteLoop:
         self._processes[control.fileno()] = process
         self._poll.register(control.fileno(), select.EPOLLIN)
         if len(passed) == ADOPTED:
-            known = process.take_known()
-            self._copies[known.fileno()] = known, process
-            self._poll.register(known.fileno(), select.EPOLLIN)
+            self._copies.add(process)
 
     def _receive(self, process: ForkedProcess) -> None:
         # A copy may have said that it is there, and what comes now is meant for it.
-        self._adopt()
+        self._copies.take_in()
         try:
             data = process.control.recv(_CHUNK)
         except OSError:
@@ -179,15 +177,12 @@ class ZygoteLoop:
 
     def _drop(self, process: ForkedProcess) -> None:
         self._poll.unregister(process.control.fileno())
-        expected = [descriptor for descriptor, (_, copy) in self._copies.items() if copy is process]
-        for descriptor in expected:
-            self._poll.unregister(descriptor)
-            self._copies.pop(descriptor)[0].close()
+        was_expected = self._copies.give_up(process)
         del self._processes[process.control.fileno()]
         process.forget()
         self._end(process)
         process.control.close()
-        if expected:
+        if was_expected:
             self._end_orphans()
 
     def _end(self, process: ForkedProcess) -> None:
@@ -212,13 +207,6 @@ class ZygoteLoop:
                     self._memory.begin(process.pid, process.limit, process.who)
                 elif process.pid is not None:
                     self._memory.end(process.pid)
-
-    def _adopt(self) -> None:
-        """Takes those copies in that have said that they are there."""
-        for descriptor in _readable(self._copies):
-            known, process = self._copies.pop(descriptor)
-            self._poll.unregister(descriptor)
-            process.adopt(known)
 
     def _reap(self) -> None:
         """Reaps all that has ended, ends what dead workers left, and reports whom the host asked for."""
@@ -256,21 +244,14 @@ class ZygoteLoop:
         """Whether a child is neither one of ours nor a copy that is still to say so (`forking_off`)."""
         session = session_of(pid)
         # In this order: a copy is asked for before it is made, and says so before it leaves its original's session.
-        while _readable((self._forks.fileno(),)):
+        while readable((self._forks.fileno(),)):
             self._accept()
-        self._adopt()
+        self._copies.take_in()
         known = self._known()
         return pid not in known and not (self._copies and session in known)
 
     def _known(self) -> set[int]:
         return self._parsers.pids.union(process.pid for process in self._processes.values() if process.pid is not None)
-
-
-def _readable(descriptors: Collection[int]) -> list[int]:
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    return [descriptor for descriptor, _ in poll.poll(0)] if descriptors else []
 
 
 def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> None:

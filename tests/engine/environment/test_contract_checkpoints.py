@@ -17,10 +17,12 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from engine.environment.control_channel import DEATH_SECONDS
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.events.nodes import RevisionAdopted
 from engine.ids import ExecutionId
 from engine.ports import CheckpointNews, PastExecution, PastRevision, PastStep, PastTick, Restored, RestorePlan
+from engine.worker.proc import children_of
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, kept, opened, past, refuse, until
 from tests.support.workers import gone, running, shared_zygote
 
@@ -333,6 +335,30 @@ async def test_each_of_many_restores_has_its_checkpoint_though_workers_end_all_t
     assert not [news for news in forked.hear() if news.dropped]
 
 
+async def test_a_zygote_that_comes_late_gives_one_up_and_takes_another_in(tmp_path: Path) -> None:
+    async with opened(WorkerEnvironment(shared_zygote()), tmp_path) as bench:
+        closed = History(bench, forks=True)
+        await closed.run("x = 1")
+        assert bench.environment.pid is not None
+        os.kill(bench.environment.pid, signal.SIGSTOP)
+        assert await bench.environment.snapshot(closed.execution(0))
+        async with opened(WorkerEnvironment(shared_zygote()), tmp_path) as other:
+            restored = History(other, forks=True)
+            await restored.run("x = 1", keep=True)
+            zygote = shared_zygote().pid
+            children = len(children_of(zygote) or ())
+            os.kill(zygote, signal.SIGSTOP)
+            # Where nobody says that a worker has died, it takes longer.
+            with anyio.fail_after(DEATH_SECONDS - 1):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(bench.environment.close)
+                    tasks.start_soon(restored.restore)
+                    await until(lambda: len(children_of(zygote) or ()) > children)
+                    os.kill(zygote, signal.SIGCONT)
+            assert await other.value("x") == "1"
+            assert not [news for news in restored.hear() if news.dropped]
+
+
 async def test_closing_ends_the_checkpoints(forked: History) -> None:
     await forked.run("x = 1", keep=True)
     await forked.run("y = 1", keep=True)
@@ -366,6 +392,7 @@ import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 import anyio
+from engine.environment.control_channel import DEATH_SECONDS
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.environment.zygote import Zygote
 from tests.engine.environment.test_contract_checkpoints import History

@@ -451,6 +451,7 @@ LOADED = [
     "worker.ending",
     "worker.executed",
     "worker.executor",
+    "worker.expected",
     "worker.failures",
     "worker.files",
     "worker.forked",
