@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from .ports import TokensUsed as TokensUsed
     from .ports import Touched as Touched
     from .ports import TouchSink as TouchSink
+    from .ports import TreeSubject as TreeSubject
     from .ports import UpdatePayload as UpdatePayload
     from .ports import ValueGroup as ValueGroup
     from .ports import Want as Want
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
     from .toolbox import TOOLS as TOOLS
     from .toolbox import call_title as call_title
     from .toolbox import original as original
+    from .toolbox import tool_named as tool_named
     from .user_message import blocks_of as blocks_of
     from .user_message import is_long_text as is_long_text
 
@@ -304,6 +306,7 @@ __all__ = [
     "ToolCallId",
     "TouchSink",
     "Touched",
+    "TreeSubject",
     "TurnEnd",
     "UpdatePayload",
     "ValueGroup",
@@ -345,6 +348,7 @@ __all__ = [
     "source_command",
     "source_lines",
     "source_text",
+    "tool_named",
     "unseen_changes",
     "without_secrets",
 ]
@@ -375,7 +379,8 @@ _MODULES: Final = {
         "PastRevision PastStatement PastStep PastTick PastValues PermissionAnswer PermissionQuestion "
         "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored "
         "RunOutcome RunRequest ServerCallSubject ServerProcess ServerRequest SessionRow StartServer StatementAsked "
-        "StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched UpdatePayload ValueGroup Want "
+        "StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched TreeSubject UpdatePayload "
+        "ValueGroup Want "
         "ignore_touched"
     ),
     "projection.feed": "changes_of connected_sentence divergence_phrase lost_sentence moved_sentence",
@@ -400,7 +405,7 @@ _MODULES: Final = {
     "timeline.changed": "change_size first_changed_line unseen_changes",
     "timeline.index": "Cell Execution",
     "timeline.rewound": "rewound_lines",
-    "toolbox": "INJECTED TOOLS call_title original",
+    "toolbox": "INJECTED TOOLS call_title original tool_named",
     "user_message": "blocks_of is_long_text",
 }
 """The public names by the module that owns them."""

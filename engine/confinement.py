@@ -140,7 +140,7 @@ class Place:
 
         A file that is not writable is refused though its directory would let it be replaced: somebody meant it so.
         """
-        self._check(self.directory, os.W_OK | os.X_OK, f"its directory {self.folder}")
+        self.check_folder()
         pin = None if self.missing else self._pin()
         if pin is not None:
             try:
@@ -148,6 +148,10 @@ class Place:
                 self._check(pin, os.W_OK, "the file")
             finally:
                 os.close(pin)
+
+    def check_folder(self) -> None:
+        """Raises OSError where this process may not make, rename or remove names in its directory."""
+        self._check(self.directory, os.W_OK | os.X_OK, f"its directory {self.folder}")
 
     def _check(self, descriptor: int, mode: int, what: str) -> None:
         if os.access(f"/proc/self/fd/{descriptor}", mode, effective_ids=True):
@@ -158,13 +162,16 @@ class Place:
 
 
 @contextlib.contextmanager
-def place_to_write(path: str, roots: tuple[str, ...] | None = None, *, making: bool = False) -> Generator[Place]:
+def place_to_write(
+    path: str, roots: tuple[str, ...] | None = None, *, making: bool = False, follows: bool = True
+) -> Generator[Place]:
     """The place of a file at an absolute path, which need not exist; what is there may be anything.
 
     Args:
         path: absolute; links are followed, also those that lead to nothing yet.
         roots: as `opened_file`.
         making: make the directories that are missing, with the permissions that the umask leaves.
+        follows: also a link at the end of the path is followed.
 
     Raises:
         PermissionError: it lies outside the roots, or on procfs.
@@ -178,7 +185,7 @@ def place_to_write(path: str, roots: tuple[str, ...] | None = None, *, making: b
         if name in ("", os.curdir, os.pardir):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         with _deepest(folder, roots) as (pin, missing):
-            target = None if missing else _target(name, pin)
+            target = None if missing or not follows else _target(name, pin)
             if target is None:
                 with _made(pin, missing if making else ()) as directory:
                     yield Place(directory, () if making else missing, name)

@@ -1149,6 +1149,19 @@ class FileSubject(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
+class TreeSubject(Struct, frozen=True, kw_only=True):
+    """Names in the file tree that would be made, removed or given to something else: `act` says that in words.
+
+    `paths` are where they really are. `changes` and `note` are about the file that has the last of them, as in
+    `FileSubject`; a file that is removed holds nothing afterwards.
+    """
+
+    act: str
+    paths: tuple[str, ...]
+    changes: tuple[TextChange, ...] = ()
+    note: str = ""
+
+
 class CommandSubject(Struct, frozen=True, kw_only=True):
     """A shell command that would run in the directory `cwd`."""
 
@@ -1164,7 +1177,7 @@ class ServerCallSubject(Struct, frozen=True, kw_only=True):
     arguments: str
 
 
-PermissionSubject = StatementSubject | FileSubject | CommandSubject | ServerCallSubject
+PermissionSubject = StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject
 """What a user may be asked about."""
 
 

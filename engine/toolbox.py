@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-ToolKind = Literal["read", "search", "edit", "execute", "other"]
+ToolKind = Literal["read", "search", "edit", "delete", "move", "execute", "other"]
 """What a tool does, as editors show it."""
 GroupName = Literal["read-group", "write-group", "bash-group", "other-group"]
 """Where a person looks for a tool's calls among the steps of a request."""
@@ -155,8 +155,50 @@ _ROWS: Final = (
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROWS}
 """The tools by name, in the order in which the instructions show them."""
 
-CHANGING: Final = frozenset(tool.name for tool in _ROWS if tool.kind in ("edit", "execute"))
-"""The tools that change something, which are asked about, and refused where nothing may be changed."""
+_MODE: Final = Parameter("mode", int)
+
+_SOURCE: Final = Parameter("source", str)
+
+
+def _routed(name: str, title: str, kind: ToolKind, doc: str, *parameters: Parameter) -> Tool:
+    return Tool(
+        name=name,
+        title=(title,),
+        kind=kind,
+        group="write-group",
+        parameters=(Parameter("path", str), *parameters),
+        doc=doc,
+        examples=(),
+    )
+
+
+_ROUTED_ROWS: Final = (
+    _routed("mkdir", "Make the directory {path}", "edit", "Makes a directory.", _MODE),
+    _routed("rmdir", "Remove the directory {path}", "delete", "Removes an empty directory."),
+    _routed("remove", "Remove {path}", "delete", "Removes a file, a link or a pipe."),
+    _routed("rename", "Rename {source} to {path}", "move", "Renames `source`, in the place of what is there.", _SOURCE),
+    _routed("link", "Give {source} the further name {path}", "edit", "Makes a hard link.", _SOURCE),
+    _routed("symlink", "Make {path} a link to {target}", "edit", "Makes a symbolic link.", Parameter("target", str)),
+    _routed("mkfifo", "Make the pipe {path}", "edit", "Makes a named pipe.", _MODE),
+    _routed("chmod", "Change the permissions of {path}", "edit", "Sets permission bits.", _MODE),
+    _routed(
+        "utime",
+        "Change the times of {path}",
+        "edit",
+        "Sets the times of access and of change, a pair in nanoseconds; None for now.",
+        Parameter("times", tuple[int, int] | None),
+        Parameter("follows", bool, True),
+    ),
+)
+
+ROUTED: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROUTED_ROWS}
+"""What Python's own functions that change the file tree ask for, by name, in a worker with a domain. Statements call
+those functions, and no names of ours."""
+
+CHANGING: Final = frozenset(
+    tool.name for tool in (*_ROWS, *_ROUTED_ROWS) if tool.kind in ("edit", "delete", "move", "execute")
+)
+"""The operations that change something, which are asked about, and refused where nothing may be changed."""
 
 STALE: Final = "has changed since"
 """The words by which an error says that a file is not as it was seen: the worker may know what differs."""
@@ -203,12 +245,17 @@ def original(name: str) -> str:
     return f"{ORIGINALS}.{name}"
 
 
+def tool_named(name: str) -> Tool | None:
+    """The row of an operation, whether statements call it by that name or not."""
+    return TOOLS.get(name) or ROUTED.get(name)
+
+
 def call_title(name: str, arguments: Mapping[str, object]) -> str:
     """What a call of a tool does, in the words of its row; of one without a row, its name and its path.
 
     Any argument may be missing or of another type: a log of another program may call its tools as we do.
     """
-    tool = TOOLS.get(name)
+    tool = tool_named(name)
     if tool is None or not tool.title or not _named_in(tool.title[0]) <= arguments.keys():
         path = arguments.get("path")
         return f"{name} {path}" if isinstance(path, str) else name

@@ -14,9 +14,10 @@ from ..console.changes import diff
 from ..cutting import more
 from ..events import Event
 from ..events.conversation import ToolCall
-from ..events.execution import CommandEnded, FileWritten
+from ..events.execution import CommandEnded, EffectRequested, FileWritten
 from ..ids import ExecutionId, ToolCallId
 from ..terminal.printing import shown_line
+from ..toolbox import ROUTED, call_title
 from .calls import WIDTH
 
 SHOWN_LINES: Final = 60
@@ -34,6 +35,11 @@ class Acts:
             match event:
                 case ToolCall():
                     calls[event.tool_call_id] = event
+                case EffectRequested(operation=name, tool_call_id=call) if call is not None and name in ROUTED:
+                    title = call_title(name, calls[call].arguments) if call in calls else name
+                    self._blocks.setdefault(event.execution_id, []).append(shown_line(title, WIDTH))
+                case FileWritten(unshown=True, tool_call_id=call) if call in calls and calls[call].tool in ROUTED:
+                    pass  # its call says it
                 case FileWritten(unshown=True):
                     unshown[event.execution_id] = unshown.get(event.execution_id, 0) + 1
                 case FileWritten():

@@ -21,6 +21,7 @@ from ..ports import (
     PermissionSubject,
     ServerCallSubject,
     StatementSubject,
+    TreeSubject,
 )
 from .changes import diff
 from .fragments import Fragment
@@ -61,6 +62,9 @@ def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Frag
             return [*highlight(source_text(source, ASKED_CHARS)), ("", "\n")]
         case FileSubject(path=path, changes=changes, note=note):
             return diff(path, changes, note)
+        case TreeSubject(act=act, paths=paths, changes=changes, note=note):
+            said: list[Fragment] = [("strong", legible_line(act) + "\n")]
+            return [*said, *diff(paths[-1], changes, note)] if changes or note else said
         case CommandSubject(command=command):
             return [("quiet", "$ "), ("strong", source_text(command, ASKED_CHARS).replace("\n", "\n  ") + "\n")]
         case ServerCallSubject(tool=tool, arguments=arguments):
@@ -83,6 +87,8 @@ def _sentence(subject: PermissionSubject) -> str:
             return f"Run this statement? It has {_lines(source)}, all shown above."
         case FileSubject():
             return "Write this file? The change is shown above, whole."
+        case TreeSubject():
+            return "Do this to the files?"
         case CommandSubject(command=command, cwd=cwd):
             return f"Run this command in {legible_line(cwd)}? It has {_lines(command)}, all shown above."
         case ServerCallSubject(server=server, arguments=arguments):

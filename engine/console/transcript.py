@@ -42,7 +42,7 @@ from ..sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStre
 from ..terminal.printing import shown_line
 from ..text import as_printed, visible
 from ..timeline.rewound import rewound_lines
-from ..toolbox import TOOLS, call_title
+from ..toolbox import call_title, tool_named
 from ..user_message import spoken_text
 from .changes import diff
 from .endings import ending, repeats, turn_ending
@@ -232,7 +232,7 @@ class Transcript:
             return self._note(REST_LEFT_OUT) if event.rest_left_out else []
         title = shown_line(call_title(event.tool, event.arguments), _CALL_CHARS)
         self._parents[event.tool_call_id] = event.parent_id
-        tool = TOOLS.get(event.tool)
+        tool = tool_named(event.tool)
         if event.parent_id in self._typed and tool is not None and tool.kind in ("read", "search"):
             return []  # because who typed it knows
         mark = "$" if tool is not None and tool.kind == "execute" else "~"

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import ToolCallId
-from ..toolbox import TOOLS, GroupName
+from ..toolbox import ROUTED, TOOLS, GroupName
 from .model import RequestCycle
 
 _PUBLISHED: Final[dict[str, GroupName]] = {
@@ -29,7 +29,10 @@ _PUBLISHED: Final[dict[str, GroupName]] = {
     "bash": "bash-group",
 }
 """The names that agents commonly give their tools, as the model of request cycles publishes them."""
-GROUPS: Final[dict[str, GroupName]] = {**_PUBLISHED, **{tool.name: tool.group for tool in TOOLS.values()}}
+GROUPS: Final[dict[str, GroupName]] = {
+    **_PUBLISHED,
+    **{tool.name: tool.group for tool in (*TOOLS.values(), *ROUTED.values())},
+}
 """The group of each tool that has one, other programs' tools too; any other is in the other-group."""
 _STATEMENT: Final = "python"
 

@@ -13,7 +13,7 @@ stands in one place.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -43,9 +43,10 @@ from ..ports import (
 from ..redaction import Redactor, marked_line, withheld
 from ..timeline.changed import within
 from ..tool_values import places_of
-from ..toolbox import CHANGING
-from ..tools import OPERATIONS, Change, Program, Reading, Seen, Workspace, changes_of, land, name_text
+from ..toolbox import CHANGING, call_title
+from ..tools import OPERATIONS, Change, Program, Reading, Seen, TreeAct, Workspace, changes_of, land, name_text
 from ..tools.mcp_listing import shown_arguments
+from . import tree_acts
 from .act_events import (
     STOPPED,
     answer_text,
@@ -59,6 +60,7 @@ from .act_events import (
     wrong_argument,
 )
 from .buffers import SessionBuffers, Unsaved
+from .looks import Look
 from .policy import Policy
 from .questions import Questions
 from .recorded_answers import RecordedAnswers
@@ -120,6 +122,8 @@ class Acts:
         self._recorded = recorded
         self._rejected: dict[str, str] = {}
         self._readings: dict[int, Reading] = {}
+        self._written: set[str] = set()
+        """The real places of what was written or made."""
         self.parent = parent
 
     async def perform(self, request: EffectRequest, environment: Environment) -> EffectAnswer:
@@ -170,6 +174,8 @@ class Acts:
                     return EffectAnswer(value=found.value)
                 case Change():
                     return EffectAnswer(value=await self._change(request, call, found, held))
+                case TreeAct():
+                    return EffectAnswer(value=await self._act_on_tree(request, call, found))
                 case Program():
                     return EffectAnswer(value=await self._run(request, call, found, environment))
                 case _:
@@ -225,6 +231,7 @@ class Acts:
             lost = [await anyio.to_thread.run_sync(self._withheld, data) for data in (change.before, change.after)]
             written = self._record(call, change, lost)
             self._log.append(replace(written, changes=kept, note=kept_note, before_mode=mode, after_mode=mode))
+            self._written.add(change.path)
         return change.value
 
     async def _put(self, change: Change, held: Unsaved | None) -> int | None:
@@ -269,6 +276,46 @@ class Acts:
     def _kept(self, data: bytes | None) -> BlobDigest | None:
         """The digest under which the content is kept, where it is."""
         return None if data is None or len(data) > KEPT_BYTES else self._desk.store.blob_put(data)
+
+    # --- the file tree ------------------------------------------------------------------------------------------------
+
+    async def _act_on_tree(self, request: EffectRequest, call: ToolCallId, act: TreeAct) -> None:
+        """Has names made, removed or given to something else, and keeps what files held that are not there any more."""
+        before = await anyio.to_thread.run_sync(tree_acts.looks_at, act)
+        for path, held in before.items():
+            if await self._desk.buffers.unsaved(path, changes=True) is not None:
+                raise OSError(errno.EBUSY, f"{self._desk.workspace.shown(path)} {UNSAVED_ADVICE}")
+            if len(act.becomes) > 1 and path == act.paths[-1]:  # another file's content takes its place
+                self._desk.seen.check(name_text(path), held.data, request.basis, self._desk.workspace.shown(path))
+        if not (act.is_minor and self._written.issuperset(act.paths)):
+            title = call_title(request.operation, request.arguments)
+            await self._permit(request, call, await anyio.to_thread.run_sync(tree_acts.subject_of, title, act, before))
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(act.do)
+            for event in await anyio.to_thread.run_sync(self._became, call, act, before):
+                self._log.append(event)
+            self._written.update(act.paths)
+
+    def _became(self, call: ToolCallId, act: TreeAct, before: Mapping[str, Look]) -> list[FileWritten]:
+        """What has become of the files. Blocks."""
+        events: list[FileWritten] = []
+        for path, old, new in tree_acts.became(act, before):
+            lost = [self._withheld(each.data) for each in (old, new)]
+            event = FileWritten(
+                execution_id=self._execution,
+                tool_call_id=call,
+                path=name_text(path),
+                before=None if lost[0] else self._kept(old.data),
+                after=None if lost[1] else self._kept(new.data),
+                before_digest=old.digest,
+                after_digest=new.digest,
+                withheld=" ".join(filter(None, lost)),
+                unshown=True,
+                before_mode=old.mode,
+                after_mode=new.mode,
+            )
+            events.append(event)
+        return events
 
     # --- programs -----------------------------------------------------------------------------------------------------
 

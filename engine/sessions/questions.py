@@ -24,6 +24,7 @@ from ..ports import (
     PermissionSubject,
     ServerCallSubject,
     StatementSubject,
+    TreeSubject,
 )
 from ..redaction import Redactor, redact_struct
 from .policy import Policy
@@ -32,6 +33,7 @@ from .scopes import phrase, scope_of
 _NAMES: dict[type[PermissionSubject], str] = {
     StatementSubject: "statement",
     FileSubject: "change",
+    TreeSubject: "change",
     CommandSubject: "command",
     ServerCallSubject: "call",
 }
@@ -102,7 +104,7 @@ def _size(subject: PermissionSubject) -> int:
             return len(command)
         case ServerCallSubject(arguments=arguments):
             return len(arguments)
-        case FileSubject(changes=changes):
+        case FileSubject(changes=changes) | TreeSubject(changes=changes):
             return sum(len(change.old or "") + len(change.new) for change in changes)
 
 

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from ..cutting import cut_line
-from ..ports import CommandSubject, FileSubject, PermissionSubject, ServerCallSubject, StatementSubject
+from ..ports import CommandSubject, FileSubject, PermissionSubject, ServerCallSubject, StatementSubject, TreeSubject
 from ..text import printable
 
 STATEMENTS: Final = "statements"
@@ -45,6 +45,9 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
         case FileSubject(path=path):
             directory = os.path.dirname(path)
             return _FILES + (path if directory in map(os.path.realpath, roots) else os.path.join(directory, ""))
+        case TreeSubject(paths=paths):
+            scopes = {scope_of(FileSubject(path=path), roots) for path in paths}
+            return scopes.pop() if len(scopes) == 1 else ""
         case CommandSubject():
             words = _placed_words(subject)
             return _COMMANDS + msgspec.json.encode(words).decode() if words else ""
@@ -60,6 +63,8 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
         case FileSubject(path=path):
             prefix = scope.removeprefix(_FILES)
             return scope.startswith(_FILES) and (path == prefix or (prefix.endswith("/") and path.startswith(prefix)))
+        case TreeSubject(paths=paths):
+            return bool(paths) and all(covers(scope, FileSubject(path=path)) for path in paths)
         case ServerCallSubject():
             return scope == scope_of(subject, ())
         case CommandSubject():

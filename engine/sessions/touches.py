@@ -23,8 +23,6 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-import xxhash
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..cutting import plural
@@ -35,13 +33,14 @@ from ..execution import TextChange
 from ..ids import BlobDigest, ExecutionId, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
-from ..pinned import LARGEST, Pinned, pinned
+from ..pinned import LARGEST
 from ..ports import Store, Touched
 from ..redaction import HIDDEN, Redactor, withheld
 from ..timeline.changed import within
 from ..timeline.touches import open_touches
 from ..tools import changes_of, name_text
 from .acts import SHOWN_CHANGES_CHARS
+from .looks import Look, look
 from .parts import SessionParts
 
 SHOWN_FILES: Final = 100
@@ -81,16 +80,6 @@ def records_of(parts: SessionParts) -> Records:
     return Records(log=parts.log, store=parts.store, minter=parts.minter, redactor=parts.redactor, hidden=hidden)
 
 
-class _Look(Struct, frozen=True):
-    """A file at one moment: `mark` and `mode` as in `Pinned`; `reason` says why the content is not there."""
-
-    digest: str = ""
-    mark: str = ""
-    data: bytes | None = None
-    reason: str = ""
-    mode: int | None = None
-
-
 class Touches:
     """The files of one execution. `parent` is the call of its statement."""
 
@@ -124,7 +113,7 @@ class Touches:
         """These files are open since an earlier statement, and may be written without a notice."""
         for path in places:
             self._held.add(os.fsdecode(path))
-            found = await anyio.to_thread.run_sync(_look, os.fsdecode(path), HELD_BYTES)
+            found = await anyio.to_thread.run_sync(look, os.fsdecode(path), HELD_BYTES)
             self.take(Touched(path=path, digest=found.digest, data=found.data, note=found.reason, mode=found.mode))
 
     def _kept(self, place: str, touched: Touched) -> FileTouched:
@@ -217,7 +206,7 @@ class Touches:
                     continue  # because nobody knows any more which file that is
                 place = before.path
             most = HELD_BYTES if place in self._held else LARGEST if kept > 0 else SMALL_BYTES
-            after = _look(place, most)
+            after = look(place, most)
             kept -= len(after.data or b"")
             if before.before_digest in (after.digest, after.mark):
                 continue
@@ -228,7 +217,7 @@ class Touches:
             written.append(event)
         return written
 
-    def _written(self, before: FileTouched, after: _Look, room: int) -> FileWritten:
+    def _written(self, before: FileTouched, after: Look, room: int) -> FileWritten:
         secret = self._withheld(after.data)
         changes, note = self._changes(before, after) if room > 0 else ((), "")
         changes, note = within(changes, note, min(room, SHOWN_CHANGES_CHARS))
@@ -255,7 +244,7 @@ class Touches:
             after_mode=after.mode,
         )
 
-    def _changes(self, before: FileTouched, after: _Look) -> tuple[tuple[TextChange, ...], str]:
+    def _changes(self, before: FileTouched, after: Look) -> tuple[tuple[TextChange, ...], str]:
         """What a person is shown of it, where both contents are there."""
         if (after.digest and after.data is None) or (before.before_digest and before.before is None):
             return (), ""
@@ -266,28 +255,3 @@ class Touches:
             except (KeyError, StoreError):
                 return (), "what it held before cannot be read from the store"
         return changes_of(old, after.data or b"")
-
-
-def _look(place: str, limit: int) -> _Look:
-    """What the file of that name holds; a link, a directory or a device of that name is no file. Blocks."""
-    try:
-        found = pinned(place, follows=False)
-    except (OSError, ValueError):
-        return _Look()  # because what is above it is gone
-    try:
-        if found.kind != "file":
-            return _Look()
-        return _read(found, limit)
-    finally:
-        found.close()
-
-
-def _read(found: Pinned, limit: int) -> _Look:
-    if found.size <= limit:
-        try:
-            data = b"".join(found.pieces(limit + 1))
-        except OSError as error:
-            return _Look(found.mark, found.mark, reason=f"it cannot be read: {error.strerror}", mode=found.mode)
-        if len(data) <= limit:
-            return _Look(xxhash.xxh3_64_hexdigest(data), found.mark, data, mode=found.mode)
-    return _Look(found.mark, found.mark, reason=f"it has more than {limit >> 20} MiB", mode=found.mode)

@@ -2,7 +2,8 @@
 
 A file has `Arguments`, a structure with the row's parameters, and `perform(workspace, arguments)`. That returns plain
 data, alone or as the `Reading` of a file, or a `Change` of a file that it has not made, or a `Program` that it has not
-started; or it raises what the statement is to see. It blocks, so its caller runs it in a thread. Called by
+started, or, in `tree`, a `TreeAct` that it has not done; or it raises what the statement is to see. It blocks, so its
+caller runs it in a thread. Called by
 `sessions.acts`.
 """
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from ..toolbox import TOOLS
+from ..toolbox import ROUTED, TOOLS
 from .change import Change
 from .changes import changes_of
 from .landing import land
@@ -21,6 +22,7 @@ from .program import Program
 from .reading import Reading
 from .restoring import Replaced, restore
 from .seen import Seen
+from .tree.act import TreeAct
 from .workspace import Workspace, name_text
 
 
@@ -32,13 +34,16 @@ class Operation:
     perform: Callable[[Workspace, Any], object]
 
 
-def _operation(name: str) -> Operation:
-    module = import_module(f"{__name__}.{name}")
+def _operation(name: str, package: str = __name__) -> Operation:
+    module = import_module(f"{package}.{name}")
     return Operation(module.Arguments, module.perform)
 
 
-OPERATIONS: Final = {name: _operation(name) for name in TOOLS}
-"""By the names of their tools. Found by name, so that a row and a file are all that a tool needs."""
+OPERATIONS: Final = {
+    **{name: _operation(name) for name in TOOLS},
+    **{name: _operation(name, f"{__name__}.tree") for name in ROUTED},
+}
+"""By the names of their rows. Found by name, so that a row and a file are all that a tool needs."""
 
 __all__ = [
     "OPERATIONS",
@@ -48,6 +53,7 @@ __all__ = [
     "Reading",
     "Replaced",
     "Seen",
+    "TreeAct",
     "Workspace",
     "changes_of",
     "land",

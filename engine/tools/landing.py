@@ -172,10 +172,10 @@ def _is_still(place: Place, seen: os.stat_result | None) -> bool:
         now = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
     except FileNotFoundError:
         return seen is None
-    return seen is not None and _identity(now) == _identity(seen)
+    return seen is not None and identity_of(now) == identity_of(seen)
 
 
-def _identity(found: os.stat_result) -> tuple[int, ...]:
+def identity_of(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

@@ -84,6 +84,10 @@ class Effects:
         """Whether answers come from a recording, so that nothing is done."""
         return self._recorded is not None
 
+    def has_answer(self, operation: str, arguments: dict[str, object]) -> bool:
+        """Whether the recording has an answer to exactly that, which was not given again yet."""
+        return self._recorded is not None and self._recorded.has(operation, clean(arguments))
+
     @property
     def asked(self) -> bool:
         """Whether the statement has asked for anything."""

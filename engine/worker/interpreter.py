@@ -19,6 +19,7 @@ from ..events.execution import NamesRebound
 from ..ids import ExecutionId
 from ..nodes.outline.model import Outliner
 from ..ports import ValueGroup
+from . import routes
 from .board import Board
 from .effects import Effects, Transport
 from .executed import Executed
@@ -60,6 +61,7 @@ from .protocol import (
     Ticked,
 )
 from .routed import lead
+from .routed_tree import RoutedTree
 from .touching import WriteNotices
 from .values import Values
 
@@ -141,6 +143,7 @@ class Interpreter:
         opening = Opening(self._effects, change, roots, domain)
         if domain is not None:
             lead(opening)
+            routes.lead(RoutedTree(opening, self._effects, change).targets())
         self._transport = transport
         self._said: list[str] = []
         """Of a replay, what is about no statement."""

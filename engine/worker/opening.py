@@ -27,7 +27,6 @@ from .staging import LARGEST, Layer, Staging, layers, too_large
 
 _WRITING: Final = frozenset("wax+")
 _SYSTEM: Final = ("/dev/", "/proc/", "/sys/")
-_LARGER: Final = "make a larger one in a temporary directory, and have bash() move it"
 _open: Final = original(builtins.open)
 
 
@@ -45,12 +44,10 @@ class Opening:
     ) -> None:
         self._effects = effects
         self._roots = roots
-        self.files = StagedFiles(effects, change)
+        self.files = StagedFiles(effects, change, routed=domain is not None)
         scratch = () if domain is None else (domain.scratch,)
         self._scratch = tuple(map(_folder, scratch))
         self._writable = tuple(map(_folder, (*scratch, *(() if domain is None else domain.writable))))
-        if domain is not None:
-            self.files.larger = _LARGER
 
     def open(
         self,
@@ -137,14 +134,22 @@ class Opening:
             return False
         return not self._is_free(spelled(file, directory), self._writable if free is None else free)
 
-    def is_kept(self, file: Any, directory: int | None = None) -> bool:
-        """Whether what is at the path is the host's to change, whatever it is, and somebody can be asked."""
+    def is_kept(self, file: Any, directory: int | None = None, *, follows: bool = True) -> bool:
+        """Whether what is at the path is the host's to change, whatever it is, and somebody can be asked.
+
+        Unless it `follows`, a link at the end of the path is what is meant.
+        """
         if not self._effects.ours or not self._effects.running:
             return False
         try:
-            return not self._is_free(spelled(file, directory), self._writable)
+            place = spelled(file, directory)
+            return not self._is_free(place if follows else os.path.dirname(place.rstrip("/")), self._writable)
         except (OSError, ValueError, TypeError):
             return False
+
+    def is_own(self, *places: str) -> bool:
+        """Whether the domain allows to write at all of these absolute paths."""
+        return all(f"{os.path.dirname(os.path.realpath(place))}/".startswith(self._writable) for place in places)
 
     def _is_free(self, place: str, free: tuple[str, ...]) -> bool:
         """Whether the absolute path is in one of these directories, or nothing that is kept."""
@@ -194,7 +199,7 @@ class Opening:
                 known = None if is_new else digest_of(held or b"")
                 staging = Staging(
                     self.files,
-                    path=self._shown(place),
+                    path=self.shown(place),
                     place=real,
                     name=file,
                     content=b"" if is_new else held or b"",
@@ -233,11 +238,19 @@ class Opening:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), file)
         with place_to_write(place, self._roots) as found:
             if not found.missing:
-                found.check_writable()
+                self._check_writable(found)
                 held = self._content(found, file, only_size=bool(flags & os.O_TRUNC))
                 if held is not None or flags & os.O_CREAT or self.files.at(found.path) is not None:
                     return found.path, held
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+
+    def _check_writable(self, found: Place) -> None:
+        try:
+            found.check_writable()
+        except OSError as error:
+            # To this process all is read-only where the domain is held by mounts; the host looks again.
+            if error.errno != errno.EROFS or not self._scratch:
+                raise
 
     def _content(self, found: Place, name: object, *, only_size: bool) -> bytes | None:
         with found.opened() as file:
@@ -247,7 +260,7 @@ class Opening:
                 raise too_large(name, self.files.larger)
             return b"" if only_size else file.read(LARGEST)
 
-    def _shown(self, place: str) -> str:
+    def shown(self, place: str) -> str:
         """The path for the host: short where that is the same."""
         short = place.removeprefix(self._roots[0].rstrip("/") + "/")
         return place if short.startswith(("~", "/")) else short

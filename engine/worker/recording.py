@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..plain_data import argument_digest
-from ..toolbox import TOOLS
+from ..toolbox import ROUTED, TOOLS
 from .protocol import Answer, Ask
 
-_WRITING: Final = frozenset(name for name, tool in TOOLS.items() if tool.kind == "edit")
+_WRITING: Final = frozenset((*ROUTED, *(name for name, tool in TOOLS.items() if tool.kind == "edit")))
 
 
 class Recording:
@@ -31,6 +31,11 @@ class Recording:
         """The words of the question with that number, empty where its answer was given or they are not known."""
         placed = self._left.get(ordinal)
         return "" if placed is None else placed.title
+
+    def has(self, operation: str, arguments: dict[str, object]) -> bool:
+        """Whether an answer to exactly that is left."""
+        asked = self._asked.get((operation, argument_digest(arguments)), ())
+        return any(ordinal in self._left for ordinal in asked)
 
     def take(self, question: Ask) -> Answer | None:
         """The answer to the same question: the one with its number, else the first that is left; None without one."""

@@ -27,7 +27,7 @@ _USUAL_MODE: Final = 0o666
 
 
 def lead(opening: Opening) -> None:
-    """Leads the routes of this process here. Called once in it."""
+    """Leads the routes of what opens files here. Called once in a process."""
     opener, closer = descriptor_opener(opening), descriptor_closer(opening)
     truncater = path_truncater(opening, opener, closer)
     opened = file_opener(opening)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from threading import RLock
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from ..nodes.revision import digest_of
+from .refusals import numbered
 from .staging import Layer, Staging
 
+_LARGER_IN_SCRATCH: Final = "make a larger one in a temporary directory, and have bash() move it"
 _LARGER: Final = "io.open() writes larger ones, and nobody is shown them"
 
 
@@ -32,6 +34,8 @@ class Asking(Protocol):
     @property
     def planning(self) -> bool: ...
 
+    def has_answer(self, operation: str, arguments: dict[str, object]) -> bool: ...
+
     @property
     def running(self) -> bool: ...
 
@@ -46,9 +50,12 @@ class StagedFiles:
 
     Args:
         change: asks for a change with what views have shown of the file (`LastShown.ask_to_change`).
+        routed: any code opens them, not only the `open` of statements.
     """
 
-    def __init__(self, effects: Asking, change: Callable[..., object]) -> None:
+    def __init__(self, effects: Asking, change: Callable[..., object], *, routed: bool) -> None:
+        self.routed = routed
+        self.larger = _LARGER_IN_SCRATCH if routed else _LARGER
         self._effects = effects
         self._change = change
         self._opened = 0
@@ -63,7 +70,6 @@ class StagedFiles:
         self._late: list[tuple[Staging, bytes]] = []
         self._errors: list[BaseException] = []
         self.lock = RLock()
-        self.larger = _LARGER
 
     # --- which there are ----------------------------------------------------------------------------------------------
 
@@ -79,6 +85,28 @@ class StagedFiles:
     def add(self, staging: Staging) -> None:
         """It is under way."""
         self._under_way[staging.place] = staging
+
+    def forget(self, staging: Staging) -> None:
+        """Its file has another name, or none."""
+        if self._under_way.get(staging.place) is staging:
+            del self._under_way[staging.place]
+
+    def land_at(self, place: str) -> None:
+        """Lands what is under way for the file that is really there, because somebody is about to look at that."""
+        staging = self._under_way.get(place)
+        if staging is not None:
+            staging.land()
+
+    def renamed(self, source: str, target: str, shown: str) -> None:
+        """The file has another name, in the place of another one. `shown` is the new one for the host."""
+        replaced, staging = self._under_way.get(target), self._under_way.get(source)
+        if replaced is not None:
+            replaced.is_gone = True
+            self.forget(replaced)
+        if staging is not None:
+            self.forget(staging)
+            staging.place, staging.path = target, shown
+            self.add(staging)
 
     def number(self) -> int:
         """The next of those that count files."""
@@ -123,8 +151,7 @@ class StagedFiles:
             if staging.is_open:
                 return
             staging.close()
-            if self._under_way.get(staging.place) is staging:
-                del self._under_way[staging.place]
+            self.forget(staging)
 
     # --- landing ------------------------------------------------------------------------------------------------------
 
@@ -155,10 +182,11 @@ class StagedFiles:
         arguments: dict[str, object] = {"path": staging.path, "text": content}
         if staging.mode is not None:
             arguments["mode"] = staging.mode
-        if staging.known is None:
-            self._change("write", arguments)
-        else:
-            self._effects.ask("write", arguments, staging.known)
+        with numbered(staging.name) if self.routed else nullcontext():
+            if staging.known is None:
+                self._change("write", arguments)
+            else:
+                self._effects.ask("write", arguments, staging.known)
 
     def report(self, staging: Staging, error: BaseException) -> None:
         """Keeps what a finalizer met for the end of the statement."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import ASKED_CHARS, CommandSubject, FileSubject, PermissionQuestion, StatementSubject
+from engine import ASKED_CHARS, CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
 from engine.events.conversation import ToolCall
 from engine.events.execution import FileWritten, StatementRecorded
 from engine.execution import TextChange
@@ -203,6 +203,17 @@ def test_a_file_is_named_as_the_editor_knows_it() -> None:
     for shown in (call, *updates_of(written)):
         assert shown["title"] == "Create src/a.py (+1)"
         assert (shown["content"][0]["path"], shown["locations"][0]["path"]) == ("/w/src/a.py", "/w/src/a.py")
+
+
+def test_an_act_on_the_file_tree_is_asked_about_in_its_words_with_what_goes() -> None:
+    change = TextChange(line=1, old="x\n", new="")
+    subject = TreeSubject(act="Remove src/a.py", paths=("/real/src/a.py",), changes=(change,), note="it is removed")
+    asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
+    call = CODEC.permissions.write_question("s", asked, LoggedFacts())["toolCall"]
+    assert (call["title"], call["rawInput"]) == ("Remove src/a.py", {"paths": ["/w/src/a.py"]})
+    diff, said = call["content"]
+    assert (diff["path"], diff["oldText"], diff["newText"]) == ("/w/src/a.py", "x\n", "")
+    assert "Remove src/a.py\nit is removed" in said["content"]["text"]
 
 
 def test_a_followed_editor_jumps_to_the_first_line_that_differs() -> None:

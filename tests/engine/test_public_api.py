@@ -313,6 +313,7 @@ PUBLIC = [
     "TouchSink",
     "connected_sentence",
     "ignore_touched",
+    "TreeSubject",
     "TurnEnd",
     "UpdatePayload",
     "Want",
@@ -348,6 +349,7 @@ PUBLIC = [
     "source_command",
     "source_lines",
     "source_text",
+    "tool_named",
     "unseen_changes",
     "without_secrets",
 ]

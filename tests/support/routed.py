@@ -10,12 +10,12 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from engine.domain import LAYERS, Domain
+from engine.domain import Domain, Layer
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.execution import ExceptionInfo
 from engine.ports import EffectAnswer, EffectRequest
 from engine.sessions.act_events import failure
-from engine.tools import OPERATIONS, Change, Workspace, land
+from engine.tools import OPERATIONS, Change, TreeAct, Workspace, land
 from tests.support.environments import PATIENCE, Bench, spec_for
 from tests.support.workers import shared_zygote
 
@@ -38,6 +38,9 @@ class RoutedBench(Bench[WorkerEnvironment]):
         try:
             arguments = msgspec.convert(request.arguments, operation.arguments)
             found = operation.perform(self._workspace, arguments)
+            if isinstance(found, TreeAct):
+                found.do()
+                return EffectAnswer()
             if isinstance(found, Change):
                 land(self._workspace, found)
                 return EffectAnswer(value=found.value)
@@ -47,15 +50,17 @@ class RoutedBench(Bench[WorkerEnvironment]):
 
 
 @asynccontextmanager
-async def routed(tmp_path: Path, *, writable: tuple[str, ...] = ()) -> AsyncIterator[RoutedBench]:
-    """A worker in the directory `project` of the given one, with `scratch` beside it, and no layer of the kernel's."""
+async def routed(
+    tmp_path: Path, *, writable: tuple[str, ...] = (), without: tuple[Layer, ...] = ()
+) -> AsyncIterator[RoutedBench]:
+    """A worker in the directory `project` of the given one, with `scratch` beside it, but for the layers `without`."""
     project, scratch = tmp_path / "project", tmp_path / "scratch"
     project.mkdir(exist_ok=True)
     scratch.mkdir(exist_ok=True)
     environment = WorkerEnvironment(shared_zygote())
     spec = spec_for(project)
     variables = {**spec.variables, "TMPDIR": str(scratch), "MPLCONFIGDIR": str(scratch)}
-    domain = Domain(scratch=str(scratch), writable=writable, without=LAYERS)
+    domain = Domain(scratch=str(scratch), writable=writable, without=without)
     try:
         with anyio.fail_after(PATIENCE):
             await environment.start(replace(spec, variables=variables, domain=domain))

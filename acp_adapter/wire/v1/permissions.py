@@ -22,6 +22,7 @@ from acp_adapter.wire.v1.updates.parts import (
     command_block,
     command_input,
     command_title,
+    location,
     place_block,
     source_block,
     source_input,
@@ -34,6 +35,7 @@ from engine import (
     PermissionQuestion,
     ServerCallSubject,
     StatementSubject,
+    TreeSubject,
     legible_line,
     source_command,
 )
@@ -76,6 +78,17 @@ def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
                 content=change_content(path, changes, note),
                 locations=change_locations(path, changes),
                 raw_input={"path": legible_line(path)},
+            )
+        case TreeSubject(act=act, paths=paths, changes=changes, note=note):
+            path = facts.spelled(paths[-1])
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=title_line(act),
+                kind="edit",
+                status="pending",
+                content=change_content(path, changes, "\n".join(filter(None, (act, note)))),
+                locations=[location(facts.spelled(each)) for each in paths],
+                raw_input={"paths": [legible_line(facts.spelled(each)) for each in paths]},
             )
         case CommandSubject(command=command, cwd=real):
             cwd = facts.spelled(real)

@@ -26,7 +26,7 @@ from engine.events.nodes import FileChanged, NodeChanged
 from engine.events.session import EnvironmentRestored
 from engine.execution import Captured, Display, ExceptionInfo, ExecutionStatus, TextChange
 from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
-from engine.ports import CommandSubject, FileSubject, PermissionQuestion, StatementSubject
+from engine.ports import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
 from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.rich_log import events_of, rich_items
 
@@ -285,6 +285,7 @@ def test_nothing_that_is_shown_holds_a_control_character() -> None:
         for subject in (
             StatementSubject(evil),
             FileSubject(path=evil, note=evil),
+            TreeSubject(act=evil, paths=(evil, evil), note=evil),
             CommandSubject(command=evil, cwd=evil),
         ):
             question = PermissionQuestion(tool_call_id=HELPER, subject=subject, seq=Seq(1), always=evil)

@@ -48,11 +48,12 @@ class Office:
         self.log.append(ConfigChanged(option="ask_about", value="acts"))
         self.questions = Questions(self.log, policy, redactor, roots)
         self.dismissed: list[bool] = []
+        self.store, self.workspace = MemoryStore(clock), Workspace(str(root))
         desk = Desk(
             log=self.log,
-            store=MemoryStore(clock),
+            store=self.store,
             minter=Minter(clock, CountingEntropy()),
-            workspace=Workspace(str(root)),
+            workspace=self.workspace,
             redactor=redactor,
             policy=policy,
             questions=self.questions,

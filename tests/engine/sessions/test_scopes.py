@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine import CommandSubject, FileSubject, PermissionSubject, StatementSubject
+from engine import CommandSubject, FileSubject, PermissionSubject, StatementSubject, TreeSubject
 from engine.sessions.scopes import covers, phrase, scope_of, words_of
 
 ROOTS = ("/work", "/else")
@@ -16,6 +16,10 @@ def command(text: str, cwd: str = "/work") -> CommandSubject:
 
 def file(path: str) -> FileSubject:
     return FileSubject(path=path)
+
+
+def names(*paths: str) -> TreeSubject:
+    return TreeSubject(act="Rename it", paths=paths)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +38,10 @@ def file(path: str) -> FileSubject:
         (file("/work/src"), file("/work/src/a.py"), False),
         (file("/else/a"), file("/else/b"), False),
         (file("/work/src/a.py"), command("/work/src/a.py"), False),
+        (file("/work/src/a.py"), names("/work/src/b.py"), True),
+        (file("/work/src/a.py"), names("/work/src/b.py", "/work/c.py"), False),
+        (names("/work/src/a.py", "/work/src/b.py"), names("/work/src/c.py"), True),
+        (names("/work/src/a.py", "/work/b.py"), names("/work/src/a.py", "/work/b.py"), False),
         (command("git status"), command("git status"), True),
         (command("git status"), command("git  'status'"), True),
         (command("git status"), command("git status -s docs"), True),

@@ -8,22 +8,40 @@ import msgspec
 import pytest
 
 import engine.tools
+import engine.tools.tree
 from engine.cycles.steps import GROUPS
-from engine.toolbox import FILES, INJECTED, REQUIRED, TOOLS, VIEWS, call_title
+from engine.toolbox import FILES, INJECTED, REQUIRED, ROUTED, TOOLS, VIEWS, call_title, tool_named
 from engine.tools import OPERATIONS
 
-SHARED = {"change", "changes", "landing", "nearest", "program", "reading", "restoring", "seen", "stale", "workspace"}
+SHARED = {
+    "change",
+    "changes",
+    "landing",
+    "nearest",
+    "program",
+    "reading",
+    "restoring",
+    "seen",
+    "stale",
+    "workspace",
+}
 """Modules of several tools, and what puts files back."""
 SERVERS = {"mcp_http_client", "mcp_listing", "mcp_source", "mcp_transports"}
 """What makes tools of the MCP servers that an editor names."""
 
 
-@pytest.mark.parametrize("name", TOOLS)
+OF_ROUTED_WRITES = ("write", "mode")
+"""An argument that no statement gives: it comes with what other code opens."""
+
+
+@pytest.mark.parametrize("name", [*TOOLS, *ROUTED])
 def test_a_row_and_its_module_take_the_same_arguments(name: str) -> None:
-    row = [(each.name, each.type, each.default) for each in TOOLS[name].parameters]
+    tool = tool_named(name)
+    assert tool is not None
+    row = [(each.name, each.type, each.default) for each in tool.parameters]
     fields = msgspec.structs.fields(OPERATIONS[name].arguments)
     taken = [(each.name, each.type, REQUIRED if each.default is msgspec.NODEFAULT else each.default) for each in fields]
-    assert row == taken
+    assert row == [each for each in taken if (name, each[0]) != OF_ROUTED_WRITES]
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -49,6 +67,7 @@ def test_a_row_is_known_by_its_own_name_and_its_arguments_are_plain(name: str) -
         ("edit", {"path": "a.py", "old": "x", "new": "y"}, "Edit a.py"),
         ("grep", {"path": "a.py"}, "grep a.py"),
         ("find", {}, "find"),
+        ("rename", {"path": "b", "source": "a"}, "Rename a to b"),
         ("Task", {"path": 7}, "Task"),
         ("Read", {"path": "a.py"}, "Read a.py"),
     ],
@@ -67,7 +86,9 @@ def test_a_title_can_be_made_of_what_has_to_be_given(name: str) -> None:
 
 def test_there_is_no_module_without_a_row() -> None:
     modules = {module.name for module in pkgutil.iter_modules(engine.tools.__path__)}
-    assert modules - SHARED - SERVERS == set(TOOLS)
+    assert modules - SHARED - SERVERS - {"tree"} == set(TOOLS)
+    of_the_tree = {module.name for module in pkgutil.iter_modules(engine.tools.tree.__path__)}
+    assert of_the_tree - {"act"} == set(ROUTED)
 
 
 def test_no_tool_takes_the_name_of_another_injected_name() -> None:

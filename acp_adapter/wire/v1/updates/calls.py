@@ -22,7 +22,7 @@ from acp_adapter.wire.v1.shapes.tools import ToolCallContent, ToolCallLocation, 
 from acp_adapter.wire.v1.updates import commands
 from acp_adapter.wire.v1.updates.changes import change_content, change_locations, change_title
 from acp_adapter.wire.v1.updates.parts import Step, ended_statement, location, relative, text_block
-from engine import TOOLS, ToolCallId, call_title
+from engine import ToolCallId, call_title, tool_named
 from engine.events.conversation import ToolCall, ToolResult
 from engine.events.execution import CommandEnded, FileWritten
 from engine.events.session import PermissionAnswered
@@ -136,7 +136,7 @@ def _without(shown: Shown, call_id: ToolCallId) -> dict[ToolCallId, ToolCall]:
 
 
 def _shown_call(event: ToolCall, facts: Facts, status: ToolCallStatus, output: str | None = None) -> ShownCall:
-    tool = TOOLS.get(event.tool)
+    tool = tool_named(event.tool)
     kind = tool.kind if tool else "other"
     path, line = event.arguments.get("path"), event.arguments.get("start_line")
     named = {"path": relative(path, facts.cwd)} if isinstance(path, str) else {}

@@ -1,0 +1,56 @@
+"""What goes with an act on the file tree: what the files hold before it and after it, and what a person is asked.
+
+Must not know who asks or what is recorded. Called by `acts`; but for `subject_of`, it blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ..cutting import plural
+from ..ports import ASKED_CHARS, TreeSubject
+from ..timeline.changed import within
+from ..tools import TreeAct, changes_of, name_text
+from .looks import Look, look
+
+KEPT_BYTES: Final = 64 << 20
+"""The largest content of a file that is kept."""
+_KEPT_TOGETHER: Final = 256 << 20
+"""Bytes of the contents that go or move in one act, as far as they are kept."""
+_SHOWN_CHARS: Final = ASKED_CHARS // 2
+_GONE: Final = Look()
+
+
+def looks_at(act: TreeAct) -> dict[str, Look]:
+    """What the files hold now whose content comes to be elsewhere or goes, by their paths."""
+    found: dict[str, Look] = {}
+    room = _KEPT_TOGETHER
+    for path in dict.fromkeys(each for pair in act.becomes for each in pair if each is not None):
+        found[path] = held = look(path, min(KEPT_BYTES, room))
+        room -= len(held.data or b"")
+    return found
+
+
+def became(act: TreeAct, before: Mapping[str, Look]) -> Iterator[tuple[str, Look, Look]]:
+    """The paths of the files when it is done, each with what it held before and what it holds since."""
+    for path, source in act.becomes:
+        new = _GONE if source is None else before[source]
+        if new.digest and new.data is None:
+            new = look(path, 0)  # because what stands for a content that is not read is another one by now
+        yield path, before[path], new
+
+
+def subject_of(title: str, act: TreeAct, before: Mapping[str, Look]) -> TreeSubject:
+    """What a person is asked about the act, which `title` says in words."""
+    files = dict(act.becomes)
+    paths = tuple(map(name_text, act.paths))
+    if act.paths[-1] not in files:
+        count = len(files) // 2  # each at its old and at its new place
+        return TreeSubject(act=title, paths=paths, note=f"{count:,} {plural(count, 'file')} in it" if count else "")
+    source = files[act.paths[-1]]
+    old, new = before[act.paths[-1]], _GONE if source is None else before[source]
+    changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
+    changes, note = within(changes, note, _SHOWN_CHARS)
+    notes = (note, old.reason, new.reason, "the file is removed" if source is None else "")
+    return TreeSubject(act=title, paths=paths, changes=changes, note="\n".join(filter(None, notes)))

@@ -1,0 +1,124 @@
+"""An act on names in the file tree: looked at before anybody is asked, and looked at once more before it is done.
+
+Owns where the names are (in the workspace, by pinned directories) and that they are as they were. Must not know who
+asks or what is recorded. Made by the modules beside it, done by `sessions.acts`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Final
+
+from ...confinement import Place, place_to_write, sync_directory
+from ..landing import identity_of
+from ..stale import stale
+from ..workspace import Workspace
+
+_SINCE: Final = "the change was asked for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeAct:
+    """What is to be done.
+
+    Args:
+        paths: absolute and real, of the names that are changed.
+        do: does it, durably; blocks. Raises OSError, ESTALE where a name is another file's by now.
+        becomes: of the files whose content comes to be elsewhere or goes: the path of each, and the path whose content
+            it is to have; None where it will be gone.
+        is_minor: it goes with a file that the same statement has written.
+    """
+
+    paths: tuple[str, ...]
+    do: Callable[[], None]
+    becomes: tuple[tuple[str, str | None], ...] = ()
+    is_minor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name as it was looked at: its real place, links above it resolved, and the state of what has it, if any."""
+
+    path: str
+    state: os.stat_result | None
+
+    @property
+    def is_file(self) -> bool:
+        return self.state is not None and stat.S_ISREG(self.state.st_mode)
+
+    @property
+    def is_directory(self) -> bool:
+        return self.state is not None and stat.S_ISDIR(self.state.st_mode)
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """What tells whether it is the same; of a directory, whatever is in it."""
+        assert self.state is not None
+        return (self.state.st_dev, self.state.st_ino) if self.is_directory else identity_of(self.state)
+
+
+def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
+    """The name at the path, which need not be there.
+
+    Args:
+        follows: a link of that name stands for what it leads to.
+        changes: it is to be made, removed or given to something else.
+
+    Raises:
+        OSError: it lies outside the workspace, its directory is missing or may not be written.
+        ValueError: the path holds a NUL character.
+    """
+    with place_to_write(workspace.absolute(path), workspace.roots, follows=follows) as place:
+        if place.missing:
+            raise FileNotFoundError(2, os.strerror(2), path)
+        if changes:
+            place.check_folder()
+        return Name(place.path, _state(place))
+
+
+def there(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
+    """The same for a name that has to be there."""
+    name = name_at(workspace, path, follows=follows, changes=changes)
+    if name.state is None:
+        raise FileNotFoundError(2, os.strerror(2), path)
+    return name
+
+
+@contextlib.contextmanager
+def again(workspace: Workspace, name: Name) -> Generator[Place]:
+    """The place of the name, for the act on it; what was done to its directory is durable afterwards.
+
+    Raises OSError (ESTALE) where it is not as it was looked at.
+    """
+    with place_to_write(name.path, workspace.roots, follows=False) as place:
+        state = _state(place)
+        now = Name(place.path, state)
+        if place.path != name.path or place.missing or (state is None) != (name.state is None):
+            raise stale(f"the place of {workspace.shown(name.path)}", _SINCE, None, b"")
+        if state is not None and now.identity != name.identity:
+            raise stale(workspace.shown(name.path), _SINCE, None, b"")
+        yield place
+        sync_directory(place.directory)
+
+
+def _state(place: Place) -> os.stat_result | None:
+    if place.missing:
+        return None
+    try:
+        return os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def pinned(place: Place) -> Generator[str]:
+    """A path that leads to what has the name now, also when the name is something else's a moment later."""
+    pin = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
+    try:
+        yield f"/proc/self/fd/{pin}"
+    finally:
+        os.close(pin)

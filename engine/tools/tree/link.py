@@ -1,0 +1,32 @@
+"""`os.link`: a further name for a file, which from then on has the same content under both."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import msgspec
+
+from ..workspace import Workspace
+from .act import Name, TreeAct, again, name_at, there
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`path` is the new name of what has the name `source`; links are not followed."""
+
+    path: str
+    source: str
+
+
+def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
+    """The act that links it. Raises as `name_at`, FileNotFoundError without a source, and FileExistsError."""
+    source, name = there(workspace, arguments.source, changes=False), name_at(workspace, arguments.path)
+    if name.state is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), arguments.path)
+    becomes = ((name.path, source.path),) if source.is_file else ()
+    return TreeAct(paths=(name.path,), do=lambda: _link(workspace, source, name), becomes=becomes)
+
+
+def _link(workspace: Workspace, source: Name, name: Name) -> None:
+    with again(workspace, source) as old, again(workspace, name) as new:
+        os.link(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory, follow_symlinks=False)

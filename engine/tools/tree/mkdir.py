@@ -1,0 +1,31 @@
+"""`os.mkdir`: a new directory."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import msgspec
+
+from ..workspace import Workspace
+from .act import Name, TreeAct, again, name_at
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`mode` are permission bits, of which the umask takes some away."""
+
+    path: str
+    mode: int
+
+
+def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
+    """The act that makes it. Raises as `name_at`, and FileExistsError."""
+    name = name_at(workspace, arguments.path)
+    if name.state is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), arguments.path)
+    return TreeAct(paths=(name.path,), do=lambda: _make(workspace, name, arguments.mode & 0o777))
+
+
+def _make(workspace: Workspace, name: Name, mode: int) -> None:
+    with again(workspace, name) as place:
+        os.mkdir(place.name, mode, dir_fd=place.directory)

@@ -1,0 +1,198 @@
+"""Acts on the file tree: each is asked about in its words, done once, and what files held that go with it is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.events.execution import FileWritten
+from engine.nodes.revision import digest_of
+from engine.ports import EffectAnswer, PermissionAnswer, TreeSubject
+from engine.timeline.workspace import restorable
+from engine.tools import restore
+from tests.engine.sessions.test_acts_asked import ALLOWED, Office, Waiting
+from tests.support.permissions import FixedPermissions
+
+pytestmark = pytest.mark.anyio
+REJECTED = PermissionAnswer(outcome="rejected")
+
+
+def allowing(root: Path, *answers: PermissionAnswer) -> tuple[Office, FixedPermissions]:
+    office = Office(root)
+    user = office.questions.permissions = FixedPermissions(answers or [ALLOWED] * 20)
+    return office, user
+
+
+def subjects(user: FixedPermissions) -> list[TreeSubject]:
+    return [each.subject for each in user.questions if isinstance(each.subject, TreeSubject)]
+
+
+def back(office: Office) -> None:
+    """Puts the files back, as a rewind to the beginning does."""
+    for file in restorable(office.log.events).files:
+        wanted = None if file.wanted is None else office.store.blob_get(file.wanted)
+        restore(office.workspace, file, wanted)
+
+
+def tree(root: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        for path in sorted(root.rglob("*"))
+    }
+
+
+async def test_a_file_that_is_removed_is_shown_kept_and_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+    office, user = allowing(tmp_path)
+    assert (await office.perform("remove", path="a")).error is None
+    (subject,) = subjects(user)
+    assert (subject.act, subject.paths, subject.note) == ("Remove a", (str(tmp_path / "a"),), "the file is removed")
+    assert [(change.old, change.new) for change in subject.changes] == [("one\n", "")]
+    assert tree(tmp_path) == {}
+    (written,) = office.logged(FileWritten)
+    assert (written.before_digest, written.after_digest) == (digest_of(b"one\n"), "")
+    back(office)
+    assert tree(tmp_path) == {"a": b"one\n"}
+
+
+async def test_what_is_rejected_is_not_done(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+    (tmp_path / "d").mkdir()
+    before = tree(tmp_path)
+    office, user = allowing(tmp_path, *[REJECTED] * 20)
+    for operation, arguments in {
+        "mkdir": {"path": "n", "mode": 0o777},
+        "rmdir": {"path": "d"},
+        "remove": {"path": "a"},
+        "rename": {"path": "n", "source": "a"},
+        "link": {"path": "n", "source": "a"},
+        "symlink": {"path": "n", "target": "a"},
+        "mkfifo": {"path": "n", "mode": 0o666},
+        "chmod": {"path": "a", "mode": 0o700},
+        "utime": {"path": "a", "times": [1, 2]},
+    }.items():
+        answer = await office.perform(operation, **arguments)
+        assert answer.error is not None
+        assert answer.error.message == "The user rejected this change."
+    assert len(user.questions) == 9
+    assert tree(tmp_path) == before
+    assert office.logged(FileWritten) == []
+
+
+async def test_what_is_renamed_over_a_file_shows_how_that_changes_and_both_come_back(tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("two\n")
+    (tmp_path / "a").write_text("one\n")
+    before = tree(tmp_path)
+    office, user = allowing(tmp_path)
+    assert (await office.perform("rename", path="a", source="new")).error is None
+    assert tree(tmp_path) == {"a": b"two\n"}
+    (subject,) = subjects(user)
+    assert subject.act == "Rename new to a"
+    assert [(change.old, change.new) for change in subject.changes] == [("one\n", "two\n")]
+    back(office)
+    assert tree(tmp_path) == before
+
+
+async def test_a_directory_that_is_renamed_keeps_track_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    (tmp_path / "d" / "e" / "f").write_text("one\n")
+    office, user = allowing(tmp_path)
+    assert (await office.perform("rename", path="n", source="d")).error is None
+    assert subjects(user)[0].note == "1 file in it"
+    assert tree(tmp_path) == {"n": None, "n/e": None, "n/e/f": b"one\n"}
+    back(office)
+    assert (tmp_path / "d" / "e" / "f").read_bytes() == b"one\n"
+    assert not (tmp_path / "n" / "e" / "f").exists()
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [("remove", {"path": "a"}), ("rename", {"source": "a", "path": "b"}), ("chmod", {"path": "a", "mode": 0o700})],
+)
+async def test_a_file_that_changes_while_it_is_asked_about_is_left_alone(
+    tmp_path: Path, operation: str, arguments: dict[str, object]
+) -> None:
+    (tmp_path / "a").write_text("one\n")
+    office, answers = Office(tmp_path), list[EffectAnswer]()
+    user = office.questions.permissions = Waiting()
+
+    async def act() -> None:
+        answers.append(await office.perform(operation, **arguments))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(act)
+        await user.asked.wait()
+        (tmp_path / "a").write_text("somebody else's\n")
+        user.decided.set()
+    assert "has changed since the change was asked for" in str(answers[0].error)
+    assert tree(tmp_path) == {"a": b"somebody else's\n"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("mkdir", {"path": "../out", "mode": 0o777}),
+        ("remove", {"path": "../outside"}),
+        ("remove", {"path": "way-out/outside"}),
+        ("rename", {"source": "a", "path": "../out"}),
+        ("rename", {"source": "../outside", "path": "b"}),
+        ("link", {"source": "../outside", "path": "b"}),
+        ("chmod", {"path": "leading-out", "mode": 0o700}),
+        ("chmod", {"path": "a", "mode": 0o4755}),
+        ("utime", {"path": "../outside", "times": None}),
+        ("symlink", {"path": "/tmp/n", "target": "a"}),
+        ("mkfifo", {"path": "way-out/n", "mode": 0o666}),
+        ("rmdir", {"path": "../empty"}),
+    ],
+)
+async def test_nothing_is_done_outside_of_the_workspace(
+    tmp_path: Path, operation: str, arguments: dict[str, object]
+) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    (tmp_path / "outside").write_text("x")
+    (tmp_path / "empty").mkdir()
+    (root / "a").write_text("x")
+    (root / "leading-out").symlink_to("../outside")
+    (root / "way-out").symlink_to("..")
+    before = tree(tmp_path)
+    office, user = allowing(root)
+    answer = await office.perform(operation, **arguments)
+    assert answer.error is not None
+    assert answer.error.type == "PermissionError"
+    assert user.questions == []
+    assert tree(tmp_path) == before
+
+
+async def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    office, user = allowing(tmp_path)
+    assert (await office.perform("symlink", path="l", target="a")).error is None
+    assert (await office.perform("remove", path="l")).error is None
+    assert tree(tmp_path) == {"a": b"x"}
+    assert [each.act for each in subjects(user)] == ["Make l a link to a", "Remove l"]
+    assert office.logged(FileWritten) == []
+
+
+async def test_permissions_and_times_of_what_was_just_written_are_not_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("x")
+    office, user = allowing(tmp_path)
+    await office.perform("write", path="a", text="x")
+    for operation, arguments in (("chmod", {"mode": 0o755}), ("utime", {"times": [1, 2]})):
+        assert (await office.perform(operation, path="a", **arguments)).error is None
+    assert len(user.questions) == 1
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "a").stat().st_mtime_ns == 2
+    await office.perform("chmod", path="a", mode=0o777)
+    await office.perform("chmod", path="old", mode=0o755)
+    assert [each.act for each in subjects(user)] == ["Change the permissions of a", "Change the permissions of old"]
+
+
+async def test_a_name_that_is_no_text_is_found_by_how_it_is_shown(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff")).write_text("x")
+    office, _ = allowing(tmp_path)
+    assert (await office.perform("remove", path="\ufffd")).error is None
+    assert os.listdir(tmp_path) == []
