@@ -185,6 +185,8 @@ def _told(result: Result) -> str:
 
 def outcome(transcripts: list[Transcript]) -> Run:
     """The verdicts on what was run so far."""
+    if not transcripts:
+        return Run(SUITE, [], [], "nothing was run in an editor's chat", 0.0, saved=True)
     shown = {transcript.scenario for transcript in transcripts}
     chosen = {row.id: row for row in SUITE.requirements if row.scenario is None or row.scenario in shown}
     return Run(SUITE, SUITE.judge(transcripts, chosen), transcripts, "", 0.0, saved=True)
@@ -196,8 +198,8 @@ def serve(show: Callable[[str], None]) -> list[Transcript]:
     transcripts: list[Transcript] = []
     options = Options(timeout=_PATIENCE, scenario_timeout=_NEVER)
     served: list[tuple[SocketPeer, threading.Thread]] = []
-    show(os.fspath(agent.path))
     try:
+        show(os.fspath(agent.path))
         while True:
             select.select([agent.listener], [], [])
             connection, _ = agent.listener.accept()

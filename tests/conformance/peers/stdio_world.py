@@ -106,7 +106,7 @@ def start_server(server: dict[str, Any]) -> bool:
             stdout=subprocess.PIPE,
             env={**os.environ, **variables},
         )
-    except OSError:
+    except (OSError, ValueError):  # such as a NUL in a variable
         return False
     assert process.stdin
     assert process.stdout
