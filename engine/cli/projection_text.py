@@ -14,6 +14,7 @@ from ..branches import branches_of
 from ..console.fragments import painted
 from ..console.markdown import shown_markdown
 from ..errors import InvalidRequestError, StoreError
+from ..event_list import lookup_in
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import BlobDigest
@@ -23,6 +24,7 @@ from ..projection.prompt import message_text
 from ..projection.sent import SentProjections, prompt_of
 from ..sessions.context_text import breakdown_text
 from ..sessions.sent import breakdown_of
+from ..timeline.index import Timeline
 from ..view.entries import Summary
 
 
@@ -37,13 +39,16 @@ class PastCall:
         self, log: Sequence[Event], number: int, content: Callable[[BlobDigest], bytes], hide: Callable[[str], str]
     ) -> None:
         sent = SentProjections()
-        self._account = Account()
         for event in log:
             sent.apply(event)
         call = sent.numbered(str(number))
         if call is None:
             raise InvalidRequestError(sent.without(str(number)))
-        for event in branches_of(log).path(log, call.branch_id):  # ids name handles of their branch alone
+        path = branches_of(log).path(log, call.branch_id)  # ids name handles of their branch alone
+        timeline = Timeline(lookup_in(path))
+        self._account = Account(timeline)
+        for event in path:
+            timeline.apply(event)
             self._account.apply(event)
         self._number = number
         self._call = call

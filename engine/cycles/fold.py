@@ -13,10 +13,9 @@ withdrawn, or a stray.
 
 One event may be two steps. A run-stop closes a cycle, and if a followUp whose message is on the log heads the queue,
 that message opens the next one. The log has no event for this moment, so after each event the fold feeds itself
-PROMOTION where such a message heads the queue; while a run is active that changes nothing. A step is O(1), but for a
-late result, which copies what is kept of the cycle that it belongs to, and for the queue, which is short. Nothing else
-touches a closed cycle, of which the fold keeps the positions of its events on the log: a model that is taken reads them
-there, and stays as it is.
+PROMOTION where such a message heads the queue; while a run is active that changes nothing. A step is O(1), but for the
+queue, which is short. Nothing but a late result touches a closed cycle, of which the fold keeps the positions of its
+events on the log: a model that is taken reads them there, and stays as it is.
 
 Must not know why an action follows (`machine`) nor how a cycle is looked at (`rounds`, `steps`). Fed by the log, or by
 whoever rebuilds it, with the events of the active branch.
@@ -24,20 +23,20 @@ whoever rebuilds it, with the events of the active branch.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..event_list import Lookup, event_at, lookup_in
+from ..event_list import Lookup, lookup_in
 from ..events import Event
 from ..events.branches import HeadMoved
 from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionStarted, StatementRecorded
 from ..events.session import PromptQueued, PromptWithdrawn
-from ..ids import MessageId, Seq, ToolCallId
+from ..ids import MessageId, ToolCallId
+from .ended import EndedCycles
 from .machine import TRANSITIONS, Action, Input, State, Transition
 from .model import Anomaly, AnomalyKind, Cycles, Item, RequestCycle, RootKind, Withdrawn
 from .outline import CycleSummary, summary_of
@@ -54,17 +53,6 @@ _MESSAGES: Final[dict[PromptKind, tuple[Input, Input]]] = {
 class _Call(Struct):
     cycle: int | None
     answered: bool = False
-
-
-class _Closed(Struct, frozen=True):
-    """A cycle that has ended: the positions of its events. `waiting` prompts were in the queue at its end."""
-
-    root: Seq
-    root_kind: RootKind
-    items: tuple[Seq, ...]
-    stop: Seq
-    waiting: int = 0
-    late: tuple[Seq, ...] = ()
 
 
 class CycleFold:
@@ -84,7 +72,7 @@ class CycleFold:
     def reset(self) -> None:
         """For the log alone: another path follows, from its first event on."""
         self._state = State.IDLE
-        self._closed: list[_Closed] = []
+        self._closed = EndedCycles()
         self._open: RequestCycle | None = None
         self._items: list[Item] = []
         self._queue = FollowUps()
@@ -118,30 +106,14 @@ class CycleFold:
         if head is not None and head.message is not None:
             self._step(Input.PROMOTION, head.message)
         if len(self._closed) > closed and self._queue.waiting:
-            self._closed[closed] = replace(self._closed[closed], waiting=len(self._queue.waiting))
+            self._closed.waiting[closed] = len(self._queue.waiting)
 
     def ended_by(self, seq: int) -> CycleSummary | None:
         """The cycle that the RunStop at `seq` ended, with how many prompts waited then; None where it ended none."""
-        place = bisect_left(self._closed, seq, key=lambda each: each.stop)
-        if place == len(self._closed) or self._closed[place].stop != seq:
+        place = self._closed.place(seq)
+        if place is None:
             return None
-        return summary_of(self._whole(place), queued=self._closed[place].waiting)
-
-    def _whole(self, place: int) -> RequestCycle:
-        closed = self._closed[place]
-        return RequestCycle(
-            number=place + 1,
-            root=event_at(self._at, closed.root, UserMessage),
-            root_kind=closed.root_kind,
-            items=tuple(map(self._item, closed.items)),
-            stop=event_at(self._at, closed.stop, RunStop),
-            late=tuple(event_at(self._at, seq, ToolResult) for seq in closed.late),
-        )
-
-    def _item(self, seq: Seq) -> Item:
-        item = self._at(seq)
-        assert isinstance(item, Item)
-        return item
+        return summary_of(self._closed.cycle(place, self._at), queued=self._closed.waiting.get(place, 0))
 
     @property
     def active(self) -> RequestCycle | None:
@@ -154,7 +126,7 @@ class CycleFold:
         active = self.active
         return Cycles(
             active=self._state is State.ACTIVE,
-            cycles=(*map(self._whole, range(len(self._closed))), *(() if active is None else (active,))),
+            cycles=(*self._closed.cycles(self._at), *(() if active is None else (active,))),
             queue=tuple(self._queue.waiting),
             withdrawn=tuple(self._withdrawn),
             strays=tuple(self._strays),
@@ -301,14 +273,12 @@ class CycleFold:
             self._items.append(event)
         else:
             self._note("late-result", event)
-            ended = self._closed[call.cycle]
-            self._closed[call.cycle] = replace(ended, late=(*ended.late, event.seq))
+            self._closed.answer(call.cycle, event)
 
     def _close(self, event: Event) -> None:
         assert isinstance(event, RunStop)
         assert self._open is not None
-        items = tuple(item.seq for item in self._items)
-        self._closed.append(_Closed(self._open.root.seq, self._open.root_kind, items, event.seq))
+        self._closed.append(self._open, self._items, event)
         self._open, self._items = None, []
         self._statements.clear()
 

@@ -12,10 +12,11 @@ from typing import ClassVar, Final
 
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ResultRerendered, ToolCall, ToolResult, UserMessage
-from ..events.execution import ExecutionFinished, StatementRecorded
+from ..events.execution import ExecutionFinished
 from ..events.nodes import NodeMade
 from ..execution import Display, NamespaceDiff
-from ..ids import ObjId, StatementId, ToolCallId
+from ..ids import ObjId, ToolCallId
+from ..timeline.index import Timeline
 from ..view.entries import Summary
 
 INSTRUCTIONS: Final = "instructions"
@@ -37,18 +38,19 @@ Cost = Callable[[Event], int]
 
 
 class Account:
-    """Divides costs. `apply` is for the log alone."""
+    """Divides costs. `apply` is for the log alone.
 
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (StatementRecorded, ExecutionFinished, ResultRerendered, NodeMade)
-    )
+    `timeline` follows the same path, and is told of each event before.
+    """
 
-    def __init__(self) -> None:
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ExecutionFinished, ResultRerendered, NodeMade))
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
         self.reset()
 
     def reset(self) -> None:
         """For the log alone: another path follows, from its first event on."""
-        self._calls: dict[StatementId, ToolCallId] = {}
         self._names: dict[ObjId, str] = {}
         self._named: dict[str, ObjId] = {}
         """The same by name: each is one handle's, until a statement deletes it or binds it to something else."""
@@ -56,15 +58,16 @@ class Account:
         """What the execution that is under way has made, whose record comes last."""
         self._titles: dict[ObjId, str] = {}
         self._renders: dict[ToolCallId, dict[ObjId, int]] = {}
+        """Of the calls that a model made, whose results are messages."""
 
     def apply(self, event: Event) -> None:
         match event:
-            case StatementRecorded(statement_id=statement_id, tool_call_id=call):
-                self._calls[statement_id] = call
             case ExecutionFinished(statement_id=statement_id) if event.counts:
                 self._name(event.diff)
-                if event.displays and statement_id in self._calls:
-                    self._renders.setdefault(self._calls[statement_id], self._taken(event.displays))
+                taken = self._taken(event.displays)
+                cell = self._timeline.cell(statement_id) if taken else None
+                if cell is not None and cell.asked:
+                    self._renders.setdefault(cell.statement.tool_call_id, taken)
             case ResultRerendered(tool_call_id=call):
                 self._renders[call] = self._taken(event.displays)
             case NodeMade(obj_id=obj_id, name=name) if name:

@@ -6,22 +6,22 @@ again in a replay that comes to its end, and comes out the same. The worker says
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import ClassVar
 
 from ..events import Event
-from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from ..events.execution import ExecutionFinished, ExecutionStarted
 from ..events.nodes import MethodCalled, NodeMade
 from ..events.replays import Diverged, ReplayBegun, ReplayEnded
-from ..ids import StatementId
+from ..timeline.index import Timeline
 
 
 class DivergedNodes:
-    """`apply` and `reset` are for the log alone."""
+    """`apply` and `reset` are for the log alone. `timeline` follows the same path, and is told of each event before."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
         (
-            StatementRecorded,
             ExecutionStarted,
             ExecutionFinished,
             NodeMade,
@@ -32,34 +32,38 @@ class DivergedNodes:
         )
     )
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
         self.reset()
 
     def reset(self) -> None:
         """Another path follows, from its first event on."""
-        self._numbers: dict[StatementId, int] = {}
         self._running = 0
         """The number of the statement that runs; 0 for none."""
-        self._nodes: dict[int, dict[str, None]] = {}
-        """By the numbers of statements."""
+        self._statements: dict[str, array[int]] = {}
+        """By the ids of handles; one that ran again may be there more than once."""
         self._diverged: set[int] = set()
         self._checked: set[int] = set()
         """Those that had come out differently, and may come out the same in the replay that is under way."""
 
     def apply(self, event: Event) -> None:
         match event:
-            case StatementRecorded(statement_id=statement_id, index=index):
-                self._numbers[statement_id] = index
             case ExecutionStarted(statement_id=statement_id) if event.counts:
-                self._running = self._numbers.get(statement_id, 0)
+                cell = self._timeline.cell(statement_id)
+                self._running = 0 if cell is None else cell.statement.index
             case ExecutionFinished() if event.counts:
                 self._running = 0
             case NodeMade(obj_id=obj_id, statement=number):
-                self._nodes.setdefault(number, {})[obj_id] = None
+                self._note(obj_id, number)
             case MethodCalled(obj_id=obj_id) if self._running:
-                self._nodes.setdefault(self._running, {})[obj_id] = None
+                self._note(obj_id, self._running)
             case _:
                 self._follow(event)
+
+    def _note(self, obj_id: str, number: int) -> None:
+        numbers = self._statements.setdefault(obj_id, array("q"))
+        if not numbers or numbers[-1] != number:
+            numbers.append(number)
 
     def _follow(self, event: Event) -> None:
         match event:
@@ -78,8 +82,7 @@ class DivergedNodes:
     @property
     def nodes(self) -> Mapping[str, tuple[int, ...]]:
         """The numbers of those statements, by the ids of their handles."""
-        found: dict[str, tuple[int, ...]] = {}
-        for number in sorted(self._diverged):
-            for obj_id in self._nodes.get(number, ()):
-                found[obj_id] = (*found.get(obj_id, ()), number)
-        return found
+        if not self._diverged:
+            return {}
+        found = ((obj_id, self._diverged.intersection(numbers)) for obj_id, numbers in self._statements.items())
+        return {obj_id: tuple(sorted(numbers)) for obj_id, numbers in found if numbers}

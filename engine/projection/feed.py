@@ -12,6 +12,8 @@ the worker's business (`sections`). Follows a path of events; read by `sessions.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from math import inf
@@ -20,15 +22,14 @@ from typing import Final
 from ..cutting import cut_line, plural
 from ..events import Event
 from ..events.branches import HeadMoved
-from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import GroupRecomputed, NodeChanged
 from ..events.replays import Diverged
 from ..events.rewinding import Rewound
 from ..events.session import EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
 from ..execution import Display
-from ..ids import StatementId, ToolCallId
 from ..ports import FeedItem, News
+from ..timeline.index import Timeline
 from ..timeline.readings import READING, Readings
 from ..timeline.rewound import rewound_lines
 
@@ -41,9 +42,6 @@ KEPT_EXPANSION_CHARS: Final = 2_000_000
 """Of all of them, but for the newest; more than the tail of any model has room for."""
 _FOLLOWED: Final = frozenset(
     (
-        ToolCall,
-        ToolResult,
-        StatementRecorded,
         ExecutionFinished,
         NodeChanged,
         GroupRecomputed,
@@ -61,9 +59,13 @@ _LONGEST_REASON: Final = 300
 
 
 class Feed:
-    """What is new to the model, in the order in which it happened. `apply` is for the log alone."""
+    """What is new to the model, in the order in which it happened. `apply` is for the log alone.
 
-    def __init__(self) -> None:
+    `timeline` follows the same path, and is told of each event before.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
         self.reset()
 
     def reset(self) -> None:
@@ -71,13 +73,10 @@ class Feed:
         self._readings = Readings()
         self._items = _Unread(KEPT_ITEMS)
         self._shown: dict[str, int] = {}
-        """Where a statement last showed each handle."""
+        """Where a statement last showed each handle; of those before all that is new, some are not there any more."""
+        self._most_shown = KEPT_ITEMS
         self._histories: OrderedDict[str, deque[FeedItem]] = OrderedDict()
         self._expansions = _Unread(KEPT_EXPANSIONS, KEPT_EXPANSION_CHARS)
-        self._calls: set[ToolCallId] = set()
-        """The model's, as long as they have no statement."""
-        self._outside: dict[StatementId, StatementRecorded] = {}
-        """The statements that no call asked for, of which the View has no result."""
         self.position = 0
         """How many events there are."""
 
@@ -95,15 +94,6 @@ class Feed:
 
     def _follow(self, event: Event) -> None:
         match event:
-            case ToolCall(parent_id=None, tool_call_id=call):
-                self._calls.add(call)
-            case ToolResult(tool_call_id=call):
-                self._calls.discard(call)
-            case StatementRecorded(tool_call_id=call):
-                if call in self._calls:
-                    self._calls.discard(call)
-                else:
-                    self._outside[event.statement_id] = event
             case ExecutionFinished():
                 self._finish(event)
             case _:
@@ -139,15 +129,25 @@ class Feed:
         for display in event.displays if event.mode is None else ():
             self._shown[display.obj_id] = event.seq
             self._histories.pop(display.obj_id, None)
-        statement = self._outside.get(event.statement_id)
-        if statement is None or not event.counts:
+        self._forget_shown()
+        cell = self._timeline.cell(event.statement_id)
+        if cell is None or cell.asked or not event.counts:  # of what was asked for the View has the result
             return
+        statement = cell.statement
         if event.status != "ok":
             self._items.add(event.seq, FeedItem("", _failure(statement, event)))
         # What the session runs by itself opens attachments, which a model looks at as far as it wants to.
         if statement.statement_kind == "python":
             for display in event.displays:
                 self._expansions.add(event.seq, _expansion(display))
+
+    def _forget_shown(self) -> None:
+        """What is new counts only where it came after the handle was shown, so what was shown before all of it says
+        nothing. Looked through when there is twice as much as was needed the last time."""
+        if len(self._shown) > self._most_shown:
+            first = self._items.first
+            self._shown = {obj_id: seq for obj_id, seq in self._shown.items() if first is not None and seq >= first}
+            self._most_shown = max(KEPT_ITEMS, 2 * len(self._shown))
 
 
 class _Unread:
@@ -158,8 +158,13 @@ class _Unread:
         self._most_chars = chars
         self._items: deque[tuple[int, FeedItem]] = deque()
         self._chars = 0
-        self._left_out: deque[int] = deque()
+        self._left_out = array("q")
         """Where those happened that are only counted."""
+
+    @property
+    def first(self) -> int | None:
+        """Where the oldest that is kept happened."""
+        return self._items[0][0] if self._items else None
 
     @property
     def kept(self) -> tuple[FeedItem, ...]:
@@ -177,8 +182,7 @@ class _Unread:
 
     def take(self, until: int) -> list[tuple[int, FeedItem]]:
         """Those that happened before a position, which are here no longer."""
-        while self._left_out and self._left_out[0] < until:
-            self._left_out.popleft()
+        del self._left_out[: bisect_left(self._left_out, until)]
         taken: list[tuple[int, FeedItem]] = []
         while self._items and self._items[0][0] < until:
             taken.append(self._pop())

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ..events import Event
 from ..ports import News
+from ..timeline.index import Timeline
 from .diverged import DivergedNodes
 from .feed import Feed
 from .past_statements import PastStatements
@@ -16,13 +17,16 @@ from .standing import Standing
 
 
 class LogNews:
-    """What a call that is made now has to carry. `apply` is for the log alone; each part is told through it."""
+    """What a call that is made now has to carry. `apply` is for the log alone; each part is told through it.
 
-    def __init__(self) -> None:
-        self.feed = Feed()
-        self.past = PastStatements()
+    `timeline` follows the same path, and is told of each event before.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.feed = Feed(timeline)
+        self.past = PastStatements(timeline)
         self.standing = Standing()
-        self.diverged = DivergedNodes()
+        self.diverged = DivergedNodes(timeline)
 
     def apply(self, event: Event) -> None:
         self.feed.apply(event)

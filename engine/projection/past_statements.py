@@ -19,6 +19,7 @@ from ..events.execution import ExecutionFinished, ExecutionStarted, StatementOmi
 from ..events.nodes import MethodCalled, NodeMade
 from ..ids import EventId, ObjId, StatementId, ToolCallId
 from ..ports import MadeHandle, PastStatement
+from ..timeline.index import Cell, Timeline
 
 SENT_CHARS: Final = 16_000
 """Of all sources together, the newest first: more than their section ever shows."""
@@ -49,9 +50,10 @@ _MOST_MADE: Final = 64
 
 @dataclass(slots=True)
 class _Ran:
-    """A statement, and what is known of its run."""
+    """A statement by its number, and what is known of its run."""
 
-    statement: StatementRecorded
+    index: int
+    cell: Cell
     ended: str = "not run"
     omitted: bool = False
     files: tuple[str, ...] = ()
@@ -60,16 +62,20 @@ class _Ran:
 
 @dataclass(slots=True)
 class _Changes:
-    """The methods that changed a handle, each once, and the number of the first statement that called one."""
+    """The methods that changed a handle, each once, and the number of the first statement that called one; or 0."""
 
-    until: int
+    until: int = 0
     methods: dict[str, None] = field(default_factory=dict[str, None])
 
 
 class PastStatements:
-    """Those that are not in the View any more. `apply` is for the log alone."""
+    """Those that are not in the View any more. `apply` is for the log alone.
 
-    def __init__(self) -> None:
+    `timeline` follows the same path, and is told of each event before.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
         self.reset()
 
     def reset(self) -> None:
@@ -80,6 +86,7 @@ class PastStatements:
         self._by_id: dict[StatementId, _Ran] = {}
         self._by_index: dict[int, _Ran] = {}
         self._changes: dict[ObjId, _Changes] = {}
+        """Of the handles that those statements made."""
         self._running = 0
         """The number of the statement that runs, or ran last."""
         self._past: dict[int, _Ran] = {}
@@ -94,38 +101,57 @@ class PastStatements:
             case ToolCall(parent_id=None):
                 self._calls[event.event_id] = event.tool_call_id
             case StatementRecorded():
-                ran = _Ran(event)
-                self._by_call[event.tool_call_id] = self._by_id[event.statement_id] = self._by_index[event.index] = ran
-            case ExecutionStarted(statement_id=statement_id) if event.counts and statement_id in self._by_id:
-                ran = self._by_id[statement_id]
-                self._running = ran.statement.index
-                ran.made.clear()
+                self._record(event)
+            case ExecutionStarted(statement_id=statement_id) if event.counts:
+                self._start(statement_id)
             case ExecutionFinished(statement_id=statement_id) if event.counts and statement_id in self._by_id:
                 _finish(self._by_id[statement_id], event)
-            case NodeMade(statement=index) if index in self._by_index:
-                made = self._by_index[index].made
-                if len(made) < _MOST_MADE:
-                    made.append(event)
-            case MethodCalled(obj_id=obj_id, method=method) if method in CHANGING:
-                self._changes.setdefault(obj_id, _Changes(self._running)).methods[method] = None
             case StatementOmitted(statement_id=statement_id, omitted=omitted) if statement_id in self._by_id:
                 self._by_id[statement_id].omitted = omitted
             case Condensation(forgotten=forgotten):
                 self._take(forgotten)
             case _:
+                self._follow_handles(event)
+
+    def _follow_handles(self, event: Event) -> None:
+        match event:
+            case NodeMade(statement=index) if index in self._by_index:
+                made = self._by_index[index].made
+                if len(made) < _MOST_MADE:
+                    made.append(event)
+                    self._changes.setdefault(event.obj_id, _Changes())
+            case MethodCalled(obj_id=obj_id, method=method) if method in CHANGING and obj_id in self._changes:
+                changes = self._changes[obj_id]
+                changes.until = changes.until or self._running
+                changes.methods[method] = None
+            case _:
                 pass
+
+    def _record(self, event: StatementRecorded) -> None:
+        cell = self._timeline.cell(event.statement_id)
+        if cell is not None and cell.asked:
+            ran = _Ran(event.index, cell)
+            self._by_call[event.tool_call_id] = ran
+            self._by_id[event.statement_id] = self._by_index[event.index] = ran
+
+    def _start(self, statement_id: StatementId) -> None:
+        ran, cell = self._by_id.get(statement_id), self._timeline.cell(statement_id)
+        if cell is not None:
+            self._running = cell.statement.index
+        if ran is not None:
+            ran.made.clear()
 
     def _take(self, forgotten: Iterable[EventId]) -> None:
         calls = (self._calls.pop(event_id) for event_id in forgotten if event_id in self._calls)
         found = (self._by_call[call] for call in calls if call in self._by_call)
-        taken = {ran.statement.index: ran for ran in found}
+        taken = {ran.index: ran for ran in found}
         if taken:
             self._past = dict(sorted({**self._past, **taken}.items()))
 
     @property
     def numbers(self) -> Mapping[ToolCallId, int]:
-        """Of every statement, by its call."""
-        return {call: ran.statement.index for call, ran in self._by_call.items()}
+        """Of every statement that a model's call asked for, by that."""
+        return {call: ran.index for call, ran in self._by_call.items()}
 
     def newest(self) -> tuple[PastStatement, ...]:
         """The newest of them, oldest first: as many as SENT_CHARS allow."""
@@ -142,9 +168,9 @@ class PastStatements:
         return len(self._past)
 
     def _told(self, ran: _Ran) -> PastStatement:
-        source, left_out = _within(ran.statement.source)
+        source, left_out = _within(ran.cell.statement.source)
         return PastStatement(
-            index=ran.statement.index,
+            index=ran.index,
             source=source,
             lines_left_out=left_out,
             ended="; ".join(filter(None, (ran.ended, _OMITTED * ran.omitted))),
@@ -153,13 +179,13 @@ class PastStatements:
         )
 
     def _handle(self, made: NodeMade) -> MadeHandle:
-        changes = self._changes.get(made.obj_id)
+        changes = self._changes[made.obj_id]
         return MadeHandle(
             obj_id=made.obj_id,
             line=made.line,
             name=made.name,
-            changed_by=() if changes is None else tuple(changes.methods),
-            until=0 if changes is None else changes.until,
+            changed_by=tuple(changes.methods),
+            until=changes.until,
         )
 
 
@@ -169,7 +195,7 @@ def _finish(ran: _Ran, event: ExecutionFinished) -> None:
         said = f"{event.exception.type}: {event.exception.message}".partition("\n")[0]
         ran.ended = cut_line(f"{event.status}: {said}", _LONGEST_REASON)
     paths = dict.fromkeys(location.path for location in event.locations)
-    ran.files = tuple(path for path in paths if path.rpartition("/")[2] not in ran.statement.source)[:_MOST_FILES]
+    ran.files = tuple(path for path in paths if path.rpartition("/")[2] not in ran.cell.statement.source)[:_MOST_FILES]
 
 
 def _within(source: str) -> tuple[str, int]:

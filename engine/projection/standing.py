@@ -143,6 +143,8 @@ class Standing:
                 self._change(event)
 
     def _change(self, event: Event) -> None:
+        if not self._results and not self._shown:
+            return  # because of a result only what comes after it puts a render out of date
         match event:
             case MethodCalled(obj_id=obj_id, method=method) if method in _POLICY:
                 self._changes.setdefault(obj_id, _Changes()).policy = event.seq

@@ -42,7 +42,7 @@ class BranchStatements:
 
     def apply(self, event: Event) -> None:
         if isinstance(event, StatementRecorded):
-            self._places.setdefault(event.branch_id, array("Q")).append(event.seq)
+            self._places.setdefault(event.branch_id, array("q")).append(event.seq)
 
     def below(self, branch: BranchId, bound: int) -> int:
         """How many of its own statements the branch has below that position of the log."""

@@ -108,11 +108,11 @@ class Turns:
         self._environment = LiveEnvironment(
             parts.environments, parts.spec, log, readings, parts.store, values, checkpoints
         )
-        news = LogNews()
+        news = LogNews(timeline)
         log.follow_path(news)
         sent = SentProjections()
         log.follow(sent.apply, SentProjections.FOLLOWS)
-        account = Account()
+        account = Account(timeline)
         log.follow_path(account, Account.FOLLOWS)
         calls = SentCalls(parts.store, parts.redactor, sent, account)
         calls_tools = parts.settings.calls_tools

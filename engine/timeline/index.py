@@ -1,7 +1,7 @@
 """The timeline as a read model: which statements there are, with all executions of each, and which of those counts.
 
 A fold over the log, which keeps positions: what they hold is read from the log when it is asked for. Used by the loop
-(numbers, parents) and by every listing; `replay` has what a rebuild needs.
+(numbers, parents), by every listing, and by read models that follow after it; `replay` has what a rebuild needs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from ..event_list import Lookup, event_at
 from ..events import Event
+from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished, ExecutionStarted, NamesRebound, StatementOmitted, StatementRecorded
 from ..events.replays import Diverged, ReplayBegun, ReplayEnded
-from ..ids import ExecutionId, Seq, StatementId
+from ..ids import ExecutionId, Seq, StatementId, ToolCallId
 
 
 class Execution(Struct):
@@ -44,11 +45,13 @@ class Cell(Struct):
     """A statement with all its executions, the first of them first. `omitted`: the user left it out.
 
     `current` is the execution that the namespace goes by: the latest that is no recorded or dry replay's, nor one of a
-    live replay that did not come to its end. `recorded` is where the log has the statement.
+    live replay that did not come to its end. `recorded` is where the log has the statement. `asked`: it was a model's
+    call, so that the conversation has its result.
     """
 
     _at: Lookup
     recorded: Seq
+    asked: bool = False
     executions: tuple[Execution, ...] = ()
     current: Execution | None = None
     omitted: bool = False
@@ -74,6 +77,8 @@ class Timeline:
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
         (
+            ToolCall,
+            ToolResult,
             StatementRecorded,
             ExecutionStarted,
             ExecutionFinished,
@@ -91,6 +96,8 @@ class Timeline:
 
     def reset(self) -> None:
         """For the log alone: another path follows, from its first event on."""
+        self._calls: set[ToolCallId] = set()
+        """The model's, as long as they have no statement."""
         self._cells: dict[StatementId, Cell] = {}
         self._under_way: dict[ExecutionId, tuple[Cell, Execution]] = {}
         """The executions that have no record yet."""
@@ -104,8 +111,13 @@ class Timeline:
 
     def apply(self, event: Event) -> None:
         match event:
-            case StatementRecorded():
-                self._cells[event.statement_id] = Cell(self._at, event.seq)
+            case ToolCall(parent_id=None, tool_call_id=call):
+                self._calls.add(call)
+            case ToolResult(tool_call_id=call):
+                self._calls.discard(call)
+            case StatementRecorded(tool_call_id=call):
+                self._cells[event.statement_id] = Cell(self._at, event.seq, asked=call in self._calls)
+                self._calls.discard(call)
             case ExecutionStarted():
                 self._start(event)
             case ExecutionFinished():
@@ -115,6 +127,11 @@ class Timeline:
                     self._cells[statement_id].omitted = omitted
             case NamesRebound(names=names):
                 self._rebound.update(names)
+            case _:
+                self._apply_to_replay(event)
+
+    def _apply_to_replay(self, event: Event) -> None:
+        match event:
             case ReplayBegun():
                 self._replay, self._last_before = event, self._last_execution
             case Diverged(execution_id=execution_id) if execution_id in self._under_way:

@@ -36,8 +36,9 @@ from engine.tools.seen import Seen
 from engine.view import ViewFold
 from tests.support.fixed import FixedClock
 from tests.support.rich_log import events_of, rich_items
+from tests.support.timelines import timeline_of
 
-IGNORED = ("_at", "_store", "_redactor", "_contents", "_transitions", "_generation")
+IGNORED = ("_at", "_timeline", "_store", "_redactor", "_contents", "_transitions", "_generation")
 """Parts that do not come from the log, and how often it was another one."""
 
 
@@ -52,8 +53,10 @@ def rich_log() -> list[Event]:
 
 
 AT: Lookup = lookup_in(rich_log())
+TIMELINE = timeline_of(rich_log())
 OF_A_PATH: tuple[Callable[[], Any], ...] = (
-    partial(Timeline, AT), Seen, Account, partial(CycleFold, AT), Payloads, DivergedNodes,
+    partial(Timeline, AT), Seen, partial(Account, TIMELINE), partial(CycleFold, AT), Payloads,
+    partial(DivergedNodes, TIMELINE),
 )  # fmt: skip
 OF_THE_LOG: tuple[Callable[[], Any], ...] = (
     Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens, BranchStatements,
@@ -100,7 +103,7 @@ def test_a_read_model_is_the_same_without_what_it_does_not_follow(make: Callable
     assert changing <= fold.FOLLOWS
 
 
-@pytest.mark.parametrize("make", [*OF_A_PATH, LogNews])
+@pytest.mark.parametrize("make", [*OF_A_PATH, partial(LogNews, TIMELINE)])
 @pytest.mark.parametrize("length", [0, 40, 90, 150])
 def test_a_read_model_that_was_reset_is_what_one_is_that_has_heard_of_no_other_path(
     make: Callable[[], Any], length: int

@@ -7,6 +7,7 @@ from engine.events.nodes import NodeMade
 from engine.execution import ChangeInfo, NamespaceDiff, TypeInfo
 from engine.ids import ExecutionId, ObjId, StatementId
 from engine.projection.account import Account
+from tests.support.timelines import timeline_of
 
 FIRST, SECOND = ObjId("view-1.1"), ObjId("view-2.1")
 _TYPE = TypeInfo(type_name="ViewHandle", short_repr="")
@@ -14,7 +15,7 @@ _TYPE = TypeInfo(type_name="ViewHandle", short_repr="")
 
 def account_after(*steps: tuple[ObjId | None, NamespaceDiff]) -> Account:
     """After statements that each made a handle `v`, or none, and left such a diff."""
-    account = Account()
+    account = Account(timeline_of())
     for number, (made, diff) in enumerate(steps, 1):
         if made is not None:
             account.apply(NodeMade(obj_id=made, obj_type="view", statement=number, name="v"))

@@ -16,6 +16,7 @@ from engine.execution import Display, ExceptionInfo
 from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.ports import FeedItem
 from engine.projection.feed import KEPT_CHANGES, KEPT_EXPANSION_CHARS, KEPT_EXPANSIONS, KEPT_ITEMS, Feed
+from engine.timeline.index import Timeline
 from tests.support.examples import examples
 
 RESTORED = EnvironmentRestored(executions=2, divergences=("<statement 1> printed nothing",))
@@ -28,14 +29,17 @@ class Log:
     """Stamps events as a log does, and has a Feed follow it."""
 
     def __init__(self, *events: Event) -> None:
-        self.feed = Feed()
-        self.length = 0
+        self.events: list[Event] = []
+        self.timeline = Timeline(self.events.__getitem__)
+        self.feed = Feed(self.timeline)
         self.add(*events)
 
     def add(self, *events: Event) -> Log:
         for event in events:
-            self.feed.apply(replace(event, seq=Seq(self.length)))
-            self.length += 1
+            stamped = replace(event, seq=Seq(len(self.events)))
+            self.events.append(stamped)
+            self.timeline.apply(stamped)
+            self.feed.apply(stamped)
         return self
 
     def call(self, *reply: Event, meanwhile: tuple[Event, ...] = ()) -> Log:

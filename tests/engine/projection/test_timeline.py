@@ -20,6 +20,7 @@ from engine.ports import MadeHandle, PastStatement
 from engine.projection.past_statements import SENT_CHARS, SOURCE_CHARS, PastStatements
 from engine.projection.superseded import Policy, as_it_is_now
 from engine.projection.timeline import HEADING, TIMELINE_TOKENS, past
+from engine.timeline.index import Timeline
 from engine.tokens import count
 from tests.support.examples import examples
 
@@ -232,12 +233,14 @@ class Path:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.fold = PastStatements()
+        self.timeline = Timeline(self.events.__getitem__)
+        self.fold = PastStatements(self.timeline)
 
     def add(self, event: Event) -> Event:
         seq = len(self.events)
         event = replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"))
         self.events.append(event)
+        self.timeline.apply(event)
         self.fold.apply(event)
         return event
 

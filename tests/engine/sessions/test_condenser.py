@@ -17,6 +17,7 @@ from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.condenser import Condenser
 from engine.sessions.projector import Projector
+from engine.timeline.index import Timeline
 from engine.view.fold import ViewFold
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
@@ -28,10 +29,12 @@ SECONDS = 5.0
 
 def condenser_of(model: Model) -> tuple[Condenser, EventLog]:
     """Of a session with one long conversation, which is over."""
-    news, fold = LogNews(), ViewFold()
-    log = EventLog(FixedClock(), lambda event: None, folds=(news.apply, fold.apply), check=fold.refusal)
-    cycles = CycleFold(log.at)
-    log.follow_path(cycles)
+    fold = ViewFold()
+    log = EventLog(FixedClock(), lambda event: None, check=fold.refusal)
+    timeline, cycles = Timeline(log.at), CycleFold(log.at)
+    news = LogNews(timeline)
+    for each in (timeline, news, fold, cycles):
+        log.follow_path(each)
     log.append(UserMessage(message_id=MessageId("m1"), text="word " * 2_000))
     log.append(AgentText(message_id=MessageId("m2"), text="word " * 2_000))
     log.append(RunStop(reason="completed", cause="end_turn"))

@@ -18,6 +18,7 @@ from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from tests.support.models import AnsweringModel
 from tests.support.sessions import sessions_of
+from tests.support.timelines import timeline_of
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +70,8 @@ async def test_a_view_that_is_given_less_takes_less_of_the_very_next_call(tmp_pa
     (event,) = rerendered(session)
     assert event.text == results(less)[0]
     assert (event.statement, [each.tokens <= 40 for each in event.displays]) == (1, [True])
-    first, second = (Account(), Account())
+    timeline = timeline_of(session.events)
+    first, second = (Account(timeline), Account(timeline))
     for each in session.events:
         second.apply(each)
         if each is not event:

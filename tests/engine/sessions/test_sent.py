@@ -28,6 +28,7 @@ from engine.store.memory import MemoryStore
 from engine.tokens import count
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
+from tests.support.timelines import timeline_of
 
 pytestmark = pytest.mark.anyio
 
@@ -139,7 +140,7 @@ def projection(*messages: str, **shortened: str) -> Projection:
 
 def test_what_is_shortened_otherwise_ends_what_two_calls_share() -> None:
     sent = SentProjections()
-    calls = SentCalls(MemoryStore(SystemClock()), Redactor([]), sent, Account())
+    calls = SentCalls(MemoryStore(SystemClock()), Redactor([]), sent, Account(timeline_of()))
     shared: list[int] = []
     for each in (
         projection("a", "b", "c"),

@@ -7,6 +7,7 @@ import pytest
 from engine.events.rewinding import FileLeft, FileToRestore, Rewound
 from engine.projection.feed import Feed
 from engine.timeline.rewound import SHOWN_FILES, rewound_lines
+from tests.support.timelines import timeline_of
 
 
 def files(*paths: str) -> tuple[FileToRestore, ...]:
@@ -55,7 +56,7 @@ def test_of_many_files_the_first_are_named() -> None:
 
 
 def test_a_model_is_told_in_the_feed() -> None:
-    feed = Feed()
+    feed = Feed(timeline_of())
     feed.apply(Rewound(statement=3, restored=files("/work/a"), left=(LEFT,)))
     assert [item.text for item in feed.news.items] == [
         "1 file holds again what was there after statement 3: /work/a.",
