@@ -20,26 +20,20 @@ import anyio
 from ..errors import EnvironmentUnavailableError, InvalidRequestError
 from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished
-from ..events.replays import ReplayOutcome
+from ..events.replays import Diverged, ReplayOutcome
 from ..ids import BranchId, ToolCallId
-from ..log import EventLog
-from ..minter import Minter
 from ..ports import PastExecution, Store
 from ..projection.written import STATEMENT_TOOL
 from ..timeline.ends import end_before
 from ..timeline.index import Cell, Execution, Timeline
 from .cancellation import Cancellation, WorkCancelledError
 from .head import Head
-from .live_environment import LiveEnvironment
-from .live_replay import Consent, fault_of
-from .policy import Policy
-from .questions import Questions
+from .live_replay import Consent, RunsAgain, fault_of
 from .recorded_answers import RecordedAnswers
-from .replay_report import EditRequest, ReplayReport
+from .replay_report import EditRequest, ReplayReport, report_of
 from .replayable import not_run, numbers_of, runs_anew
 from .run_comparison import RunComparison
-from .statements import StatementRunner, Stead
-from .ticker import Ticker
+from .statements import Stead
 
 _NOT_ALLOWED: Final = "statement {} was not allowed to run again"
 
@@ -47,30 +41,11 @@ _NOT_ALLOWED: Final = "statement {} was not allowed to run again"
 class Editing:
     """The edits of one session."""
 
-    def __init__(
-        self,
-        *,
-        log: EventLog,
-        timeline: Timeline,
-        store: Store,
-        head: Head,
-        environment: LiveEnvironment,
-        statements: StatementRunner,
-        ticker: Ticker,
-        questions: Questions,
-        policy: Policy,
-        minter: Minter,
-    ) -> None:
-        self._log = log
+    def __init__(self, runs: RunsAgain, *, timeline: Timeline, store: Store, head: Head) -> None:
+        self._runs = runs
         self._timeline = timeline
         self._store = store
         self._head = head
-        self._environment = environment
-        self._statements = statements
-        self._ticker = ticker
-        self._questions = questions
-        self._policy = policy
-        self._minter = minter
 
     async def edit(
         self, request: EditRequest, cancellation: Cancellation, begin_run: Callable[[], None]
@@ -82,39 +57,20 @@ class Editing:
         """
         first, last = numbers_of(request.number, request.last, self._timeline.cells)
         cells = self._meant(request, first, last)
-        left = self._log.branches.active
+        left = self._runs.log.branches.active
         numbers = [cell.statement.index for cell in cells]
         reasons = not_run(self._timeline.cells[first - 1 : last], numbers, anew=True, branch=left)
-        place = end_before(self._log.path, first)
+        place = end_before(self._runs.log.path, first)
         assert place is not None  # it is on the timeline, which follows the path
-        past = {step.request.index: step for step in self._environment.again(first, last)}
-        consent = Consent(self._log, cells[1:], self._questions, self._policy)
-        calls = {event.tool_call_id: event for event in self._log.path if isinstance(event, ToolCall)}
+        past = {step.request.index: step for step in self._runs.environment.again(first, last)}
+        calls = {event.tool_call_id: event for event in self._runs.log.path if isinstance(event, ToolCall)}
+        steps = [_Step(cell, past.get(cell.statement.index), calls.get(cell.statement.tool_call_id)) for cell in cells]
+        run = _Edit(steps, request, self._runs, self._timeline, self._store)
         branch = await self._head.branch_at(place)
         begin_run()
-        run = _Edit(
-            [_Step(cell, past.get(cell.statement.index), calls.get(cell.statement.tool_call_id)) for cell in cells],
-            request,
-            log=self._log,
-            timeline=self._timeline,
-            store=self._store,
-            statements=self._statements,
-            ticker=self._ticker,
-            consent=consent,
-            minter=self._minter,
-        )
-        outcome, detail = await self._carry_out(run, left, cancellation)
-        return ReplayReport(
-            first=first,
-            last=last,
-            mode=request.mode,
-            outcome=outcome,
-            detail=detail,
-            executions=tuple(run.executions),
-            divergences=tuple(run.comparison.divergences),
-            not_run=reasons,
-            branch=None if outcome == "cancelled" else branch,
-        )
+        ending = await self._carry_out(run, left, cancellation)
+        reached = None if ending[0] == "cancelled" else branch
+        return report_of(request, (first, last), run, ending, reasons, reached)
 
     async def _carry_out(self, run: _Edit, left: BranchId, cancellation: Cancellation) -> tuple[ReplayOutcome, str]:
         try:
@@ -155,32 +111,27 @@ class _Step(NamedTuple):
 
 
 class _Edit:
-    """What happens on the branch of one edit. `executions` are the records of what has run."""
+    """What happens on the branch of one edit, made before that: who wrote the statements, the path that is left says.
+
+    `executions` are the records of what has run.
+    """
 
     def __init__(
-        self,
-        steps: Sequence[_Step],
-        request: EditRequest,
-        *,
-        log: EventLog,
-        timeline: Timeline,
-        store: Store,
-        statements: StatementRunner,
-        ticker: Ticker,
-        consent: Consent,
-        minter: Minter,
+        self, steps: Sequence[_Step], request: EditRequest, runs: RunsAgain, timeline: Timeline, store: Store
     ) -> None:
         self.executions: list[ExecutionFinished] = []
-        self.comparison = RunComparison(log)
+        self._comparison = RunComparison(runs.log)
         self._steps = steps
         self._request = request
-        self._log = log
+        self._runs = runs
         self._timeline = timeline
         self._store = store
-        self._statements = statements
-        self._ticker = ticker
-        self._consent = consent
-        self._minter = minter
+        self._consent = Consent(runs, [step.cell for step in steps[1:]])
+
+    @property
+    def divergences(self) -> Sequence[Diverged]:
+        """What came out differently so far."""
+        return self._comparison.divergences
 
     async def conduct(self, cancellation: Cancellation) -> str:
         """Runs the statements; why they ended early, empty where they did not. Raises WorkCancelledError."""
@@ -193,19 +144,19 @@ class _Edit:
 
     async def _run(self, step: _Step, source: str, cancellation: Cancellation) -> str:
         before, number = step.cell.current, self._timeline.next_index
-        round_id = self._ticker.open_round("replay")
-        await self._ticker.tick(round_id, cancellation)
+        round_id = self._runs.ticker.open_round("replay")
+        await self._runs.ticker.tick(round_id, cancellation)
         call = self._called(step, source)
         approved = True
         if self._request.mode == "live" and call is not None:
-            self._statements.announce(source, call)
+            self._runs.statements.announce(source, call)
             verdict, approved = await self._consent.ask(step.cell, call, cancellation)
             if verdict.outcome == "cancelled":
                 raise WorkCancelledError
             if verdict.outcome == "rejected":
-                self._log.append(ToolResult(tool_call_id=call, status="rejected", text=verdict.reason))
+                self._runs.log.append(ToolResult(tool_call_id=call, status="rejected", text=verdict.reason))
                 return _NOT_ALLOWED.format(number)
-        finished = await self._statements.run(
+        finished = await self._runs.statements.run(
             source,
             round_id,
             call,
@@ -215,20 +166,20 @@ class _Edit:
             stead=None if before is None else self._stead(step, before, number),
         )
         self.executions.append(finished)
-        self._ticker.cue()
+        self._runs.ticker.cue()
         return fault_of(finished, number)
 
     def _called(self, step: _Step, source: str) -> ToolCallId | None:
         """A call like that of the statement, on the log; None where no call made it."""
         if step.call is None:
             return None
-        call = self._minter.tool_call()
-        self._log.append(
+        call = self._runs.minter.tool_call()
+        self._runs.log.append(
             ToolCall(
                 tool_call_id=call,
                 tool=STATEMENT_TOOL,
                 arguments={"source": source},
-                llm_response_id=self._minter.llm_response(),
+                llm_response_id=self._runs.minter.llm_response(),
                 typed=step.call.typed or step is self._steps[0],
             )
         )
@@ -238,5 +189,5 @@ class _Edit:
         answers = None
         if self._request.mode == "recorded":
             answers = RecordedAnswers(() if step.past is None else step.past.answers, self._store)
-        compare = partial(self.comparison.compare, number, before, len(self._log))
+        compare = partial(self._comparison.compare, number, before, len(self._runs.log))
         return Stead(before.started.execution_id, answers, compare)

@@ -8,6 +8,7 @@ and ends in the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from ..errors import EnvironmentUnavailableError
@@ -29,30 +30,28 @@ from .statements import Rerun, StatementRunner
 from .ticker import Ticker
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsAgain:
+    """What it takes to run statements of a timeline once more, in its namespace, and to ask about them."""
+
+    log: EventLog
+    environment: LiveEnvironment
+    statements: StatementRunner
+    ticker: Ticker
+    questions: Questions
+    policy: Policy
+    minter: Minter
+
+
 class LiveReplay:
     """`cells` are the statements, `executions` what came of them so far."""
 
-    def __init__(
-        self,
-        cells: Sequence[Cell],
-        *,
-        log: EventLog,
-        environment: LiveEnvironment,
-        statements: StatementRunner,
-        ticker: Ticker,
-        questions: Questions,
-        policy: Policy,
-        minter: Minter,
-    ) -> None:
+    def __init__(self, cells: Sequence[Cell], runs: RunsAgain) -> None:
         self.executions: list[ExecutionFinished] = []
         self._cells = cells
-        self._log = log
-        self._environment = environment
-        self._statements = statements
-        self._ticker = ticker
-        self._minter = minter
-        self._comparison = RunComparison(log)
-        self._consent = Consent(log, cells, questions, policy)
+        self._runs = runs
+        self._comparison = RunComparison(runs.log)
+        self._consent = Consent(runs, cells)
 
     @property
     def divergences(self) -> Sequence[Diverged]:
@@ -62,7 +61,7 @@ class LiveReplay:
     async def run(self, cancellation: Cancellation) -> tuple[ReplayOutcome, str]:
         """Runs the statements in what their past has left of the namespace; how that ended."""
         try:
-            await cancellation.guard(self._environment.rest)
+            await cancellation.guard(self._runs.environment.rest)
             for cell in self._cells:
                 failure = await self._again(cell, cancellation)
                 if failure:
@@ -75,42 +74,42 @@ class LiveReplay:
 
     async def _again(self, cell: Cell, cancellation: Cancellation) -> str:
         """Why nothing is to follow it; empty where the next statement may."""
-        statement, before = cell.statement, cell.current
+        runs, statement, before = self._runs, cell.statement, cell.current
         assert before is not None
-        round_id = self._ticker.open_round("replay")
-        await self._ticker.tick(round_id, cancellation)
-        execution_id = self._minter.execution()
+        round_id = runs.ticker.open_round("replay")
+        await runs.ticker.tick(round_id, cancellation)
+        execution_id = runs.minter.execution()
         verdict, approved = await self._consent.ask(cell, ToolCallId(execution_id), cancellation)
         if verdict.outcome == "cancelled":
             raise WorkCancelledError
         if verdict.outcome == "rejected":
             return f"statement {statement.index} was not allowed to run again"
-        start = len(self._log)
+        start = len(runs.log)
         rerun = Rerun(
             statement=statement,
             execution_id=execution_id,
             against=before.started.execution_id,
             compare=partial(self._comparison.compare, statement.index, before, start),
         )
-        finished = await self._statements.run_again(rerun, round_id, cancellation, approved=approved)
+        finished = await runs.statements.run_again(rerun, round_id, cancellation, approved=approved)
         self.executions.append(finished)
-        self._ticker.cue()
+        runs.ticker.cue()
         return fault_of(finished, statement.index)
 
 
 class Consent:
     """Whether statements of the timeline may run again: those that a model wrote are asked about, as they were."""
 
-    def __init__(self, log: EventLog, cells: Sequence[Cell], questions: Questions, policy: Policy) -> None:
+    def __init__(self, runs: RunsAgain, cells: Sequence[Cell]) -> None:
         calls = {cell.statement.tool_call_id for cell in cells}
         self._written = {
             event.tool_call_id
-            for event in log.path
+            for event in runs.log.path
             if isinstance(event, ToolCall) and event.tool_call_id in calls and not event.typed
         }
         """The calls of statements that a model wrote."""
-        self._questions = questions
-        self._policy = policy
+        self._questions = runs.questions
+        self._policy = runs.policy
 
     async def ask(self, cell: Cell, shown: ToolCallId, cancellation: Cancellation) -> tuple[Verdict, bool]:
         """Whether the statement may run, and whether the user stands behind all that it does; `shown` is its call."""

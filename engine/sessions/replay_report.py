@@ -5,7 +5,8 @@ Used by `replaying` and `editing`, by the commands `/replay` and `/edit`, and by
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -72,3 +73,35 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
     def is_kept(self) -> bool:
         """Whether the namespace is what came of it."""
         return self.branch is not None or (self.mode == "live" and self.outcome == "completed")
+
+
+class Reruns(Protocol):
+    """What has run again so far, and what came out differently."""
+
+    @property
+    def executions(self) -> Sequence[ExecutionFinished]: ...
+
+    @property
+    def divergences(self) -> Sequence[Diverged]: ...
+
+
+def report_of(
+    request: ReplayRequest | EditRequest,
+    numbers: tuple[int, int],
+    reruns: Reruns,
+    ending: tuple[ReplayOutcome, str],
+    not_run: Sequence[str],
+    branch: BranchId | None = None,
+) -> ReplayReport:
+    """How the statements of these `numbers`, the first and the last, ran again; `ending` is the outcome, and why."""
+    return ReplayReport(
+        first=numbers[0],
+        last=numbers[1],
+        mode=request.mode,
+        outcome=ending[0],
+        detail=ending[1],
+        executions=tuple(reruns.executions),
+        divergences=tuple(reruns.divergences),
+        not_run=tuple(not_run),
+        branch=branch,
+    )

@@ -32,9 +32,11 @@ from ..timeline.index import Cell, Timeline
 from .cancellation import Cancellation, WorkCancelledError
 from .live_environment import LiveEnvironment
 from .live_replay import LiveReplay
-from .replay_report import ReplayReport, ReplayRequest
+from .replay_report import ReplayReport, ReplayRequest, report_of
 from .replayable import check_any, not_run, numbers_of, runs_anew
 
+_Ending = tuple[ReplayOutcome, str]
+"""How a replay ended, and why, as in `ReplayEnded`."""
 _ENDED: Final = ExceptionInfo(type=INTERRUPTED, message="the replay ended before this statement had")
 
 
@@ -72,33 +74,26 @@ class Replayer:
         Raises:
             InvalidRequestError: there are no such statements, or none of them runs again; nothing was recorded.
         """
-        first, last = numbers_of(request.first, request.last, self._timeline.cells)
+        numbers = first, last = numbers_of(request.first, request.last, self._timeline.cells)
         if request.mode == "live":
-            return await self._run_live(first, last, cancellation)
+            return await self._run_live(request, first, last, cancellation)
         steps = self._environment.again(first, last)
-        numbers = [step.request.index for step in steps]
-        reasons = not_run(self._timeline.cells[first - 1 : last], numbers, anew=False)
+        running = [step.request.index for step in steps]
+        reasons = not_run(self._timeline.cells[first - 1 : last], running, anew=False)
         check_any(steps, reasons)
         self._log.append(ReplayBegun(first=first, last=last, mode=request.mode, statements=len(steps)))
         observer = _Observer(self._log, self._minter, self._clock, request.mode, steps, self._timeline.cells)
-        outcome, detail = "interrupted", "internal error"
+        ending: _Ending = "interrupted", "internal error"
         try:
-            outcome, detail = await self._observe(observer, first, last, cancellation)
+            ending = await self._observe(observer, first, last, cancellation)
         finally:
             observer.end(_ENDED)
-            self._log.append(ReplayEnded(outcome=outcome, detail=detail))
-        return ReplayReport(
-            first=first,
-            last=last,
-            mode=request.mode,
-            outcome=outcome,
-            detail=detail,
-            executions=tuple(observer.executions),
-            divergences=tuple(observer.divergences),
-            not_run=reasons,
-        )
+            self._log.append(ReplayEnded(outcome=ending[0], detail=ending[1]))
+        return report_of(request, numbers, observer, ending, reasons)
 
-    async def _run_live(self, first: int, last: int, cancellation: Cancellation) -> ReplayReport:
+    async def _run_live(
+        self, request: ReplayRequest, first: int, last: int, cancellation: Cancellation
+    ) -> ReplayReport:
         meant = self._timeline.cells[first - 1 : last]
         cells = [cell for cell in meant if runs_anew(cell)]
         lost = next((cell.statement.index for cell in cells if cell.statement.withheld), None)
@@ -110,29 +105,18 @@ class Replayer:
         check_any(cells, reasons)
         replay = self._live(cells)
         self._log.append(ReplayBegun(first=first, last=last, mode="live", statements=len(cells)))
-        outcome, detail = "interrupted", "internal error"
+        ending: _Ending = "interrupted", "internal error"
         try:
-            outcome, detail = await replay.run(cancellation)
+            ending = await replay.run(cancellation)
         finally:
-            self._log.append(ReplayEnded(outcome=outcome, detail=detail))
-            if outcome != "completed" or last < len(self._timeline.cells):
+            self._log.append(ReplayEnded(outcome=ending[0], detail=ending[1]))
+            if ending[0] != "completed" or last < len(self._timeline.cells):
                 # What is in the namespace is not what the log says by now.
                 with anyio.CancelScope(shield=True):
                     await self._environment.rest()
-        return ReplayReport(
-            first=first,
-            last=last,
-            mode="live",
-            outcome=outcome,
-            detail=detail,
-            executions=tuple(replay.executions),
-            divergences=tuple(replay.divergences),
-            not_run=reasons,
-        )
+        return report_of(request, (first, last), replay, ending, reasons)
 
-    async def _observe(
-        self, observer: _Observer, first: int, last: int, cancellation: Cancellation
-    ) -> tuple[ReplayOutcome, str]:
+    async def _observe(self, observer: _Observer, first: int, last: int, cancellation: Cancellation) -> _Ending:
         async def act() -> None:
             async with self._environment.step:
                 observer.begin()

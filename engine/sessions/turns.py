@@ -8,7 +8,6 @@ little over 300 lines, because what is put together stands in one place.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -45,7 +44,7 @@ from .editing import Editing
 from .head import Head
 from .kept_values import ValueKeeping
 from .live_environment import LiveEnvironment
-from .live_replay import LiveReplay
+from .live_replay import LiveReplay, RunsAgain
 from .openings import not_opened, openings
 from .parts import SessionParts
 from .past_bound import PastBound
@@ -161,20 +160,20 @@ class Turns:
             clock=parts.clock,
             seconds=parts.settings.statement_seconds,
         )
+        runs_again = RunsAgain(
+            log=log,
+            environment=self._environment,
+            statements=self._statements,
+            ticker=self._ticker,
+            questions=self._questions,
+            policy=parts.policy,
+            minter=parts.minter,
+        )
         self._replayer = Replayer(
             log=log,
             timeline=timeline,
             environment=self._environment,
-            live=partial(
-                LiveReplay,
-                log=log,
-                environment=self._environment,
-                statements=self._statements,
-                ticker=self._ticker,
-                questions=self._questions,
-                policy=parts.policy,
-                minter=parts.minter,
-            ),
+            live=lambda cells: LiveReplay(cells, runs_again),
             minter=parts.minter,
             clock=parts.clock,
         )
@@ -218,18 +217,7 @@ class Turns:
             preparer=self._preparer,
             waiting=self._waiting,
         )
-        self._editing = Editing(
-            log=log,
-            timeline=timeline,
-            store=parts.store,
-            head=self._head,
-            environment=self._environment,
-            statements=self._statements,
-            ticker=self._ticker,
-            questions=self._questions,
-            policy=parts.policy,
-            minter=parts.minter,
-        )
+        self._editing = Editing(runs_again, timeline=timeline, store=parts.store, head=self._head)
         files = FileRewinding(log, journal, parts.store, workspace, self._buffers)
         self._rewinder = Rewinder(log, self._head, files, self._begin_run)
         self._context = CommandContext(

@@ -39,7 +39,7 @@ def says(text: str) -> Answer:
     return lambda _: [TextDelta(text)]
 
 
-def runs(*sources: str) -> Answer:
-    """Runs one statement after the other, one in each reply, then says that it is done."""
+def runs(*sources: str, typed: bool = True) -> Answer:
+    """Runs one statement after the other, one in each reply, then says that it is done. `typed`: by a person."""
     left = list(sources)
-    return lambda _: [StatementAsked(left.pop(0), typed=True)] if left else [TextDelta("Done.")]
+    return lambda _: [StatementAsked(left.pop(0), typed=typed)] if left else [TextDelta("Done.")]

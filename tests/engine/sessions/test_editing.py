@@ -9,9 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine import Session, Store
+from engine import PermissionAnswer, Session, StatementSubject, Store
 from engine.config.system import SystemClock
 from engine.cycles import cycles_of
+from engine.environment.in_process import InProcessEnvironment
 from engine.errors import InvalidRequestError, StatementWithdrawnError
 from engine.events import Event
 from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
@@ -19,6 +20,8 @@ from engine.events.execution import EffectAnswered, ExecutionStarted, FileWritte
 from engine.ids import SessionId
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy
+from tests.support.models import AnsweringModel, runs
+from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
@@ -211,3 +214,19 @@ async def test_an_edited_statement_runs_also_if_it_was_stopped(opened: Opened) -
         await session.cell("while True: pass", seconds=0.2)
         report = await session.edit(6, "stopped = False")
         assert ([each.status for each in report.executions], report.not_run) == (["ok"], ())
+
+
+async def test_a_live_edit_asks_about_what_a_model_wrote_and_passes_over_what_was_rejected(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("x = 1", "y = x", "z = y", typed=False))
+    answers = [PermissionAnswer(outcome=each) for each in ("allowed", "allowed", "rejected", "allowed", "rejected")]
+    user = FixedPermissions(answers)
+    async with sessions_of(tmp_path, model=model, environments=lambda: InProcessEnvironment(len)) as sessions:
+        session = await sessions.create(str(tmp_path))
+        session.attach(user)
+        await session.accept("go").end()
+        first = await session.edit(1, "x = 5", mode="live")
+        assert (first.outcome, first.not_run) == ("completed", ("statement 3 of main has never run",))
+        assert user.questions[-1].subject == StatementSubject("y = x")
+        second = await session.edit(1, "x = 6", mode="live")
+        assert (second.outcome, second.detail) == ("failed", "statement 2 was not allowed to run again")
+        assert await value(session, "x, 'y' in dir()") == "(6, False)"
