@@ -25,6 +25,7 @@ from benchmarks import (
     bench_scale,
     bench_store,
     bench_tasks,
+    bench_timeline,
     bench_tools,
     bench_view,
 )
@@ -43,6 +44,7 @@ SUITES: Final[Mapping[str, Callable[[Setting], Sequence[Row]]]] = {
     "scale": bench_scale.run,
     "store": bench_store.run,
     "tasks": bench_tasks.run,
+    "timeline": bench_timeline.run,
     "tools": bench_tools.run,
     "view": bench_view.run,
 }
