@@ -227,6 +227,8 @@ def _run_once(
         scenario.run(driver)
     except StoppedError as error:
         driver.mark("stopped", str(error))
+    except OSError as error:  # such as a full disk under the files that it puts there
+        driver.mark("stopped", f"the suite itself could not go on: {error.strerror or error}")
     finally:
         driver.finish()
         for one in peers:

@@ -13,8 +13,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, NoReturn, Protocol, cast
 
+from conformance.cli import streams
+
 _INTERRUPTED: Final = 130
 _USAGE: Final = 2
+_CLOSED: Final = 128 + signal.SIGPIPE
+"""As a shell says of programs that such a signal ends."""
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 COMMANDS: Final = {
     "acp": "judge an agent that speaks the Agent Client Protocol on stdio",
@@ -41,7 +46,7 @@ examples:
   rewindow-conformance list --level mandatory
 
 exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (the program did not answer initialize,
-needs authentication, or speaks another version), 130 interrupted
+needs authentication, or speaks another version), 130 interrupted, 141 nobody reads what is printed
 
 Everything a program sends is judged by what the specification says, which every requirement quotes.
 """
@@ -61,23 +66,42 @@ class Command(Protocol):
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command line; returns the exit status."""
+    streams.open_missing()
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        streams.discard_output()
+        return _CLOSED
+    except OSError as error:
+        streams.discard_output()
+        named = f": {error.filename}" if error.filename else ""
+        print(f"rewindow-conformance: {error.strerror or error}{named}", file=sys.stderr)
+        return _USAGE
+    except KeyboardInterrupt:
+        print("rewindow-conformance: interrupted; every program was ended", file=sys.stderr)
+        return _INTERRUPTED
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     own, program = split(arguments)
     parser = _parser(own[0] if own else "")
     try:
         parsed = parser.parse_args(own)
         parsed.program = program
-        signal.signal(signal.SIGTERM, _terminate)
+        for number in _ENDING:
+            signal.signal(number, _interrupt)
         return _command(parsed.command).run(parsed)
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else _USAGE
     except UsageError as error:
         print(f"rewindow-conformance: {error}", file=sys.stderr)
         return _USAGE
-    except BrokenPipeError:
-        return 1
-    except KeyboardInterrupt:
-        print("rewindow-conformance: interrupted; every program was ended", file=sys.stderr)
-        return _INTERRUPTED
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -89,7 +113,10 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:position], words[position + 1 :]
 
 
-def _terminate(_number: int, _frame: object) -> NoReturn:
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    # Once: a second one would cut off what ends the programs, which takes seconds at most.
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

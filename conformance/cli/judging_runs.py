@@ -9,13 +9,14 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 from conformance.cli import UsageError
+from conformance.cli.streams import discard_output
 from conformance.options import Options
 from conformance.peers.client import AGENT, ClientPeer
 from conformance.peers.orphans import no_orphans
@@ -206,14 +207,28 @@ def directory(named: Path | None) -> Generator[Path]:
 def report(outcome: Run, arguments: argparse.Namespace) -> int:
     """Prints and writes the reports and keeps the transcripts of failures; returns the exit status."""
     context = Context(command=arguments.program, replays=_keep(outcome, arguments))
-    sys.stdout.write(terminal.render(outcome, context, verbose=arguments.verbose, color=_color()))
-    sys.stdout.flush()
     code = outcome.code
+    if not _print(terminal.render(outcome, context, verbose=arguments.verbose, color=_color())):
+        code = code or 2
     for name, kind in REPORTS.items():
         path: Path | None = getattr(arguments, name)
         if path is not None and not _write(path, kind.render(outcome, context)):
             code = code or 2
     return code
+
+
+def _print(text: str) -> bool:
+    """Whether it could be printed. A reader who has seen enough and has gone is no failure: other reports follow."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except OSError as error:
+        discard_output()
+        _complain(f"the report cannot be printed: {error.strerror or error}")
+        return False
+    return True
 
 
 def _keep(outcome: Run, arguments: argparse.Namespace) -> dict[str, str]:
@@ -248,6 +263,8 @@ def _write(path: Path, text: str) -> bool:
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
         _complain(f"the report {path} cannot be written: {error.strerror or error}")
         return False
     return True

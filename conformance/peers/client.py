@@ -41,6 +41,13 @@ class AgentSocket:
             self._folder = Path(tempfile.mkdtemp(prefix="rwc-", dir="/tmp"))
         self.path = self._folder / "agent"
         self.listener = socket.socket(socket.AF_UNIX)
+        try:
+            self._make()
+        except OSError:
+            self.close()
+            raise
+
+    def _make(self) -> None:
         self.listener.bind(str(self._folder / "socket"))
         self.listener.listen()
         self.listener.setblocking(False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -147,3 +148,40 @@ def test_an_agent_that_speaks_another_version_is_not_judged(tmp_path: Path, caps
     )
     assert main(["acp", "--timeout", "1", "--scenario-timeout", "3", "--", sys.executable, str(agent)]) == 3
     assert "speaks version 7" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shell", "code", "said"),
+    [
+        ("{command} list | head -n 1; exit ${{PIPESTATUS[0]}}", 141, ""),
+        ("{command} list --json >&-", 0, ""),
+        ("{command} list > /dev/full", 2, "No space left on device"),
+        ("{command} acp -k INIT-002 --json report.json -- {agent} | true; exit ${{PIPESTATUS[0]}}", 0, ""),
+        ("{command} acp -k INIT-002 --json report.json -- {agent} >&- 2>&- <&-", 0, ""),
+        ("{command} acp -k INIT-002 --json report.json -- {agent} > /dev/full", 2, "the report cannot be printed: No"),
+        ("ulimit -f 0; {command} acp -k INIT-002 -- {agent}", 2, "No usable temporary directory found"),
+        (
+            "ulimit -f 0; {command} acp -k INIT-002 --cwd . --json full.json -- {agent}",
+            2,
+            "full.json cannot be written",
+        ),
+        ("ulimit -f 0; {command} acp-client --cwd . -- {client} {{agent}}", 3, ""),
+        ("{command} acp -- /no/such/program", 3, ""),
+        ("{command} fuzz acp -- /no/such/program", 3, ""),
+        ("{command} trace -- /no/such/program", 2, "/no/such/program cannot be started: No such file or directory"),
+    ],
+)
+def test_a_stream_or_a_disk_that_takes_nothing_is_said_in_one_line(
+    shell: str, code: int, said: str, tmp_path: Path
+) -> None:
+    command = str(Path(sys.executable).parent / "rewindow-conformance")
+    client = [sys.executable, str(PEERS / "run_acp_client.py")]
+    script = shell.format(command=command, agent=shlex.join(AGENT), client=shlex.join(client))
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) <= 1
+    if "report.json" in shell:
+        assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "conformant"
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []

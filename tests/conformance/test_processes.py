@@ -145,6 +145,16 @@ def test_writing_to_a_program_that_closed_its_input_is_said() -> None:
         peer.end()
 
 
+def test_a_scenario_that_finds_no_room_for_its_files_says_so() -> None:
+    def put(_: Driver) -> None:
+        raise OSError(28, "No space left on device", "/tmp/record")
+
+    transcript = run_scenario(Scenario("puts", "Puts a file.", put), in_memory(conforming()), OPTIONS, {})
+    assert [entry.value for entry in transcript.entries if entry.label == "stopped"] == [
+        "the suite itself could not go on: No space left on device"
+    ]
+
+
 def test_what_cannot_be_started_says_why() -> None:
     with pytest.raises(PeerStartError, match="cannot be started"):
         ProcessPeer(["/etc/hostname"], Path.cwd(), {})
@@ -219,6 +229,25 @@ def test_an_interrupted_run_leaves_nothing_running(number: signal.Signals, tmp_p
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
     assert b"Traceback" not in errors
+    assert remaining(mark) == []
+
+
+@pytest.mark.slow
+def test_a_second_interrupt_cuts_nothing_off(tmp_path: Path) -> None:
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    stays = f"import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(600) # {mark}"
+    process = subprocess.Popen(
+        [*COMMAND, "acp", "--cwd", str(tmp_path), "--", *python(stays)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 20
+    while len(running(mark)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)  # into the ladder, whose steps take a second each
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, b"rewindow-conformance: interrupted; every program was ended\n")
     assert remaining(mark) == []
 
 
