@@ -74,7 +74,7 @@ async def test_a_view_that_is_given_less_takes_less_of_the_very_next_call(tmp_pa
     first, second = (Account(timeline), Account(timeline))
     for each in session.events:
         second.apply(each)
-        if each is not event:
+        if each != event:
             first.apply(each)
     messages = played.model.prompts[2].messages
     assert sum(second.nodes(messages, lambda _: 10_000, {}).values()) <= 40
