@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from .ports import ProjectionPart as ProjectionPart
     from .ports import Prompt as Prompt
     from .ports import ReasoningDelta as ReasoningDelta
+    from .ports import RebuildSubject as RebuildSubject
     from .ports import ReplyEnded as ReplyEnded
     from .ports import Restored as Restored
     from .ports import RestorePlan as RestorePlan
@@ -128,6 +129,8 @@ if TYPE_CHECKING:
     from .ports import ValueGroup as ValueGroup
     from .ports import Want as Want
     from .ports import ignore_touched as ignore_touched
+    from .projection.entered import entered_sentence as entered_sentence
+    from .projection.entered import rebuild_sentence as rebuild_sentence
     from .projection.feed import changes_of as changes_of
     from .projection.feed import connected_sentence as connected_sentence
     from .projection.feed import divergence_phrase as divergence_phrase
@@ -271,6 +274,7 @@ __all__ = [
     "Prompt",
     "ReasoningDelta",
     "ReasoningStreamed",
+    "RebuildSubject",
     "Redactor",
     "ReplayMode",
     "ReplayReport",
@@ -323,6 +327,7 @@ __all__ = [
     "cut_line",
     "cut_middle",
     "divergence_phrase",
+    "entered_sentence",
     "fenced",
     "first_changed_line",
     "given_text",
@@ -339,6 +344,7 @@ __all__ = [
     "path_of",
     "plural",
     "printed_text",
+    "rebuild_sentence",
     "redact_json",
     "redactor_of",
     "replay_text",
@@ -377,12 +383,13 @@ _MODULES: Final = {
         "Environment EnvironmentSpec FeedItem FileSubject HandleRow Limits Looked MadeHandle Model ModelError "
         "ModelSignal ModelUnusableError News OutputSink PastAnswer PastExecution PastLooks PastPayload PastQuestion "
         "PastRevision PastStatement PastStep PastTick PastValues PermissionAnswer PermissionQuestion "
-        "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta ReplyEnded RestorePlan Restored "
-        "RunOutcome RunRequest ServerCallSubject ServerProcess ServerRequest SessionRow StartServer StatementAsked "
-        "StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched TreeSubject UpdatePayload "
-        "ValueGroup Want "
+        "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta RebuildSubject ReplyEnded "
+        "RestorePlan Restored RunOutcome RunRequest ServerCallSubject ServerProcess ServerRequest SessionRow "
+        "StartServer StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched "
+        "TreeSubject UpdatePayload ValueGroup Want "
         "ignore_touched"
     ),
+    "projection.entered": "entered_sentence rebuild_sentence",
     "projection.feed": "changes_of connected_sentence divergence_phrase lost_sentence moved_sentence",
     "projection.results": "given_text output_text printed_text result_text",
     "projection.written": "REST_LEFT_OUT",

@@ -483,8 +483,8 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     Its arguments begin with its absolute path; `cwd` is absolute; `seconds` is how long it may take. `stdin` is what it
     reads there, and then the end of the file. With `merged` its stderr goes into its stdout, in order. `kept_bytes` of
     each stream are kept, at most, half of them from the beginning and half from the end. Once it has printed `stop_at`
-    bytes to stdout it is ended, and what it printed beyond is dropped. With a `domain` the kernel holds it
-    to that, or it is not started.
+    bytes to stdout it is ended, and what it printed beyond is dropped. With a `domain` the kernel holds it to that, or
+    it is not started. Directories that are `distrusted`, and relative ones, are left out of its `PATH`.
     """
 
     argv: tuple[str, ...]
@@ -495,6 +495,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     stop_at: int | None = None
     stdin: bytes = b""
     domain: Domain | None = None
+    distrusted: tuple[str, ...] = ()
 
 
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))
@@ -827,7 +828,8 @@ class PastValues(Struct, frozen=True, kw_only=True):
 class PastExecution(Struct, frozen=True, kw_only=True):
     """A step of a history: an execution with what it then saw.
 
-    `again`: it ended by itself, so it runs again; otherwise its names come from kept values alone. `bound` are the
+    `again`: it ended by itself, so it runs again; otherwise its names come from kept values alone. `hindrance` is a
+    phrase on why one that ended by itself does not run again, where that is not for a secret. `bound` are the
     names that it added or changed, or may have, `unbound` those it deleted. `kept` are values as they were after it,
     `unkept` says of which names there is no copy, and why. `revisions` are those that nodes adopted; None where a log
     of an earlier version does not say. `after_reading`: a model had read the handles since the step before. `ticks` are
@@ -844,6 +846,7 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     unbound: tuple[str, ...] = ()
     kept: tuple[PastValues, ...] = ()
     unkept: dict[str, str] = field(default_factory=dict[str, str])
+    hindrance: str = ""
     after_reading: bool = False
     ticks: tuple[float, ...] = ()
     record: Ending | None = None
@@ -1163,10 +1166,11 @@ class TreeSubject(Struct, frozen=True, kw_only=True):
 
 
 class CommandSubject(Struct, frozen=True, kw_only=True):
-    """A shell command that would run in the directory `cwd`."""
+    """A shell command that would run in the directory `cwd`; `outside` of the sandbox that the mode has it run in."""
 
     command: str
     cwd: str
+    outside: bool = False
 
 
 class ServerCallSubject(Struct, frozen=True, kw_only=True):
@@ -1177,7 +1181,20 @@ class ServerCallSubject(Struct, frozen=True, kw_only=True):
     arguments: str
 
 
-PermissionSubject = StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject
+class RebuildSubject(Struct, frozen=True, kw_only=True):
+    """Statements by their numbers, which are to run again for the names they bound, with more rights than they had.
+
+    These are the user's own where they are not `held`; else they may write below `writable`, and have TCP with
+    `network`.
+    """
+
+    statements: tuple[int, ...]
+    held: bool
+    writable: tuple[str, ...] = ()
+    network: bool = False
+
+
+PermissionSubject = RebuildSubject | StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject
 """What a user may be asked about."""
 
 

@@ -28,11 +28,15 @@ REQUIRED: Final = Required()
 
 
 class Parameter(Struct, frozen=True):
-    """One argument of a tool. `type` is what the host takes for it; paths are given as text or as `os.PathLike`."""
+    """One argument of a tool. `type` is what the host takes for it; paths are given as text or as `os.PathLike`.
+
+    One that came `later` is not said where it is as by default, because in older logs recorded calls do not have it.
+    """
 
     name: str
     type: Any
     default: object = REQUIRED
+    later: bool = False
 
 
 class Example(Struct, frozen=True):
@@ -143,10 +147,16 @@ _ROWS: Final = (
         kind="execute",
         group="bash-group",
         title=("{command}",),
-        parameters=(Parameter("command", str), Parameter("timeout", float, 120.0), Parameter("cwd", str, ".")),
+        parameters=(
+            Parameter("command", str),
+            Parameter("timeout", float, 120.0),
+            Parameter("cwd", str, "."),
+            Parameter("outside", bool, False, later=True),
+        ),
         doc=(
             "Runs the command in a shell of its own, with nobody to answer it and no terminal, and ends all that it\n"
-            "started. The value has `.code`, `.output`, `.truncated`, `.timed_out`; `timeout` is in seconds."
+            "started. The value has `.code`, `.output`, `.truncated`, `.timed_out`; `timeout` is in seconds.\n"
+            "In the mode `auto` it is in the sandbox, like statements; `outside` asks the user to have it run without."
         ),
         examples=(Example('tests = bash("ls -l")', "run a command; .code, .output"),),
     ),

@@ -77,6 +77,7 @@ AREAS = (
         "What adapters show: texts as a model reads them, and the tools of a statement.",
         (
             "projection.prompt",
+            "projection.entered",
             "projection.feed",
             "projection.results",
             "projection.written",

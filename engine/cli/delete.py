@@ -9,7 +9,8 @@ import typer
 
 from ..errors import EngineError
 from ..ports import SessionRow
-from ..terminal.opened import find, store
+from ..sessions.scratch import Scratch
+from ..terminal.opened import find, settings, store
 from ..terminal.printing import shown, size
 from ..text import visible
 
@@ -30,6 +31,7 @@ def delete(
         for session_id in rows:
             try:
                 opened.delete(session_id)
+                Scratch(settings().state_dir, session_id).remove()
                 typer.echo(f"deleted {session_id}")
             except EngineError as error:
                 failed = True

@@ -10,6 +10,7 @@ from typing import Final
 import typer
 
 from ..cutting import plural
+from ..sessions.scratch import sweep
 from ..store import DATABASE
 from ..store.locks import owners
 from ..terminal.opened import settings, store
@@ -44,6 +45,7 @@ def gc(
             )
             return
         done = opened.collect(limit)
+        sweep(settings().state_dir, lambda: {row.session_id for row in opened.rows()})
     for session_id in done.deleted:
         typer.echo(f"deleted {session_id}")
     for session_id in done.in_use:

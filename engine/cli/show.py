@@ -19,8 +19,9 @@ from ..events.conversation import AgentText, ResultRerendered, RunStop, ToolCall
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import FileChanged
 from ..events.replays import Diverged, ReplayEnded
-from ..events.session import EnvironmentRestored
+from ..events.session import DomainEntered, EnvironmentRestored
 from ..ids import ToolCallId
+from ..projection.entered import entered_sentence
 from ..projection.feed import divergence_phrase, moved_sentence
 from ..projection.results import result_text
 from ..redaction import redact_event, write_json
@@ -112,6 +113,8 @@ def _block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
         case EnvironmentRestored(executions=executions, divergences=divergences):
             lines = [f"{executions} {plural(executions, 'execution')} ran again in a new worker", *divergences]
             return _indented("restored> ", "\n".join(lines))
+        case DomainEntered():
+            return _indented("sandbox> ", entered_sentence(event))
         case HeadMoved():
             return _indented("branch> ", moved_sentence(event))
         case RunStop(cause=cause, detail=detail) if cause != "end_turn":

@@ -26,6 +26,10 @@ RestoreRule = Literal["checkpoints", "re-execution"]
 """How names come back: from paused copies of their process, or by running their statements again alone."""
 
 
+SandboxRule = Literal["auto", "required", "off"]
+"""Whether statements of a model or a client are held by the kernel: where it can, or else they do not run; or not."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """One value per row of SETTINGS. Times in seconds; tuples are patterns of names, with `*`."""
 
@@ -40,6 +44,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     past_bytes: int = 256 << 20
     restore_by: RestoreRule = "re-execution"
     summary_tokens: int = 50_000
+    sandbox: SandboxRule = "off"
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
 
@@ -129,6 +134,11 @@ SETTINGS: Final = (
     ),
     Setting(
         "summary_tokens", _natural, "tokens that a model may spend on summaries of views in one session; 0 for none"
+    ),
+    Setting(
+        "sandbox",
+        _one_of(get_args(SandboxRule)),
+        "statements of a model are held by the kernel: `auto` where it can, `required` or not at all, `off`",
     ),
     Setting("allow_sudo", _yes_or_no, "`yes`: statements may use sudo, and can read your other processes"),
     Setting(

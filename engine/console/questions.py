@@ -19,10 +19,12 @@ from ..ports import (
     PermissionAnswer,
     PermissionQuestion,
     PermissionSubject,
+    RebuildSubject,
     ServerCallSubject,
     StatementSubject,
     TreeSubject,
 )
+from ..projection.entered import rebuild_sentence
 from .changes import diff
 from .fragments import Fragment
 from .highlighting import Highlight
@@ -58,6 +60,8 @@ def options(question: PermissionQuestion) -> tuple[Option, ...]:
 def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Fragment]:
     """What would happen, whole."""
     match subject:
+        case RebuildSubject():
+            return [("", f"{rebuild_sentence(subject)}\n")]
         case StatementSubject(source=source):
             return [*highlight(source_text(source, ASKED_CHARS)), ("", "\n")]
         case FileSubject(path=path, changes=changes, note=note):
@@ -83,14 +87,17 @@ def asked(question: PermissionQuestion) -> list[Fragment]:
 
 def _sentence(subject: PermissionSubject) -> str:
     match subject:
+        case RebuildSubject(statements=statements):
+            return f"Run {len(statements):,} earlier {plural(len(statements), 'statement')} again?"
         case StatementSubject(source=source):
             return f"Run this statement? It has {_lines(source)}, all shown above."
         case FileSubject():
             return "Write this file? The change is shown above, whole."
         case TreeSubject():
             return "Do this to the files?"
-        case CommandSubject(command=command, cwd=cwd):
-            return f"Run this command in {legible_line(cwd)}? It has {_lines(command)}, all shown above."
+        case CommandSubject(command=command, cwd=cwd, outside=outside):
+            place = f"{legible_line(cwd)}, outside of the sandbox" if outside else legible_line(cwd)
+            return f"Run this command in {place}? It has {_lines(command)}, all shown above."
         case ServerCallSubject(server=server, arguments=arguments):
             return f"Call this tool of the MCP server {legible_line(server)}? Its arguments have {_lines(arguments)}."
 

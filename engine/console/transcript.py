@@ -31,10 +31,11 @@ from ..events.conversation import (
 from ..events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
 from ..events.nodes import FileChanged, NodeChanged
 from ..events.rewinding import Rewound
-from ..events.session import EnvironmentRestored
+from ..events.session import DomainEntered, EnvironmentRestored
 from ..ids import MessageId, StatementId, ToolCallId
 from ..legible import source_text
 from ..ports import ASKED_CHARS, PermissionQuestion
+from ..projection.entered import entered_sentence
 from ..projection.feed import moved_sentence
 from ..projection.results import given_text, output_text, printed_text
 from ..projection.written import REST_LEFT_OUT
@@ -182,6 +183,8 @@ class Transcript:
             case EnvironmentRestored(executions=count, divergences=divergences):
                 head = f"the names were rebuilt: {count} {plural(count, 'statement')} ran again in a new worker"
                 return self._note("\n".join([head, *divergences]))
+            case DomainEntered():
+                return self._note(entered_sentence(event))
             case Rewound():
                 lines = rewound_lines(event, lambda path: os.path.relpath(path, self._cwd))
                 return self._note("\n".join(lines)) if lines else []

@@ -15,7 +15,7 @@ import math
 import os
 import select
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -31,29 +31,6 @@ from .kept_output import KeptOutput
 _CHUNK: Final = 1 << 18
 _READS: Final = 8
 """Chunks taken from one pipe before others have their turn."""
-_UNATTENDED: Final = {
-    "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
-    "EDITOR": "false",
-    "VISUAL": "false",
-    "GIT_EDITOR": "echo nobody is there to edit: give the text in the command, or set GIT_EDITOR=true >&2; false",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GCM_INTERACTIVE": "never",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PIP_NO_INPUT": "1",
-}
-"""So that programs do not ask, page, edit or draw: nobody sits in front of them."""
-_SOURCED: Final = ("BASH_ENV", "ENV")
-"""Name files that shells run before anything else."""
-
-
-def unattended(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a program: these variables, and those by which programs know that nobody is there."""
-    return {**{name: value for name, value in variables.items() if name not in _SOURCED}, **_UNATTENDED}
 
 
 class RunningProgram(ABC):

@@ -17,8 +17,9 @@ from ..errors import EnvironmentUnavailableError
 from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec, ServerRequest
 from ..worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
 from ..worker.protocol import Execute, Finished, FromKeeper, NotStarted
-from .command_run import RunningProgram, unattended
+from .command_run import RunningProgram
 from .control_channel import ControlChannel, pipe, socket_pair
+from .variables import program_variables
 from .zygote import Zygote
 
 _PIPE_BYTES = 1 << 20
@@ -132,7 +133,7 @@ class ForkedProgram(RunningProgram):
 
 
 def _execute(spec: EnvironmentSpec, request: CommandRequest) -> Execute:
-    variables = unattended(spec.variables)
+    variables = program_variables(spec, request)
     return _limited(spec, request, variables, request.stdin, merged=request.merged, domain=request.domain)
 
 

@@ -15,7 +15,8 @@ import subprocess
 
 from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec
 from ..worker.ending import end_tree
-from .command_run import RunningProgram, unattended
+from .command_run import RunningProgram
+from .variables import program_variables
 
 
 class HostProgram(RunningProgram):
@@ -41,7 +42,7 @@ class HostProgram(RunningProgram):
             child = subprocess.Popen(  # noqa: S603 -- whoever asks has been allowed to run it
                 request.argv,
                 cwd=request.cwd,
-                env=unattended(spec.variables),
+                env=program_variables(spec, request),
                 stdin=stdin,
                 stdout=out,
                 stderr=out if request.merged else err,

@@ -25,6 +25,8 @@ def skipped(past: PastExecution, fault: str | None) -> Sequence[str]:
     """Why a statement did not run again; nothing of one that was stopped then, which is no news."""
     if fault is not None:
         return (fault,)
+    if past.hindrance:
+        return (past.hindrance,)
     stopped = past.status in ("cancelled", "timeout")
     return () if stopped else ("held a secret in its source, which is not kept, so it was not run again",)
 

@@ -30,6 +30,7 @@ from .connection import START_SECONDS, Connection, Received
 from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, pipe, record_pair, socket_pair
 from .death import Death
 from .paused_worker import PausedWorker, adoption_pair
+from .variables import worker_variables
 from .zygote import Zygote
 
 _CHUNK: Final = 65536
@@ -143,7 +144,7 @@ class WorkerConnection(Connection):
             confined=spec.confined,
             servers=spec.servers,
             import_paths=spec.import_paths,
-            variables=spec.variables,
+            variables=worker_variables(spec),
             data_bytes=spec.limits.data_bytes,
             open_files=spec.limits.open_files,
             allow_sudo=spec.allow_sudo,

@@ -257,6 +257,8 @@ class DomainEntered(Event, frozen=True, kw_only=True):
     """
 
     kind: ClassVar[str] = "domain_entered"
+    CALLED: ClassVar[str] = "domain-"
+    """How each `call` begins, and no other one."""
 
     held: bool
     writable: tuple[Exact, ...] = ()
@@ -267,7 +269,7 @@ class DomainEntered(Event, frozen=True, kw_only=True):
     @property
     def call(self) -> ToolCallId:
         """What it is shown as, and asked about."""
-        return ToolCallId(f"domain-{self.event_id}")
+        return ToolCallId(f"{self.CALLED}{self.event_id}")
 
 
 class TitleChanged(Event, frozen=True, kw_only=True):

@@ -26,12 +26,13 @@ from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import GroupRecomputed, NodeChanged
 from ..events.replays import Diverged
 from ..events.rewinding import Rewound
-from ..events.session import EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
+from ..events.session import DomainEntered, EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
 from ..execution import Display
 from ..ports import FeedItem, News
 from ..timeline.index import Timeline
 from ..timeline.readings import READING, Readings
 from ..timeline.rewound import rewound_lines
+from .entered import entered_sentence
 
 KEPT_ITEMS: Final = 256
 KEPT_CHANGES: Final = 8
@@ -46,6 +47,7 @@ _FOLLOWED: Final = frozenset(
         NodeChanged,
         GroupRecomputed,
         WorkStopped,
+        DomainEntered,
         EnvironmentRestored,
         Diverged,
         ServerConnected,
@@ -201,14 +203,10 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             pass
         case NodeChanged(obj_id=obj_id, delta=delta) | GroupRecomputed(obj_id=obj_id, delta=delta):
             yield FeedItem(obj_id, delta)
-        case ServerConnected():
-            yield FeedItem("", connected_sentence(event))
-        case ServerLost():
-            yield FeedItem("", lost_sentence(event))
+        case ServerConnected() | ServerLost() | HeadMoved() | DomainEntered():
+            yield FeedItem("", _sentence(event))
         case Rewound():
             yield from (FeedItem("", line) for line in rewound_lines(event, str))
-        case HeadMoved():
-            yield FeedItem("", moved_sentence(event))
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
         case EnvironmentRestored(executions=executions, divergences=divergences):
@@ -220,6 +218,18 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             yield FeedItem("", f"statement {number} ran again and came out differently: {divergence_phrase(event)}")
         case _:
             pass
+
+
+def _sentence(event: ServerConnected | ServerLost | HeadMoved | DomainEntered) -> str:
+    match event:
+        case ServerConnected():
+            return connected_sentence(event)
+        case ServerLost():
+            return lost_sentence(event)
+        case HeadMoved():
+            return moved_sentence(event)
+        case DomainEntered():
+            return entered_sentence(event)
 
 
 def moved_sentence(event: HeadMoved) -> str:

@@ -21,6 +21,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
+from ..domain import Domain
 from ..errors import EnvironmentUnavailableError
 from ..events.conversation import ToolResult
 from ..events.execution import EffectAnswered, FileWritten
@@ -84,7 +85,8 @@ KEPT_BYTES: Final = 64 << 20
 class Desk:
     """What the acts of a session share. `seen` follows the log.
 
-    `signal` shows what a program prints; `dismissed` gives up the turn that is under way.
+    `signal` shows what a program prints; `dismissed` gives up the turn that is under way. `domain` is what statements
+    are held to now, `distrusted` where some that were held may have left programs.
     """
 
     log: EventLog
@@ -98,6 +100,8 @@ class Desk:
     buffers: SessionBuffers
     signal: Callable[[OutputStreamed], None]
     dismissed: Callable[[], None]
+    domain: Callable[[], Domain | None] = lambda: None
+    distrusted: Callable[[], tuple[str, ...]] = tuple
     servers: SessionServers | None = None
 
 
@@ -329,9 +333,15 @@ class Acts:
                 self._desk.signal(OutputStreamed(call, stream, text))
 
         cwd = name_text(program.request.cwd)
+        asked = program.request
         if program.asks:
-            await self._permit(request, call, CommandSubject(command=program.command, cwd=cwd))
-        outcome = await environment.command(program.request, show)
+            domain = self._desk.domain()
+            # Where no mode is in the way of the workspace, a command stays in there unless it is asked about.
+            confined = domain is not None and self._desk.policy.mode == "auto" and not program.outside
+            outside = program.outside and domain is not None
+            await self._permit(request, call, CommandSubject(command=program.command, cwd=cwd, outside=outside))
+            asked = replace(asked, domain=domain) if confined else replace(asked, distrusted=self._desk.distrusted())
+        outcome = await environment.command(asked, show)
         if program.asks:
             self._log.append(command_event(call, self._execution, cwd, outcome))
         return await anyio.to_thread.run_sync(program.answer, outcome)
@@ -366,7 +376,7 @@ class Acts:
 
     async def _permit(self, request: EffectRequest, call: ToolCallId, subject: PermissionSubject) -> None:
         """Returns where the act may be done. Raises PermissionError."""
-        if self._approved or self._desk.policy.asks_about is None:
+        if not self._is_asked(subject):
             return
         # A statement that tries the same again gets the same answer: nobody is asked twice about one act.
         key = argument_digest({"operation": request.operation, **request.arguments})
@@ -378,6 +388,16 @@ class Acts:
                 self._desk.dismissed()
             self._rejected[key] = verdict.reason
         raise PermissionError(self._rejected[key])
+
+    def _is_asked(self, subject: PermissionSubject) -> bool:
+        held = self._desk.domain() is not None
+        about = self._desk.policy.asks_about(held=held)
+        if isinstance(subject, CommandSubject) and about is None:
+            return subject.outside
+        # Nobody stands behind what a statement does in a namespace in which a model has written: whatever a name meant
+        # when the user typed it, another statement may have made it mean something else.
+        is_backed = self._approved and not (held and about == "acts")
+        return about is not None and not is_backed
 
     # --- the record ---------------------------------------------------------------------------------------------------
 

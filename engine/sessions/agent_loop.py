@@ -263,7 +263,7 @@ class AgentLoop:
             return replied
         if not wanted.ask:
             return replace(replied, wanted=replace(wanted, approved=True))
-        is_asked = self._policy.asks_about == "statements"
+        is_asked = self._policy.asks_about(held=self._environment.is_held) == "statements"
         approved = is_asked and self._policy.remembered(StatementSubject(wanted.source)) is True
         return replace(replied, wanted=replace(wanted, ask=is_asked and not approved, approved=approved))
 

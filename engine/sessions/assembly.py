@@ -24,6 +24,7 @@ from ..nodes.outline.model import Outliner
 from ..ports import Clock, Environment, EnvironmentSpec, Limits, Model, StartServer, Store
 from ..redaction import Redactor, redact_event
 from ..timeline.index import Timeline
+from ..timeline.provenance import Provenance
 from ..timeline.rounds import Rounds
 from ..timeline.server_modules import ServerModules
 from ..view import ViewFold
@@ -83,6 +84,7 @@ def assemble(
     """
     rounds, policy, view, known = Rounds(), Policy(), ViewFold(), ServerModules()
     branch_statements = BranchStatements()
+    provenance = Provenance()
     log = EventLog(
         surroundings.clock,
         journal.write,
@@ -93,6 +95,7 @@ def assemble(
     log.follow_path(timeline, Timeline.FOLLOWS)
     log.follow(branch_statements.apply, BranchStatements.FOLLOWS)
     log.follow(rounds.apply, Rounds.FOLLOWS)
+    log.follow(provenance.apply, Provenance.FOLLOWS)
     log.follow(policy.apply, Policy.FOLLOWS)
     log.follow(known.apply, ServerModules.FOLLOWS)
     log.follow_path(view)
@@ -126,6 +129,7 @@ def assemble(
         timeline=timeline,
         branch_statements=branch_statements,
         rounds=rounds,
+        provenance=provenance,
         policy=policy,
         view=view,
         minter=surroundings.minter,

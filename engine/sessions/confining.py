@@ -1,23 +1,35 @@
-"""Which domain the worker of a session is to be in now. A pure function of settings, log and place.
+"""Which domain the worker of a session is to be in, and what becomes of statements that ran with fewer rights.
 
 Statements that a model or a client writes are held; what the user types has the user's own rights, as long as nobody
 else has written in the session. `ask` and `plan` allow a scratch directory alone, because all else is asked for; `auto`
-also allows the session's directories, but for what would make git run a program later. Must not know how a domain is
-held, nor start a worker. Read by `live_environment`.
+also allows the session's directories, but for what would make git run a program later. A domain is never loosened, so
+other rights take a fresh worker; and what was refused to a statement must not be done by running it again there. So
+where there are statements with fewer rights the user is asked, and without a yes the names that they bound are lost.
+Must not know how a domain is held, nor start a worker. Used by `live_environment`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from ..domain import Domain
-from ..events.session import Mode
-from ..timeline.domains import Rights
+from ..config.settings import SandboxRule
+from ..domain import LAYERS, Domain, Layer, is_held
+from ..errors import EnvironmentUnavailableError
+from ..events.session import DomainEntered, Mode
+from ..log import EventLog
+from ..ports import RebuildSubject
+from ..timeline.domains import UNHELD, Domains, Rights, rights_of
+from ..timeline.provenance import Provenance
+from ..timeline.replay import History
+from .policy import Policy
+from .questions import Questions
+from .scratch import Scratch
 
 _RUN_BY_GIT: Final = ("config", "hooks")
 """What in a repository names programs that git runs."""
+SWITCHED_OFF: Final = "the setting sandbox is off"
 
 
 def domain_of(mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, state: str) -> Domain:
@@ -43,3 +55,141 @@ def domain_of(mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, 
 def rights_in(domain: Domain) -> Rights:
     """What a log says of a domain."""
     return Rights(writable=domain.writable, network=domain.network)
+
+
+class Confinement:
+    """That of one session.
+
+    Args:
+        rule: `auto` holds statements where the kernel can, `required` runs none where it cannot, `off` holds none.
+        roots: the absolute directories of the session.
+        scratch: its scratch directory.
+        state: where sessions are kept.
+        by_model: whether the session's model writes statements, and does not only pass on what the user types.
+        dismissed: gives up the turn that is under way.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: EventLog,
+        policy: Policy,
+        provenance: Provenance,
+        domains: Domains,
+        questions: Questions,
+        rule: SandboxRule,
+        roots: Sequence[str],
+        scratch: Scratch,
+        state: str,
+        by_model: bool,
+        dismissed: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._policy = policy
+        self._provenance = provenance
+        self._domains = domains
+        self._questions = questions
+        self._rule = rule
+        self._roots = tuple(roots)
+        self._scratch = scratch
+        self._state = state
+        self._by_model = by_model
+        self._dismissed = dismissed
+        self._rights = UNHELD
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether others than the user write statements in the session, or have done so."""
+        return self._by_model or self._provenance.is_foreign
+
+    def wanted(self) -> Domain | None:
+        """The domain that the next statement is to run in; None for the user's own rights."""
+        if self._rule == "off" or not self.is_foreign:
+            return None
+        return domain_of(
+            self._policy.mode,
+            network=self._policy.option("network") == "on",
+            roots=self._roots,
+            scratch=self._scratch.path,
+            state=self._state,
+        )
+
+    @property
+    def distrusted(self) -> tuple[str, ...]:
+        """Where statements that were held may have left programs, links resolved; none of the user's is named there."""
+        if not self.is_foreign or self._rule == "off":
+            return ()
+        return tuple(map(os.path.realpath, (self._scratch.path, *self._provenance.written)))
+
+    def prepare(self) -> None:
+        """Has the scratch directory be there. Raises EnvironmentUnavailableError."""
+        try:
+            self._scratch.make()
+        except OSError as error:
+            raise EnvironmentUnavailableError(f"there is no scratch directory for statements: {error}") from None
+
+    async def enter(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
+        """A worker is in that domain, held by these layers: records it where it is news, and asks where it has to.
+
+        `history` is what a rebuild would go through.
+
+        Raises:
+            EnvironmentUnavailableError: it is not held and has to be, or the question was dismissed.
+        """
+        is_in = domain is not None and is_held(layers)
+        if domain is not None and not is_in and self._rule == "required":
+            raise EnvironmentUnavailableError(f"statements have to be held here, and cannot be: {_lacking(layers)}")
+        self._rights = rights_in(domain) if is_in and domain is not None else UNHELD
+        if self._is_news(domain):
+            self._record(domain, layers, history)
+        if self._domains.asks:
+            await self._ask(history)
+
+    def allows(self, seq: int) -> bool:
+        """Whether what ran at that position may run again with the rights that were entered."""
+        return self._domains.allows(seq, self._rights)
+
+    def may_allow(self, seq: int) -> bool:
+        """The same with those of the domain that is wanted now, as far as that is known before there is a worker."""
+        wanted = self.wanted()
+        return self._domains.allows(seq, UNHELD if wanted is None else rights_in(wanted))
+
+    def _is_news(self, domain: Domain | None) -> bool:
+        latest = self._domains.latest
+        if latest is None:
+            return domain is not None or self._provenance.imported_at >= 0
+        return rights_of(latest) != self._rights
+
+    def _record(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
+        rights = self._rights
+        reason = "" if rights.held else SWITCHED_OFF if domain is None else _lacking(layers)
+        event = DomainEntered(
+            held=rights.held,
+            writable=rights.writable,
+            network=rights.network,
+            reason=reason,
+            statements=len(history.beyond(self.allows)),
+        )
+        self._log.append(event)
+
+    async def _ask(self, history: History) -> None:
+        """Has the user decide about what was entered last; the answer is on the log, where `domains` finds it."""
+        entered = self._domains.latest
+        assert entered is not None
+        subject = RebuildSubject(
+            statements=tuple(history.beyond(self.allows)),
+            held=entered.held,
+            writable=entered.writable,
+            network=entered.network,
+        )
+        verdict = await self._questions.decide(entered.call, subject)
+        if verdict.outcome == "cancelled":
+            self._dismissed()
+            raise EnvironmentUnavailableError(
+                "whether earlier statements may run again with more rights is not decided"
+            )
+
+
+def _lacking(layers: Collection[Layer]) -> str:
+    missing = [layer for layer in LAYERS if not is_held((*layers, *(each for each in LAYERS if each != layer)))]
+    return f"this kernel does not offer {' and '.join(missing)}"

@@ -24,10 +24,11 @@ from ..events.codec import encode
 from ..events.execution import ExecutionStarted, ValuesDropped, ValuesKept
 from ..events.rewinding import RewindBegun, Rewound
 from ..events.session import EnvironmentRestored, OthersWrote, ProjectionSent, ServersNamed, SessionMoved
-from ..ids import MAIN_BRANCH, Seq, SessionId
+from ..ids import MAIN_BRANCH, EventId, Seq, SessionId
 from ..ports import Store
 from ..store.blobs import names_in
 from ..timeline.past_values import KeptValues
+from ..timeline.provenance import Provenance
 from .policy import Policy
 
 _EVERYWHERE: Final = frozenset((*Policy.FOLLOWS, *KeptValues.FOLLOWS, OthersWrote, ServersNamed, SessionMoved))
@@ -57,8 +58,25 @@ def forked(log: Sequence[Event]) -> Sequence[Event]:
         for event in _without_other_values(path)
         if not isinstance(event, BranchCreated) and event.seq not in left_out
     ]
+    if not _provenance(taken).is_foreign and _provenance(log).is_foreign:
+        taken.append(_of_others(log))
     before = [event.seq for event in taken]
     return [_at(Seq(place), event, before) for place, event in enumerate(taken)]
+
+
+def _of_others(log: Sequence[Event]) -> OthersWrote:
+    """Says of the fork that others wrote on a branch that it leaves behind."""
+    last, number = log[-1], log[-1].event_id[1:]
+    next_id = int(number) + 1 if number.isascii() and number.isdigit() else len(log)
+    return OthersWrote(seq=Seq(last.seq + 1), event_id=EventId(f"e{next_id}"), at=last.at, by="model")
+
+
+def _provenance(events: Iterable[Event]) -> Provenance:
+    provenance = Provenance()
+    for event in events:
+        if type(event) in Provenance.FOLLOWS:
+            provenance.apply(event)
+    return provenance
 
 
 def _without_other_values(path: Iterable[Event]) -> Iterator[Event]:

@@ -1,8 +1,8 @@
 """A session's environment, started when it is first needed and rebuilt when it was lost.
 
 Owns the difference between "no worker yet", "worker there" and "worker died": whoever asks gets a living one, and one
-that is lost before it did anything is replaced. Must not know what runs in it. Used by the agent loop, `statements` and
-the session's commands.
+that is lost before it did anything is replaced. So is one in another domain than the session is to be in now: a domain
+is never loosened. Must not know what runs in it. Used by the agent loop, `statements` and the session's commands.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeVar
 
+import anyio
 import anyio.to_thread
 import msgspec
 import xxhash
 from msgspec.structs import replace
 
 from ..cutting import more
+from ..domain import Domain, Layer, is_held
 from ..errors import EnvironmentUnavailableError, StoreError
 from ..events.execution import ExecutionFinished
 from ..events.session import EnvironmentRestored
@@ -43,6 +45,7 @@ from ..timeline.readings import Readings
 from ..timeline.replay import History
 from .cancellation import Cancellation
 from .checkpoint_keeping import CheckpointKeeping
+from .confining import Confinement
 from .directories import gone
 from .kept_values import ValueKeeping
 
@@ -69,6 +72,7 @@ class LiveEnvironment:
         store: has the contents that it names.
         values: keeps those that a rebuild may not bring back.
         checkpoints: says when the namespace itself is kept.
+        confinement: says in which domain the namespace is to be.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class LiveEnvironment:
         store: Store,
         values: ValueKeeping,
         checkpoints: CheckpointKeeping,
+        confinement: Confinement,
     ) -> None:
         self.step = asyncio.Lock()
         """Held from the beginning of a statement or a tick until all that came of it is on the log: what the log says
@@ -96,6 +101,11 @@ class LiveEnvironment:
         self._store = store
         self._values = values
         self._checkpoints = checkpoints
+        self._confinement = confinement
+        self._domain: Domain | None = None
+        """Of the environment that there is, its checkpoints included."""
+        self._layers: tuple[Layer, ...] = ()
+        """What holds it."""
         self._was_started = False
         self._reads = 0
         """How many readings the namespace has heard of."""
@@ -111,7 +121,7 @@ class LiveEnvironment:
             return await self._made_ready()
 
     async def _made_ready(self) -> Environment:
-        environment = self._made()
+        environment = await self._made()
         if environment.alive:
             await self._values.catch_up(environment)
         if environment.alive:
@@ -119,13 +129,14 @@ class LiveEnvironment:
                 environment.read()
         else:
             history = self._history()
-            await self._rebuild(environment, history, self._plan(history), partial(self._compare, history))
+            compare = partial(self._compare, history)
+            await self._rebuild(environment, history, lambda: self._plan(history), compare)
         self._reads = self._readings.count
         return environment
 
     def again(self, first: int, last: int) -> Sequence[PastExecution]:
         """Which executions of the statements `first` to `last` a rebuild would run again."""
-        return observed_steps(self._plan(self._history()), first, last)
+        return observed_steps(self._plan(self._history(), self._confinement.may_allow), first, last)
 
     async def replay(self, first: int, last: int, observe: Observer, *, answers: bool = True) -> None:
         """Has the whole history run again in a fresh namespace, which is then what any rebuild would make of it.
@@ -142,12 +153,11 @@ class LiveEnvironment:
             await self._replay(first, last, observe, answers=answers)
 
     async def _replay(self, first: int, last: int, observe: Observer, *, answers: bool) -> None:
-        environment = self._made()
+        environment = await self._made()
         if environment.alive:
             await self._values.catch_up(environment)
         history = self._history()
-        plan = self._plan(history)
-        observed = {past.request.execution_id: past for past in observed_steps(plan, first, last)}
+        observed: dict[ExecutionId, PastExecution] = {}
 
         def compare(past: PastExecution, outcome: RunOutcome) -> Differences:
             before, after, found = self._compared(history, past, outcome)
@@ -157,37 +167,71 @@ class LiveEnvironment:
             observe(recorded, before, after, found, outcome.stops)
             return replace(found, is_told=True)
 
-        await self._rebuild(environment, history, observing(plan, first, last, answers=answers), compare)
+        def planned() -> RestorePlan:
+            plan = self._plan(history)
+            observed.update((past.request.execution_id, past) for past in observed_steps(plan, first, last))
+            return observing(plan, first, last, answers=answers)
+
+        await self._rebuild(environment, history, planned, compare)
         self._reads = self._readings.count
 
-    def _made(self) -> Environment:
+    async def _made(self) -> Environment:
+        """The environment of the domain that is wanted; of another one not even checkpoints are left."""
+        wanted = self._confinement.wanted()
+        if self._environment is not None and wanted != self._domain:
+            await self._end()
         if self._environment is None:
+            self._domain = wanted
             self._environment = self._make()
             self._environment.follow(self._buffers)
         return self._environment
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the kernel holds what statements do, in the namespace that there is."""
+        return self._environment is not None and self._domain is not None and is_held(self._layers)
+
+    @property
+    def domain(self) -> Domain | None:
+        """The domain that statements are held to; None where they are not."""
+        return self._domain if self.is_held else None
+
     def _history(self) -> History:
         return History.of(self._log.events, self._log.branches.holds)
 
-    def _plan(self, history: History) -> RestorePlan:
-        return history.plan(self._spec.limits.statement_seconds)
+    def _plan(self, history: History, allows: Callable[[int], bool] | None = None) -> RestorePlan:
+        return history.plan(self._spec.limits.statement_seconds, allows or self._confinement.allows)
 
     async def _rebuild(
-        self, environment: Environment, history: History, plan: RestorePlan, compare: Comparison
+        self, environment: Environment, history: History, planned: Callable[[], RestorePlan], compare: Comparison
     ) -> None:
         self._values.forget()
         self._checkpoints.hear(environment)
         # With a checkpoint there is no need of an empty namespace, which takes a while to start.
-        if not (plan.steps and self._was_started and self._checkpoints.keeps):
-            try:
-                await environment.start(self._spec)
-            except EnvironmentUnavailableError as error:
-                raise gone(self._spec.cwd) or error from None
-            self._was_started = True
+        if not (self._was_started and self._checkpoints.keeps and history.has_steps):
+            await self._start(environment)
+        # Now, because only a worker knows what holds it, and only then is it known what may run again.
+        try:
+            await self._confinement.enter(self._domain, self._layers, history)
+        except BaseException:
+            # An empty namespace must not pass for the rebuilt one.
+            with anyio.CancelScope(shield=True):
+                await environment.end()
+            raise
+        plan = planned()
         if plan.steps:
             restored = await environment.restore(plan, self._contents, compare)
             divergences = (*restored.divergences, *_left_out(history))
             await self._record(environment, restored, divergences)
+
+    async def _start(self, environment: Environment) -> None:
+        if self._domain is not None:
+            self._confinement.prepare()
+        try:
+            await environment.start(replace(self._spec, domain=self._domain))
+        except EnvironmentUnavailableError as error:
+            raise gone(self._spec.cwd) or error from None
+        self._was_started, self._layers = True, tuple(environment.layers)
 
     async def _record(self, environment: Environment, restored: Restored, divergences: tuple[str, ...]) -> None:
         seq = self._log.append(
@@ -212,6 +256,8 @@ class LiveEnvironment:
         """The living environment, if a statement can be sent as it is; then `record_kept` follows soon."""
         environment = self._environment
         if environment is None or self.step.locked() or not environment.idle:
+            return None
+        if self._confinement.wanted() != self._domain:
             return None
         is_told = self._readings.count <= self._reads and not self._values.pending
         return environment if is_told and self._values.hear(environment) else None

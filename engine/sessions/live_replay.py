@@ -110,13 +110,14 @@ class Consent:
         """The calls of statements that a model wrote."""
         self._questions = runs.questions
         self._policy = runs.policy
+        self._environment = runs.environment
 
     async def ask(self, cell: Cell, shown: ToolCallId, cancellation: Cancellation) -> tuple[Verdict, bool]:
         """Whether the statement may run, and whether the user stands behind all that it does; `shown` is its call."""
         statement = cell.statement
         if statement.tool_call_id not in self._written or statement.statement_kind == "meta":
             return Verdict("allowed"), True
-        if self._policy.asks_about != "statements":
+        if self._policy.asks_about(held=self._environment.is_held) != "statements":
             return Verdict("allowed"), False
         subject = StatementSubject(statement.source)
         return await cancellation.guard(lambda: self._questions.decide(shown, subject)), True

@@ -14,6 +14,7 @@ from ..nodes.outline.model import Outliner
 from ..ports import Clock, Environment, EnvironmentSpec, Model, Store
 from ..redaction import Redactor
 from ..timeline.index import Timeline
+from ..timeline.provenance import Provenance
 from ..timeline.rounds import Rounds
 from ..view import ViewFold
 from .branch_rows import BranchStatements
@@ -43,6 +44,7 @@ class SessionParts:
     timeline: Timeline
     branch_statements: BranchStatements
     rounds: Rounds
+    provenance: Provenance
     policy: Policy
     view: ViewFold
     minter: Minter

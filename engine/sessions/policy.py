@@ -33,8 +33,18 @@ OPTIONS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
     "ask_about": (
         "Ask about",
         "What the mode Ask asks about: each statement that a model wrote, with all that it does, or each file that it"
-        " writes and each command that it runs through the tools. What its own code does is not held back then",
-        {"statements": "Each statement, once", "acts": "Each write and command of the tools"},
+        " writes and each command that it runs. What its own code does beside that is held back by the sandbox, and"
+        " where there is none by nothing",
+        {
+            "by_sandbox": "Each act where the sandbox holds, else each statement",
+            "statements": "Each statement, once",
+            "acts": "Each act, sandbox or not",
+        },
+    ),
+    "network": (
+        "Network",
+        "Whether statements in the sandbox may connect and listen by TCP, and what they start",
+        {"off": "Off", "on": "On"},
     ),
 }
 """Name, description and values of each further option, the default value first."""
@@ -101,12 +111,20 @@ class Policy:
         """The value of an option."""
         return self.options.values[name]
 
-    @property
-    def asks_about(self) -> Literal["statements", "acts"] | None:
-        """What the user is asked about before a model does it; None in modes that do not ask."""
+    def asks_about(self, *, held: bool) -> Literal["statements", "acts"] | None:
+        """What the user is asked about before a model does it; None in modes that do not ask.
+
+        With the default option that depends on whether statements are `held`: then they can do nothing but ask.
+        """
         if self.mode != "ask":
             return None
-        return "acts" if self.option("ask_about") == "acts" else "statements"
+        match self.option("ask_about"):
+            case "acts":
+                return "acts"
+            case "by_sandbox" if held:
+                return "acts"
+            case _:
+                return "statements"
 
     def remembered(self, subject: PermissionSubject) -> bool | None:
         """What the latest remembered answer that covers it says; None where there is none."""

@@ -22,6 +22,7 @@ from ..ports import (
     PermissionQuestion,
     Permissions,
     PermissionSubject,
+    RebuildSubject,
     ServerCallSubject,
     StatementSubject,
     TreeSubject,
@@ -31,6 +32,7 @@ from .policy import Policy
 from .scopes import phrase, scope_of
 
 _NAMES: dict[type[PermissionSubject], str] = {
+    RebuildSubject: "rebuild",
     StatementSubject: "statement",
     FileSubject: "change",
     TreeSubject: "change",
@@ -98,6 +100,8 @@ class Questions:
 
 def _size(subject: PermissionSubject) -> int:
     match subject:
+        case RebuildSubject():
+            return 0  # it is shown by numbers, and the statements were shown when they ran
         case StatementSubject(source=source):
             return len(source)
         case CommandSubject(command=command):

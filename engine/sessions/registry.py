@@ -31,6 +31,7 @@ from .directories import alike, check_working_directory, missing, spelled
 from .homes import Homes
 from .journal import Journal
 from .naming import Opening, session_named
+from .scratch import Scratch
 from .session import Session
 
 logger = logging.getLogger(__name__)
@@ -327,6 +328,7 @@ class Sessions:
             await self.close(session_id)
         with contextlib.suppress(SessionNotFoundError):
             await anyio.to_thread.run_sync(self._homes.of(session_id).delete, session_id)
+        await anyio.to_thread.run_sync(Scratch(self._surroundings.settings.state_dir, session_id).remove)
 
     async def close_all(self) -> None:
         """Closes what is open."""

@@ -19,7 +19,15 @@ from typing import Final
 import msgspec
 
 from ..cutting import cut_line
-from ..ports import CommandSubject, FileSubject, PermissionSubject, ServerCallSubject, StatementSubject, TreeSubject
+from ..ports import (
+    CommandSubject,
+    FileSubject,
+    PermissionSubject,
+    RebuildSubject,
+    ServerCallSubject,
+    StatementSubject,
+    TreeSubject,
+)
 from ..text import printable
 
 STATEMENTS: Final = "statements"
@@ -40,6 +48,8 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
     For a file that is its directory, or the file alone where that is a whole root of the workspace.
     """
     match subject:
+        case RebuildSubject():
+            return ""
         case StatementSubject():
             return STATEMENTS
         case FileSubject(path=path):
@@ -58,6 +68,8 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
 def covers(scope: str, subject: PermissionSubject) -> bool:
     """Whether an answer with this scope is one to this, too."""
     match subject:
+        case RebuildSubject():
+            return False
         case StatementSubject():
             return scope == STATEMENTS
         case FileSubject(path=path):

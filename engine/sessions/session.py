@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -192,7 +192,9 @@ class Session:
         self._requests.take(ticket, wanted)
         return ticket
 
-    async def cell(self, source: str, seconds: float | None = None) -> ExecutionFinished:
+    async def cell(
+        self, source: str, seconds: float | None = None, author: Literal["user", "client"] = "user"
+    ) -> ExecutionFinished:
         """Runs one statement from outside a turn, in its place in the queue; returns when its record is durable.
 
         No model is called and no model reads it. Cancelling the waiting task stops it, which is recorded.
@@ -200,13 +202,21 @@ class Session:
         Args:
             source: Python.
             seconds: how long it may run; None leaves it to the settings.
+            author: who wrote it. What a `client` wrote is held as what a model wrote is, and so is the session then.
 
         Raises:
             SessionBusyError, SessionReadOnlyError: as from `accept`.
             StatementWithdrawnError: it was cancelled before it began.
             EnvironmentUnavailableError: there is no worker to run it in.
         """
-        ticket = Ticket(self._parts.minter.message(), Composed(source), self._kind(), cell=True, seconds=seconds)
+        ticket = Ticket(
+            self._parts.minter.message(),
+            Composed(source),
+            self._kind(),
+            cell=True,
+            seconds=seconds,
+            by_client=author == "client",
+        )
         self._requests.take(ticket, None)
         end = await self._carried_out(ticket)
         if end.execution is None:

@@ -222,7 +222,9 @@ class StatementRunner:
 
         # What opens an attachment makes no acts. One that comes meanwhile is of a statement before it: of a thread that
         # it left, or of what it put in the place of `view`.
-        is_opening = statement.statement_kind == "meta" and self._desk.policy.asks_about == "acts"
+        is_opening = (
+            statement.statement_kind == "meta" and self._policy.asks_about(held=self._environment.is_held) == "acts"
+        )
         acts = Acts(self._desk, execution_id, call, approved and not is_opening, answers)
         touches = Touches(self._records, execution_id, call, start)
         outcome = RunOutcome(status="error", exception=_NOT_RUN)

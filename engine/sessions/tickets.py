@@ -46,6 +46,7 @@ class Ticket:
         prompt_kind: whether it starts a turn or waits for one.
         cell: it is one statement from outside a turn, and no model is asked.
         seconds: how long a cell may run; None leaves it to the settings.
+        by_client: it is a cell that a client wrote, and not the user.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Ticket:
         *,
         cell: bool = False,
         seconds: float | None = None,
+        by_client: bool = False,
     ) -> None:
         self.message_id = message_id
         self.said = said
@@ -63,6 +65,7 @@ class Ticket:
         self.prompt_kind: PromptKind = prompt_kind
         self.cell = cell
         self.seconds = seconds
+        self.by_client = by_client
         self._ended = asyncio.Event()
         self._end: TurnEnd | None = None
 

@@ -13,19 +13,23 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from .. import temporary_files
+from ..config.settings import DEFAULT_MODEL
 from ..cycles import CycleFold
 from ..errors import EnvironmentUnavailableError, InvalidRequestError
 from ..events import Event
 from ..events.conversation import AgentText, Attachment, RunStop, UserMessage
 from ..events.execution import StatementOmitted
-from ..events.session import ContextMeasured, PromptQueued, TitleChanged
+from ..events.session import ContextMeasured, OthersWrote, PromptQueued, TitleChanged
 from ..ids import MessageId, StatementId
+from ..log import EventLog
 from ..models import close_model
 from ..ports import Editor, Environment, FeedItem, Looked, Model, Permissions
 from ..projection.account import Account
 from ..projection.news import LogNews
 from ..projection.sent import SentProjections
 from ..search.ripgrep import find_ripgrep
+from ..timeline.domains import Domains
+from ..timeline.index import Timeline
 from ..timeline.readings import READING, Readings
 from ..tools import Seen, Workspace
 from ..turn import Stop
@@ -40,6 +44,7 @@ from .checkpoint_keeping import CheckpointKeeping
 from .command import Command, CommandContext, CommandRun
 from .commands import command_in, command_of
 from .condenser import Condenser
+from .confining import Confinement
 from .editing import Editing
 from .head import Head
 from .kept_values import ValueKeeping
@@ -57,6 +62,7 @@ from .rerendering import Rerendering
 from .revisions import Revisions
 from .rewinder import Rewinder
 from .rewinding import FileRewinding
+from .scratch import Scratch
 from .sent import SentCalls
 from .signals import TextStreamed
 from .statements import StatementRunner
@@ -94,6 +100,8 @@ class Turns:
             seen=seen,
             buffers=self._buffers,
             servers=parts.servers,
+            domain=lambda: self._environment.domain,
+            distrusted=lambda: confinement.distrusted,
             signal=journal.signal,
             dismissed=self.cancel,
         )
@@ -104,15 +112,16 @@ class Turns:
         bound = PastBound(parts.store, parts.session_id, log, journal, parts.settings.past_bytes)
         values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
         checkpoints = CheckpointKeeping(log, keeps=parts.settings.restore_by == "checkpoints")
+        model = parts.models()
+        self._open_model: Model | None = model
+        self._scratch = Scratch(parts.settings.state_dir, parts.session_id)
+        confinement = self._confinement_of(model, workspace)
         self._environment = LiveEnvironment(
-            parts.environments, parts.spec, log, readings, parts.store, values, checkpoints
+            parts.environments, parts.spec, log, readings, parts.store, values, checkpoints, confinement
         )
-        news = LogNews(timeline)
-        log.follow_path(news)
+        news, account = _told_of(log, timeline)
         sent = SentProjections()
         log.follow(sent.apply, SentProjections.FOLLOWS)
-        account = Account(timeline)
-        log.follow_path(account, Account.FOLLOWS)
         calls = SentCalls(parts.store, parts.redactor, sent, account)
         calls_tools = parts.settings.calls_tools
         self._projector = Projector(
@@ -125,8 +134,6 @@ class Turns:
         )
         self.cycles = CycleFold(log.at)
         log.follow_path(self.cycles, CycleFold.FOLLOWS)
-        model = parts.models()
-        self._open_model: Model | None = model
         condenser = Condenser(
             log=log,
             view=parts.view.view,
@@ -247,6 +254,24 @@ class Turns:
         self._notes = parts.notes
         self._cancellation = Cancellation()
         """Of the command or the cell that is carried out; a turn has its own."""
+
+    def _confinement_of(self, model: Model, workspace: Workspace) -> Confinement:
+        parts = self._parts
+        domains = Domains(parts.provenance)
+        parts.log.follow_path(domains, Domains.FOLLOWS)
+        return Confinement(
+            log=parts.log,
+            policy=parts.policy,
+            provenance=parts.provenance,
+            domains=domains,
+            questions=self._questions,
+            rule=parts.settings.sandbox,
+            roots=workspace.roots,
+            scratch=self._scratch,
+            state=str(parts.settings.state_dir),
+            by_model=model.name != DEFAULT_MODEL,
+            dismissed=self.cancel,
+        )
 
     def attach(self, permissions: Permissions | None, editor: Editor | None) -> None:
         """Says whom to ask from now on, and whose files to look at first."""
@@ -390,6 +415,8 @@ class Turns:
         stop = RunStop(reason="error", cause="error", detail="internal error")
         self._cancellation = Cancellation()
         before = len(self._parts.log)
+        if ticket.by_client and not self._parts.provenance.is_foreign:
+            self._parts.log.append(OthersWrote(by="client"))  # ahead of all else, because the worker goes by it
         try:
             opened = self._ticker.next_round("cell")
             finished = await self._statements.run(
@@ -497,9 +524,17 @@ class Turns:
             await self._preparer.close()
             await self._environment.close()
         finally:
+            self._scratch.close()
             model, self._open_model = self._open_model, None
             if model is not None:
                 await close_model(model)
+
+
+def _told_of(log: EventLog, timeline: Timeline) -> tuple[LogNews, Account]:
+    news, account = LogNews(timeline), Account(timeline)
+    log.follow_path(news)
+    log.follow_path(account, Account.FOLLOWS)
+    return news, account
 
 
 _COMPLETED = RunStop(reason="completed", cause="end_turn")

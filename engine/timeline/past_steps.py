@@ -5,10 +5,12 @@ Pure; must not know the order of steps, nor which of them belong to a plan. Used
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct, field
 
+from ..events import UNSTAMPED
 from ..events.conversation import ToolCall
 from ..events.execution import (
     EffectAnswered,
@@ -29,12 +31,13 @@ from ..ids import ToolCallId
 from ..ports import PastAnswer, PastExecution, PastPayload, PastQuestion, PastRevision, PastTick, RunRequest
 from ..toolbox import call_title
 from .divergence import bound_names, ending_of
-from .past_values import KeptValues
+from .past_values import NOT_ALLOWED, KeptValues
 from .payloads import payload_of
 
 ExecutionPart = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
 """What the log says of an execution, by its id."""
 _STALE: Final = "its copy is from before an earlier statement ran again"
+_FEWER_RIGHTS: Final = "had fewer rights than statements have now, so it was not run again"
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
 
 
@@ -68,13 +71,26 @@ class ExecutionStep(Struct):
             case StatementTicked():
                 self.ticks.append(event.now)
 
-    def past(self, reads: int, time_limit: float, values: KeptValues) -> PastExecution | None:
+    @property
+    def position(self) -> int:
+        """That of the beginning of the execution on the log; -1 where there was none."""
+        return UNSTAMPED if self.started is None else self.started.seq
+
+    @property
+    def leaves_anything(self) -> bool:
+        """Whether it is in a plan."""
+        return self.finished is not None and not self.is_omitted and not _left_nothing(self.finished)
+
+    def past(
+        self, reads: int, time_limit: float, values: KeptValues, *, is_allowed: bool = True
+    ) -> PastExecution | None:
         """The step of a plan; None where it left nothing, or was left out.
 
         `reads` is how often a model had read before the step ahead of it. The statement may take `time_limit` seconds.
+        One that is not allowed to does not run again, and no copy of what it left is loaded, which would run it too.
         """
         started, finished = self.started, self.finished
-        if started is None or finished is None or self.is_omitted or _left_nothing(finished):
+        if started is None or finished is None or not self.leaves_anything:
             return None
         bound = tuple(bound_names(finished.diff))
         return PastExecution(
@@ -88,18 +104,24 @@ class ExecutionStep(Struct):
                 plan=bool(started.plan),
             ),
             status=finished.status,
-            again=finished.status in ("ok", "error") and not self.statement.withheld,
+            again=is_allowed and finished.status in ("ok", "error") and not self.statement.withheld,
             answers=tuple(self._answer(answer) for answer in sorted(self.answers, key=lambda each: each.ordinal)),
             revisions=None if started.round_id is None else tuple(map(past_revision, self.revisions)),
             bound=bound,
             unbound=finished.diff.deleted,
-            kept=() if self.is_stale else values.groups(finished.execution_id),
-            unkept=dict.fromkeys(bound, _STALE) if self.is_stale else values.unkept(finished.execution_id),
+            kept=() if self.is_stale or not is_allowed else values.groups(finished.execution_id),
+            unkept=self._unkept(bound, values.unkept(finished.execution_id), is_allowed),
+            hindrance="" if is_allowed else _FEWER_RIGHTS,
             after_reading=self.reads > reads,
             ticks=tuple(self.ticks),
             record=ending_of(finished),
             acted=finished.acted,
         )
+
+    def _unkept(self, bound: Iterable[str], unkept: dict[str, str], is_allowed: bool) -> dict[str, str]:
+        if not is_allowed:
+            return dict.fromkeys(bound, NOT_ALLOWED)
+        return dict.fromkeys(bound, _STALE) if self.is_stale else unkept
 
     def _answer(self, event: EffectAnswered) -> PastAnswer:
         asked = self.questions.get(event.ordinal)

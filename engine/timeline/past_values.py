@@ -6,7 +6,7 @@ they were recorded. So does what was dropped of them, because it is gone. Pure. 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -15,6 +15,9 @@ from ..events.execution import ValuesDropped, ValuesKept
 from ..events.session import EnvironmentRestored
 from ..ids import ExecutionId
 from ..ports import PastRebuild, PastValues
+
+NOT_ALLOWED: Final = "copies with fewer rights are not loaded"
+"""Why there is none of a name."""
 
 
 class KeptValues:
@@ -59,9 +62,12 @@ class Rebuild(Struct, frozen=True):
 
     restored: EnvironmentRestored
 
-    def past(self, values: KeptValues) -> PastRebuild:
-        """As the plan has it."""
+    def past(self, values: KeptValues, *, is_allowed: bool = True) -> PastRebuild:
+        """As the plan has it; without copies where these are not allowed to be loaded."""
         rebuild = ExecutionId(self.restored.event_id)
+        if not is_allowed:
+            lost = dict.fromkeys(self.restored.anew, NOT_ALLOWED)
+            return PastRebuild(anew=self.restored.anew, absent=self.restored.absent, unkept=lost)
         return PastRebuild(
             anew=self.restored.anew,
             absent=self.restored.absent,

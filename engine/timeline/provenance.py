@@ -13,19 +13,21 @@ from typing import ClassVar
 from ..events import UNSTAMPED, Event
 from ..events.conversation import ToolCall
 from ..events.execution import StatementRecorded
-from ..events.session import OthersWrote
+from ..events.session import DomainEntered, OthersWrote
 from ..ids import ToolCallId
 
 
 class Provenance:
     """`is_foreign`: not all statements are the user's. `apply` is for the whole log."""
 
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((OthersWrote, ToolCall, StatementRecorded))
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((OthersWrote, DomainEntered, ToolCall, StatementRecorded))
 
     def __init__(self) -> None:
         self.is_foreign = False
         self.imported_at: int = UNSTAMPED
         """The position up to which the log came from elsewhere; -1 where all of it was made here."""
+        self.written: dict[str, None] = {}
+        """The directories in which statements that were held could write, whatever the branch."""
         self._asked: set[ToolCallId] = set()
         """The calls that a model made, as long as no statement is known to be one's."""
 
@@ -34,6 +36,8 @@ class Provenance:
             case OthersWrote(by=by):
                 self.is_foreign = True
                 self.imported_at = event.seq if by == "import" else self.imported_at
+            case DomainEntered(held=True, writable=writable):
+                self.written |= dict.fromkeys(writable)
             case ToolCall(parent_id=None, typed=False, tool_call_id=call) if not self.is_foreign:
                 self._asked.add(call)
             case StatementRecorded(tool_call_id=call) if call in self._asked:

@@ -1,4 +1,4 @@
-"""`bash(command, timeout=120, cwd=".")`: a command for the shell, as a program that the host runs for the statement.
+"""`bash(command, timeout=120, cwd=".", outside=False)`: a command for the shell, which the host runs for the statement.
 
 The shell is found at fixed places when this is imported, because a statement could put another one on a path. It reads
 no start-up files. What the program is given, and that it ends with all that it started, is `Environment.command`'s.
@@ -37,11 +37,12 @@ SHELL: Final = _shell()
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`timeout` in seconds."""
+    """`timeout` in seconds. `outside`: with the user's own rights, also in the mode `auto`, which then asks."""
 
     command: str
     timeout: float = DEFAULT_SECONDS
     cwd: str = "."
+    outside: bool = False
 
 
 def perform(workspace: Workspace, arguments: Arguments) -> Program:
@@ -68,7 +69,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
     with opened_directory(workspace.absolute(arguments.cwd), workspace.roots) as directory:
         place = os.readlink(f"/proc/self/fd/{directory}")
     request = CommandRequest(argv=(*SHELL, command), cwd=place, seconds=arguments.timeout, kept_bytes=KEPT_BYTES)
-    return Program(request, asks=True, answer=answer, command=command)
+    return Program(request, asks=True, answer=answer, command=command, outside=arguments.outside)
 
 
 def answer(outcome: CommandOutcome) -> dict[str, object]:

@@ -104,13 +104,16 @@ def proxy(tool: Tool, ask: Ask) -> Callable[..., object]:
         [Argument(each.name, _KIND, default=_default(each.default), annotation=each.type) for each in tool.parameters]
     )
 
+    later = {each.name: each.default for each in tool.parameters if each.later}
+
     def call(*args: object, **kwargs: object) -> object:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{tool.name}(): {error}") from None
         bound.apply_defaults()
-        answer = ask(tool.name, {name: _plain(tool, name, value) for name, value in bound.arguments.items()})
+        said = {name: value for name, value in bound.arguments.items() if name not in later or value != later[name]}
+        answer = ask(tool.name, {name: _plain(tool, name, value) for name, value in said.items()})
         return value_of(tool.name, answer)
 
     call.__name__ = call.__qualname__ = tool.name

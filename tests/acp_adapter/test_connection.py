@@ -100,7 +100,7 @@ async def test_no_update_comes_before_the_response_that_names_its_session(tmp_pa
         values = {option["id"]: option["currentValue"] for option in opened["configOptions"]}
         assert (opened["modes"]["currentModeId"], values) == (
             "ask",
-            {"mode": "ask", "_while_running": "queue", "_ask_about": "statements"},
+            {"mode": "ask", "_while_running": "queue", "_ask_about": "by_sandbox", "_network": "off"},
         )
         session = opened["sessionId"]
         update = await client.until(lambda message: True)

@@ -26,9 +26,11 @@ from engine.sessions.branch_rows import BranchStatements
 from engine.sessions.policy import Policy
 from engine.sessions.revisions import Revisions
 from engine.store.memory import MemoryStore
+from engine.timeline.domains import Domains
 from engine.timeline.index import Timeline
 from engine.timeline.past_values import KeptValues
 from engine.timeline.payloads import Payloads, PreparedTokens
+from engine.timeline.provenance import Provenance
 from engine.timeline.replay import History
 from engine.timeline.rounds import Rounds
 from engine.timeline.server_modules import ServerModules
@@ -57,9 +59,10 @@ TIMELINE = timeline_of(rich_log())
 OF_A_PATH: tuple[Callable[[], Any], ...] = (
     partial(Timeline, AT), Seen, partial(Account, TIMELINE), partial(CycleFold, AT), Payloads,
     partial(DivergedNodes, TIMELINE),
+    lambda: Domains(Provenance()),
 )  # fmt: skip
 OF_THE_LOG: tuple[Callable[[], Any], ...] = (
-    Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens, BranchStatements,
+    Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens, BranchStatements, Provenance,
     lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
 )  # fmt: skip
 FOLDS = (*OF_A_PATH, *OF_THE_LOG)

@@ -459,6 +459,8 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     CheckpointDropped(execution_id=ExecutionId("execution-1"), reason="its process ended"),
     OthersWrote(by="model"),
     DomainEntered(held=True, writable=("/work",)),
+    DomainEntered(held=False, reason="this kernel does not offer landlock", statements=2),
+    PermissionAnswered(tool_call_id=ToolCallId("domain-event-160"), scope="", outcome="allowed", remembered=False),
 )
 
 

@@ -26,6 +26,7 @@ from acp_adapter.wire.v1.updates.parts import (
     place_block,
     source_block,
     source_input,
+    text_block,
 )
 from engine import (
     ASKED_CHARS,
@@ -33,13 +34,16 @@ from engine import (
     FileSubject,
     PermissionAnswer,
     PermissionQuestion,
+    RebuildSubject,
     ServerCallSubject,
     StatementSubject,
     TreeSubject,
     legible_line,
+    rebuild_sentence,
     source_command,
 )
 
+_OUTSIDE: Final = "It runs outside of the sandbox, with your own rights."
 _ANSWERS: Final[dict[PermissionKind, PermissionAnswer]] = {
     "allow_once": PermissionAnswer(outcome="allowed"),
     "allow_always": PermissionAnswer(outcome="allowed", remember=True),
@@ -59,6 +63,14 @@ def write_question(session_id: str, question: PermissionQuestion, facts: Facts) 
 
 def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
     match question.subject:
+        case RebuildSubject() as subject:
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title="Run earlier statements again with more rights",
+                kind="other",
+                status="pending",
+                content=[text_block(rebuild_sentence(subject))],
+            )
         case StatementSubject(source=source):
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
@@ -90,14 +102,14 @@ def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
                 locations=[location(facts.spelled(each)) for each in paths],
                 raw_input={"paths": [legible_line(facts.spelled(each)) for each in paths]},
             )
-        case CommandSubject(command=command, cwd=real):
+        case CommandSubject(command=command, cwd=real, outside=outside):
             cwd = facts.spelled(real)
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
                 title=command_title(command),
                 kind="execute",
                 status="pending",
-                content=[command_block(command), place_block(cwd)],
+                content=[command_block(command), place_block(cwd), *([text_block(_OUTSIDE)] if outside else [])],
                 raw_input={**command_input(command), "cwd": legible_line(cwd)},
             )
         case ServerCallSubject(server=server, tool=tool, arguments=arguments):

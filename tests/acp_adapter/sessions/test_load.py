@@ -82,7 +82,7 @@ async def test_what_a_load_shows_is_what_was_shown_at_first(store: MemoryStore, 
         values = {option["id"]: option["currentValue"] for option in answer["configOptions"]}
         assert (answer["modes"]["currentModeId"], values) == (
             "ask",
-            {"mode": "ask", "_while_running": "steer", "_ask_about": "statements"},
+            {"mode": "ask", "_while_running": "steer", "_ask_about": "by_sandbox", "_network": "off"},
         )
         following = await second.until(lambda message: True)
         assert update_in(following)["sessionUpdate"] == "available_commands_update"

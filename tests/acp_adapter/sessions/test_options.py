@@ -29,7 +29,7 @@ async def test_modes_and_options_change_while_a_statement_runs_and_are_kept(
     assert await agent.call("session/set_mode", {"sessionId": session, "modeId": "plan"}) == {}
     params = {"sessionId": session, "configId": "_while_running", "value": "steer"}
     answer = await agent.call("session/set_config_option", params)
-    expected = {"mode": "plan", "_while_running": "steer", "_ask_about": "statements"}
+    expected = {"mode": "plan", "_while_running": "steer", "_ask_about": "by_sandbox", "_network": "off"}
     assert {option["id"]: option["currentValue"] for option in answer["configOptions"]} == expected
     gate.release()
     assert reason(await agent.response(prompt)) == "end_turn"
@@ -49,7 +49,7 @@ async def test_modes_and_options_change_while_a_statement_runs_and_are_kept(
     values = {
         option["id"]: option["currentValue"] for option in agent.updates("config_option_update")[-1]["configOptions"]
     }
-    assert values == {"mode": "auto", "_while_running": "steer", "_ask_about": "statements"}
+    assert values == {"mode": "auto", "_while_running": "steer", "_ask_about": "by_sandbox", "_network": "off"}
 
 
 async def test_the_mode_is_an_option_too_and_both_are_kept_in_step(agent: Client, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from engine.sessions.kept_values import ValueKeeping
 from engine.sessions.live_environment import LiveEnvironment
 from engine.store.memory import MemoryStore
 from engine.timeline.readings import Readings
+from tests.support.confining import confinement_of
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
 
@@ -41,7 +42,17 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
     store = MemoryStore(FixedClock())
     values = ValueKeeping(log, store, Redactor(()), anyio.lowlevel.checkpoint)
     kept = CheckpointKeeping(log, keeps=False)
-    return LiveEnvironment(lambda: environment, EnvironmentSpec(cwd="/"), log, readings, store, values, kept), log
+    live = LiveEnvironment(
+        lambda: environment,
+        EnvironmentSpec(cwd="/"),
+        log,
+        readings,
+        store,
+        values,
+        kept,
+        confinement_of(log),
+    )
+    return live, log
 
 
 class Act:

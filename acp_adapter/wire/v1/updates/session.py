@@ -19,12 +19,13 @@ from acp_adapter.wire.v1.shapes.updates import (
     ConfigOptionUpdate,
     CurrentModeUpdate,
     SessionInfoUpdate,
+    ToolCallUpdate,
     UsageUpdate,
 )
 from acp_adapter.wire.v1.times import timestamp
 from acp_adapter.wire.v1.updates import calls
 from acp_adapter.wire.v1.updates.parts import Step, count, text_block
-from engine import COMMANDS, Seq, connected_sentence, lost_sentence, plural
+from engine import COMMANDS, Seq, connected_sentence, entered_sentence, lost_sentence, plural
 from engine.events import SessionEvent
 from engine.events.session import (
     ConfigChanged,
@@ -36,6 +37,7 @@ from engine.events.session import (
     OthersWrote,
     PermissionAnswered,
     PermissionAsked,
+    PermissionOutcome,
     ProjectionSent,
     PromptQueued,
     PromptWithdrawn,
@@ -67,10 +69,10 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             return shown, [_usage(event)]
         case ProjectionSent():
             return shown, [_usage(event)] if event.answered is not None else []
-        case EnvironmentRestored() | ServerConnected() | ServerLost():
+        case EnvironmentRestored() | ServerConnected() | ServerLost() | DomainEntered():
             return shown, [_told(event)]
         case PermissionAnswered():
-            return calls.permitted(event, shown)
+            return _answered(event, shown)
         case (
             SessionOpened()
             | SessionMoved()
@@ -80,7 +82,6 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             | PermissionAsked()
             | ServersNamed()
             | OthersWrote()
-            | DomainEntered()
             | ViewEnforced()
             | WorkStopped()
         ):
@@ -99,14 +100,32 @@ def _usage(event: ModelCallEnded | ProjectionSent) -> UsageUpdate:
     return UsageUpdate(used=count(used), size=count(event.size))
 
 
-def _told(event: EnvironmentRestored | ServerConnected | ServerLost) -> ToolCall:
+def _told(event: EnvironmentRestored | ServerConnected | ServerLost | DomainEntered) -> ToolCall:
     match event:
+        case DomainEntered():
+            return ToolCall(
+                tool_call_id=event.call,
+                title="Sandbox" if event.held else "No sandbox",
+                kind="other",
+                status="in_progress" if event.statements else "completed",
+                content=[text_block(entered_sentence(event))],
+            )
         case EnvironmentRestored():
             return _restored(event)
         case ServerConnected():
             return _server(event, "completed", connected_sentence(event))
         case ServerLost():
             return _server(event, "failed", lost_sentence(event))
+
+
+def _answered(event: PermissionAnswered, shown: Shown) -> Step:
+    """The end of a question: about a helper, or earlier statements, of which one that was dismissed comes again."""
+    if not event.tool_call_id.startswith(DomainEntered.CALLED):
+        return calls.permitted(event, shown)
+    status: dict[PermissionOutcome, ToolCallStatus] = {"allowed": "completed", "rejected": "failed"}
+    if event.outcome not in status:
+        return shown, []
+    return shown, [ToolCallUpdate(tool_call_id=event.tool_call_id, status=status[event.outcome])]
 
 
 def _restored(event: EnvironmentRestored) -> ToolCall:

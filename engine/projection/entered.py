@@ -1,0 +1,53 @@
+"""What is said of the sandbox: which rights statements have now, and what asks.
+
+Pure. Used by the feed, and by whoever shows the log or a question to a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..cutting import plural
+from ..events.session import DomainEntered
+from ..ports import RebuildSubject
+from ..text import visible
+
+_SHOWN: Final = 50
+"""Numbers of statements in a question."""
+
+
+def rights_phrase(rights: DomainEntered | RebuildSubject) -> str:
+    """What statements may do by themselves, as the end of "statements run"."""
+    if not rights.held:
+        return "with your own rights"
+    places = ["their scratch directory", *map(visible, rights.writable)]
+    network = "with TCP" if rights.network else "without a network"
+    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}"
+
+
+def entered_sentence(entered: DomainEntered) -> str:
+    """The same as a sentence or two, with what asks."""
+    if not entered.held:
+        return (
+            f"There is no sandbox here: {entered.reason}. Statements can do whatever you can, so in the mode ask each "
+            "one that a model wrote asks before it runs."
+        )
+    rest = "Commands run in there too; bash(command, outside=True) asks to run one without." if entered.writable else ""
+    return f"Statements run {rights_phrase(entered)}. What else they change goes through the tools. {rest}".rstrip()
+
+
+def rebuild_sentence(subject: RebuildSubject) -> str:
+    """What is asked about statements that had fewer rights."""
+    count = len(subject.statements)
+    shown = ", ".join(map(str, subject.statements[:_SHOWN])) + (", ..." if count > _SHOWN else "")
+    which = f"{plural(count, 'Statement')} {shown}"
+    return (
+        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}. To have the names"
+        " that were bound then, they would run again with these rights. Otherwise these names are lost."
+    )
+
+
+def _joined(places: Sequence[str]) -> str:
+    *others, last = places
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,0 +1,55 @@
+"""Scratch directories are removed with all that statements may have left in them, and with nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from engine.ids import SessionId
+from engine.sessions.scratch import Scratch, sweep
+
+
+def made(state: Path, name: str) -> Path:
+    scratch = Scratch(state, SessionId(name))
+    scratch.make()
+    return Path(scratch.path)
+
+
+def test_an_empty_one_goes_when_the_session_is_closed_and_another_stays(tmp_path: Path) -> None:
+    empty, full = made(tmp_path, "empty"), made(tmp_path, "full")
+    (full / "x").write_text("x")
+    for name in ("empty", "full", "never-made"):
+        Scratch(tmp_path, SessionId(name)).close()
+    assert (empty.exists(), full.exists()) == (False, True)
+
+
+def test_links_out_of_it_are_not_followed_and_closed_directories_go(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir(0o500)
+    (tmp_path / "file").write_text("x")
+    scratch = made(tmp_path / "state", "s")
+    (scratch / "a" / "b").mkdir(parents=True)
+    (scratch / "a" / "b" / "deep").write_text("x")
+    (scratch / "to").symlink_to(outside)
+    (scratch / "a" / "to").symlink_to(tmp_path / "file")
+    os.link(tmp_path / "file", scratch / "hard")
+    os.chmod(scratch / "a" / "b", 0)
+    os.chmod(scratch / "a", 0)
+    os.chmod(scratch, 0)
+    Scratch(tmp_path / "state", SessionId("s")).remove()
+    assert not scratch.exists()
+    assert outside.stat().st_mode & 0o777 == 0o500
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_those_of_sessions_that_are_no_more_are_swept(tmp_path: Path) -> None:
+    kept, gone = made(tmp_path, "kept"), made(tmp_path, "gone")
+    sweep(tmp_path, lambda: {SessionId("kept")})
+    assert (kept.exists(), gone.exists()) == (True, False)
+    sweep(tmp_path / "nowhere", set)
+
+
+def test_one_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    scratch = made(tmp_path, "s")
+    scratch.chmod(0o755)
+    assert made(tmp_path, "s").stat().st_mode & 0o777 == 0o700
