@@ -41,8 +41,8 @@ A response may take 10 s (`--timeout`), a scenario 30 s (`--scenario-timeout`), 
 
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
 speaks another version), 130 interrupted, 141 nobody reads what is printed. A failure leaves the transcript of its
-scenario, and prints the command that repeats it. The formats are in [conformance-formats.md](conformance-formats.md). What was found in programs of others is
-in [conformance-results.md](conformance-results.md).
+scenario, and prints the command that repeats it. The formats are in [conformance-formats.md](conformance-formats.md).
+What was found in programs of others is in [conformance-results.md](conformance-results.md).
 
 In a project that has pytest, each requirement is a test of its own, beside the project's tests:
 
