@@ -47,7 +47,8 @@ class Executor:
     """The namespace with what is needed to run statements in it. `flush` follows the flush of Python's own streams.
 
     `python` is what our own code runs on, and statements may replace. `settle` does what a statement has left to its
-    end, and returns what went wrong with that. `let_go` ends what the statement has left unreachable.
+    end, and returns what went wrong with that. `let_go` ends what the statement has left unreachable. `advise` is
+    called with what a statement has raised, before that is put into words.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Executor:
         python: OwnPython,
         settle: Callable[[], list[BaseException]],
         let_go: Callable[[], None],
+        advise: Callable[[BaseException], None] | None = None,
     ) -> None:
         self._namespace = namespace
         self._python = python
@@ -67,6 +69,7 @@ class Executor:
         self._flush_more = flush
         self._settle = settle
         self._let_go = let_go
+        self._advise = advise
 
     def run(self, source: str, label: str, *, traced: bool = True) -> Result:
         """Runs the statement; tracebacks call it `label`. Never raises for what user code does.
@@ -107,7 +110,7 @@ class Executor:
         except BaseException as error:
             self._leave_if_forked(error)
             if result.exception is None:
-                result.exception = _described(error, self._interrupts, traced)
+                result.exception = self._described(error, traced)
         else:
             self._leave_if_forked(None)
 
@@ -170,10 +173,11 @@ class Executor:
                 stream.flush()
         self._flush_more()
 
-
-def _described(error: BaseException, interrupts: Interrupts, traced: bool) -> ExceptionInfo:
-    try:
-        with interrupts.armed():
-            return describe_failure(error, traced=traced)
-    except BaseException as failure:
-        return ExceptionInfo(type=type(error).__name__, message=f"<describing it raised {type(failure).__name__}>")
+    def _described(self, error: BaseException, traced: bool) -> ExceptionInfo:
+        try:
+            with self._interrupts.armed():
+                if self._advise is not None:
+                    self._advise(error)
+                return describe_failure(error, traced=traced)
+        except BaseException as failure:
+            return ExceptionInfo(type=type(error).__name__, message=f"<describing it raised {type(failure).__name__}>")

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from . import origins, unaudited
 from .outside import STOPPED, described, is_bytecode
+from .scratch import is_in
 from .targets import TARGETS
 
 KEPT_STOPS: Final = 5
@@ -112,9 +113,13 @@ class OutsideGuard:
         own_process: whether the process is the statements' own, so that a guard that is armed stands before every
             thread of it, and threads that C code began are the statements'.
         turn_off: ends what would call a function of the statement's by itself later on, and says what there was.
+        scratch: the directory in which nothing is stopped; empty for none.
     """
 
-    def __init__(self, *, own_process: bool = False, turn_off: Callable[[], tuple[str, ...]] = _no_alarms) -> None:
+    def __init__(
+        self, *, own_process: bool = False, turn_off: Callable[[], tuple[str, ...]] = _no_alarms, scratch: str = ""
+    ) -> None:
+        _HOOK.scratch = os.path.join(os.path.realpath(scratch), "") if scratch else ""
         self.own_process = own_process
         self._turn_off = turn_off
         if own_process:
@@ -217,6 +222,7 @@ class _Hook:
         self._is_added = False
         self._installed = False
         self.everywhere: Guarded | None = None
+        self.scratch = ""
         self.watches: dict[int, Watch] = {}
         """By the identifier of the thread whose work is watched."""
 
@@ -239,6 +245,8 @@ class _Hook:
                 self._tell(name, args)
             return
         if name not in STOPPED or not _touches(name, args):
+            return
+        if self.scratch and is_in(self.scratch, name, args):
             return
         if is_bytecode(name, args):
             # An import does without keeping what it compiled, if it is told so by an OSError.

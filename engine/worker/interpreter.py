@@ -20,6 +20,7 @@ from ..ids import ExecutionId
 from ..nodes.outline.model import Outliner
 from ..ports import ValueGroup
 from . import routes
+from .advice import Advice
 from .board import Board
 from .effects import Effects, Transport
 from .executed import Executed
@@ -141,7 +142,9 @@ class Interpreter:
         self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process, left_out=scratch)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
         opening = Opening(self._effects, change, roots, domain)
+        advice = None
         if domain is not None:
+            advice = Advice(domain, roots, lambda: self._notices.database)
             lead(opening)
             routes.lead(RoutedTree(opening, self._effects, change).targets())
         self._transport = transport
@@ -149,7 +152,9 @@ class Interpreter:
         """Of a replay, what is about no statement."""
         self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace, servers)
         self._watch = NamespaceWatch(namespace, self._names.originals)
-        self._executor = Executor(namespace, self._watch, interrupts, flush, python, opening.settle, self._let_go)
+        self._executor = Executor(
+            namespace, self._watch, interrupts, flush, python, opening.settle, self._let_go, advice and advice.add_to
+        )
         self._forks = forks
         self._values = Values(self._keeper, self._watch, interrupts, python, self._let_go)
         self._rerun: Rerun | None = None

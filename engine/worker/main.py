@@ -125,7 +125,7 @@ def serve(
     interrupts.install()
     channel = Channel(connection)
     # Ahead of what takes Python's functions as they are now for Python's own.
-    guard = OutsideGuard(own_process=True, turn_off=alarms.turn_off)
+    guard = OutsideGuard(own_process=True, turn_off=alarms.turn_off, scratch=fork.domain.scratch if fork.domain else "")
     outliner = Outlines(partial(next, iter((outlines,)), None))
     surroundings = Surroundings(spares, channel, handover, outliner, layers)
     interpreter = Interpreter(

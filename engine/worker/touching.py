@@ -90,6 +90,8 @@ class WriteNotices:
         self._bytes = 0
         self._more = 0
         self._acted = False
+        self.database = ""
+        """The path of the database that was opened last."""
 
     def take(self) -> Noticed:
         """The statement has ended: all about it, and nothing of it is known any more."""
@@ -107,6 +109,8 @@ class WriteNotices:
     def notice(self, name: str, args: tuple[Any, ...]) -> None:
         """The calling thread is about to do this, by the name of its audit event. May raise whatever went wrong."""
         targets = TARGETS.get(name)
+        if name == "sqlite3.connect":
+            self.database = os.path.abspath(os.fsdecode(args[0]))
         if targets is None:
             self._acted = True
             return

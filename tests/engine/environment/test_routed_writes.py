@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
+from engine.execution import ExceptionInfo
+from engine.plain_data import argument_digest
+from engine.ports import EffectAnswer, PastQuestion
+from tests.support.environments import past, past_answer, restore
 from tests.support.routed import routed
 
 pytestmark = pytest.mark.anyio
@@ -250,3 +254,72 @@ async def test_what_is_written_by_other_code_is_written_by_the_host(name: str, t
         for path, content in row.files.items():
             assert (worker.cwd / path).read_bytes() == content
         assert not worker.touched
+
+
+@pytest.mark.slow
+async def test_plan_mode_changes_scratch_alone(tmp_path: Path) -> None:
+    async with routed(tmp_path) as worker:
+        (worker.cwd / "old").write_text("old")
+        free = (
+            "d = tempfile.mkdtemp(); p = Path(d, 'a'); p.write_text('1'); p.rename(Path(d, 'b'))\n"
+            "Path(d, 'c').mkdir(); import shutil, sqlite3\n"
+            "sqlite3.connect(d + '/db').execute('create table t (x)'); shutil.rmtree(d)"
+        )
+        outcome = await worker.run(PREAMBLE + free, effects=worker.effects, plan=True)
+        assert outcome.exception is None, outcome.exception.traceback
+        for source in (
+            "Path('a').write_text('1')",
+            "io.open('old', 'a')",
+            "os.mkdir('d')",
+            "os.remove('old')",
+            "os.rename('old', tempfile.gettempdir() + '/b')",
+            "os.chmod('old', 0o600)",
+            "os.symlink('/etc', tempfile.gettempdir() + '/e'); os.truncate(tempfile.gettempdir() + '/e/../old', 0)",
+        ):
+            outcome = await worker.run(PREAMBLE + source, effects=worker.effects, plan=True)
+            assert outcome.exception is not None, source
+            assert "plan mode changes nothing outside" in outcome.exception.message, (source, outcome.exception)
+        assert (worker.cwd / "old").read_text() == "old"
+        assert worker.asked == []
+
+
+@pytest.mark.slow
+async def test_a_forked_process_cannot_write(tmp_path: Path) -> None:
+    async with routed(tmp_path) as worker:
+        outcome = await worker.run(
+            PREAMBLE + "if (pid := os.fork()) == 0:\n    try: Path('a').write_text('1')\n    except OSError as e:"
+            " os._exit(e.errno)\n    os._exit(0)\n[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])]",
+            effects=worker.effects,
+        )
+        assert outcome.value in ("[13]", "[30]")
+        assert worker.asked == []
+
+
+@pytest.mark.slow
+async def test_what_ran_is_rebuilt_from_its_record_and_nothing_is_written_again(tmp_path: Path) -> None:
+    source = PREAMBLE + (
+        "os.makedirs('d/e', exist_ok=True); os.makedirs('sub', exist_ok=True); Path('no').unlink(missing_ok=True)\n"
+        "Path('d/a').write_text('1'); os.rename('d/a', 'b')\n"
+        "kept = Path(tempfile.gettempdir(), 's'); kept.write_text('x')\n"
+        "try: os.remove('old')\nexcept PermissionError as e: refused = e.strerror"
+    )
+    refused = EffectAnswer(error=ExceptionInfo(type="PermissionError", message="The user rejected this change."))
+    written = EffectAnswer(value={"path": "d/a", "created": True, "added": 1, "removed": 0, "line": 1, "size": 1})
+    asked: list[tuple[str, dict[str, object], EffectAnswer]] = [
+        ("mkdir", {"path": "d", "mode": 0o777}, EffectAnswer()),
+        ("mkdir", {"path": "d/e", "mode": 0o777}, EffectAnswer()),
+        ("write", {"path": "d/a", "text": b"1"}, written),
+        ("rename", {"path": "b", "source": "d/a"}, EffectAnswer()),
+        ("remove", {"path": "old"}, refused),
+    ]
+    answers = [
+        past_answer(answer, PastQuestion(ordinal=at, operation=name, argument_digest=argument_digest(given)))
+        for at, (name, given, answer) in enumerate(asked)
+    ]
+    async with routed(tmp_path) as worker:
+        (worker.cwd / "sub").mkdir()
+        (worker.cwd / "old").write_text("old")
+        restored = await restore(worker, past(source, answers=answers))
+        assert restored.divergences == (), restored
+        assert await worker.value("(refused, kept.read_text())") == "('The user rejected this change', 'x')"
+        assert sorted(path.name for path in worker.cwd.iterdir()) == ["old", "sub"]
