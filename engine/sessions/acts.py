@@ -44,7 +44,7 @@ from ..ports import (
 from ..redaction import Redactor, marked_line, withheld
 from ..timeline.changed import within
 from ..tool_values import places_of
-from ..toolbox import CHANGING, call_title
+from ..toolbox import CHANGING, TOOLS, call_title
 from ..tools import OPERATIONS, Change, Program, Reading, Seen, TreeAct, Workspace, changes_of, land, name_text
 from ..tools.mcp_listing import shown_arguments
 from . import tree_acts
@@ -165,7 +165,7 @@ class Acts:
             return await self._of_server(request, call, servers, module)
         operation = OPERATIONS.get(request.operation)
         if operation is None:
-            return failure(ValueError(f"no operation {named(request)!r}; there is {', '.join(OPERATIONS)}"))
+            return failure(ValueError(f"no operation {named(request)!r}; there is {', '.join(TOOLS)}"))
         try:
             self._check_mode(request.operation)
             arguments: Any = msgspec.convert(request.arguments, operation.arguments)
