@@ -142,6 +142,7 @@ class Interpreter:
         self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process, left_out=scratch)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
         opening = Opening(self._effects, change, roots, domain)
+        self._files = opening.files
         advice = None
         if domain is not None:
             advice = Advice(domain, roots, lambda: self._notices.database)
@@ -191,6 +192,7 @@ class Interpreter:
         """This process has taken the worker's place: what the last one had under way is over."""
         self._interrupts.install()
         self._interrupts.forget()
+        self._files.take_place()
         self._values.take_place()
 
     def kept(self, execution_id: str) -> Kept:

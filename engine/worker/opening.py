@@ -179,12 +179,7 @@ class Opening:
             mode: the permission bits that a new file is to get; None for the usual ones.
         """
         place = spelled(file, directory)
-        try:
-            place.encode()
-        except UnicodeEncodeError:
-            raise ValueError(
-                f"open(): {place!r} is no text in UTF-8; io.open() opens it, and nobody is shown"
-            ) from None
+        shown = self.shown(place)
         with self.files.lock:
             try:
                 real, held = self._found(place, file, flags)
@@ -199,7 +194,7 @@ class Opening:
                 known = None if is_new else digest_of(held or b"")
                 staging = Staging(
                     self.files,
-                    path=self.shown(place),
+                    path=shown,
                     place=real,
                     name=file,
                     content=b"" if is_new else held or b"",
@@ -261,9 +256,29 @@ class Opening:
             return b"" if only_size else file.read(LARGEST)
 
     def shown(self, place: str) -> str:
-        """The path for the host: short where that is the same."""
+        """The path for the host: short where that is the same.
+
+        Raises ValueError, or OSError (EILSEQ) where any code may open files, for a name that the host could not tell:
+        one that is no text, and that nothing has yet.
+        """
         short = place.removeprefix(self._roots[0].rstrip("/") + "/")
-        return place if short.startswith(("~", "/")) else short
+        shown = place if short.startswith(("~", "/")) else short
+        if _is_text(shown):
+            return shown
+        if not self.files.routed:
+            raise ValueError(f"open(): {place!r} is no text in UTF-8; io.open() opens it, and nobody is shown")
+        if os.path.lexists(place):
+            return os.fsencode(shown).decode("utf-8", "replace")  # which the host takes for what is there
+        sentence = "its name is no text in UTF-8, so the host cannot be told what to make; bash() can make it"
+        raise OSError(errno.EILSEQ, sentence, place)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def flags_of(mode: str) -> int:

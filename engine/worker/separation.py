@@ -32,6 +32,8 @@ _COPIED: Final = 64 << 20
 """Bytes of a file in memory that are copied at most; of a larger one the copy is empty."""
 _PIECE: Final = 1 << 20
 _MEMORY_FILE: Final = "/memfd:"
+_Copies = dict[tuple[int, int], int]
+"""By the identity of a file in memory, the descriptor that leads to the copy of it."""
 
 
 class Separated(Struct):
@@ -50,6 +52,7 @@ def separate(spares: tuple[int, int], kept: frozenset[int]) -> Separated:
     """
     places = [_identity(os.fstat(spare)) for spare in spares]
     found = Separated(outputs=([], []))
+    copies: _Copies = {}
     null, dead = os.open(os.devnull, os.O_RDWR), _dead_end()
     try:
         for descriptor in _others({null, dead, *kept}):
@@ -59,7 +62,7 @@ def separate(spares: tuple[int, int], kept: frozenset[int]) -> Separated:
                     found.outputs[places.index(_identity(file))].append(descriptor)
                     _replace(null, descriptor)
                 elif stat.S_ISREG(file.st_mode):
-                    _open_anew(descriptor)
+                    _open_anew(descriptor, copies)
                 elif stat.S_ISFIFO(file.st_mode) or stat.S_ISSOCK(file.st_mode):
                     _replace(dead, descriptor)
                     found.lost += not is_high(descriptor)
@@ -71,10 +74,11 @@ def separate(spares: tuple[int, int], kept: frozenset[int]) -> Separated:
 
 def open_files_anew() -> None:
     """Gives a copy of a copy its own places in files, and its own files in memory."""
+    copies: _Copies = {}
     for descriptor in _others(set()):
         with suppress(OSError):
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                _open_anew(descriptor)
+                _open_anew(descriptor, copies)
 
 
 def give_outputs(found: Separated, pipes: tuple[int, int]) -> None:
@@ -103,12 +107,12 @@ def _replace(source: int, target: int) -> None:
     os.dup2(source, target, inheritable=os.get_inheritable(target))
 
 
-def _open_anew(descriptor: int) -> None:
+def _open_anew(descriptor: int, copies: _Copies) -> None:
     place = os.lseek(descriptor, 0, os.SEEK_CUR)
     path = f"/proc/self/fd/{descriptor}"
-    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _ACCESS
-    name = os.readlink(path)
-    fresh = _copied(descriptor, flags) if name.startswith(_MEMORY_FILE) else os.open(path, flags | os.O_CLOEXEC)
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _ACCESS | os.O_CLOEXEC
+    is_memory = os.readlink(path).startswith(_MEMORY_FILE)
+    fresh = _opened_copy(descriptor, flags, copies) if is_memory else os.open(path, flags)
     try:
         os.lseek(fresh, place, os.SEEK_SET)
         _replace(fresh, descriptor)
@@ -116,12 +120,29 @@ def _open_anew(descriptor: int) -> None:
         os.close(fresh)
 
 
-def _copied(descriptor: int, flags: int) -> int:
-    name = os.readlink(f"/proc/self/fd/{descriptor}")[len(_MEMORY_FILE) :].removesuffix(" (deleted)")
-    fresh = os.memfd_create(name, os.MFD_CLOEXEC)
-    size = os.fstat(descriptor).st_size
-    at = 0
-    while at < size <= _COPIED and (data := os.pread(descriptor, _PIECE, at)):
-        at += os.pwrite(fresh, data, at)
-    fcntl.fcntl(fresh, fcntl.F_SETFL, flags)
+def _opened_copy(descriptor: int, flags: int, copies: _Copies) -> int:
+    """A file in memory that holds the same, and stands for what each descriptor of that file leads to."""
+    source = _identity(os.fstat(descriptor))
+    known = copies.get(source)
+    copy = _copied(descriptor) if known is None else known
+    try:
+        fresh = os.open(f"/proc/self/fd/{copy}", flags)
+    finally:
+        if known is None:
+            os.close(copy)
+    copies[source] = descriptor
+    return fresh
+
+
+def _copied(descriptor: int) -> int:
+    path = f"/proc/self/fd/{descriptor}"
+    fresh = os.memfd_create(os.readlink(path)[len(_MEMORY_FILE) :].removesuffix(" (deleted)"), os.MFD_CLOEXEC)
+    # Anew, because this one may be open for writing alone.
+    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size, at = os.fstat(source).st_size, 0
+        while at < size <= _COPIED and (data := os.pread(source, _PIECE, at)):
+            at += os.pwrite(fresh, data, at)
+    finally:
+        os.close(source)
     return fresh

@@ -153,6 +153,11 @@ class StagedFiles:
             staging.close()
             self.forget(staging)
 
+    def take_place(self) -> None:
+        """This process is a copy that has taken the worker's place, with staging files of its own."""
+        for staging in {id(each): each for each in (*self._under_way.values(), *self._lent)}.values():
+            staging.take_place()
+
     # --- landing ------------------------------------------------------------------------------------------------------
 
     def land(self, staging: Staging, content: bytes) -> None:

@@ -101,9 +101,16 @@ class Staging:
         """Held where the descriptor is used or closed: its number may be another file's a moment later."""
         self._files = 0
         self._descriptor = _memory(content)
-        state = os.fstat(self._descriptor)
-        self._identity = state.st_dev, state.st_ino
-        self._settled = _content_state(state)
+        self._identity = (0, 0)
+        self._settled = (0, 0)
+        self.take_place()
+
+    def take_place(self) -> None:
+        """The staging file is this one from now on: it was made, or it was copied with its process."""
+        if self._descriptor >= 0:
+            state = os.fstat(self._descriptor)
+            self._identity = state.st_dev, state.st_ino
+            self._settled = _content_state(state)
 
     @property
     def is_open(self) -> bool:

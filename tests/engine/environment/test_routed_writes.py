@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 
+import anyio
 import pytest
 
 from engine.execution import ExceptionInfo
 from engine.plain_data import argument_digest
-from engine.ports import EffectAnswer, PastQuestion
-from tests.support.environments import past, past_answer, restore
+from engine.ports import EffectAnswer, PastQuestion, RestorePlan
+from tests.support.environments import PATIENCE, contents, ended_otherwise, past, past_answer, restore, until
 from tests.support.routed import routed
 
 pytestmark = pytest.mark.anyio
@@ -323,3 +325,103 @@ async def test_what_ran_is_rebuilt_from_its_record_and_nothing_is_written_again(
         assert restored.divergences == (), restored
         assert await worker.value("(refused, kept.read_text())") == "('The user rejected this change', 'x')"
         assert sorted(path.name for path in worker.cwd.iterdir()) == ["old", "sub"]
+
+
+@pytest.mark.slow
+async def test_files_that_are_open_at_a_checkpoint_land_from_the_workers_that_come_of_it(tmp_path: Path) -> None:
+    async with routed(tmp_path) as worker:
+        step = past(
+            PREAMBLE
+            + "f = io.open('a', 'w'); f.write('1'); n = os.open('b', os.O_WRONLY | os.O_CREAT); os.write(n, b'1')"
+        )
+        outcome = await worker.environment.run(step.request, worker.effects, worker.take)
+        assert outcome.exception is None, outcome.exception.traceback
+        assert await worker.environment.snapshot(step.request.execution_id)
+        await until(lambda: bool(worker.environment.checkpoints()))
+        for _ in range(2):
+            with anyio.fail_after(PATIENCE):
+                await worker.environment.restore(RestorePlan(steps=(step,)), contents, ended_otherwise)
+            worker.asked.clear()
+            source = "f.write('2'); f.close(); g = Path('b').open('ab'); g.write(b'2'); g.close(); os.close(n)"
+            outcome = await worker.run(PREAMBLE + source, effects=worker.effects)
+            assert outcome.exception is None, outcome.exception.traceback
+            assert worker.asked == [(W, "a"), (W, "b")]
+            assert [(worker.cwd / name).read_text() for name in "ab"] == ["12", "12"]
+            for name in "ab":
+                (worker.cwd / name).write_text("1")  # as it was at the checkpoint
+
+
+async def test_where_the_domain_allows_to_write_nobody_is_asked_and_what_was_there_is_kept(tmp_path: Path) -> None:
+    async with routed(tmp_path, writable=(str(tmp_path / "project"),)) as worker:
+        (worker.cwd / "old").write_text("old")
+        source = (
+            "import shutil\n"
+            "p = Path('old'); p.write_text('new'); Path('d').mkdir(); p.rename('d/a')\n"
+            "q = Path(tempfile.gettempdir(), 'b'); q.write_text('1'); os.replace(q, 'd/b'); assert not q.exists()\n"
+            "with open('c', 'w') as f: n = f.write('by open')"
+        )
+        outcome = await worker.run(PREAMBLE + source, effects=worker.effects)
+        assert outcome.exception is None, outcome.exception.traceback
+        assert worker.asked == [(W, "c")]
+        first = worker.touched[0]
+        assert (Path(os.fsdecode(first.path)).name, first.data) == ("old", b"old")
+        assert {each.name: each.read_text() for each in (worker.cwd / "d").iterdir()} == {"a": "new", "b": "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        (
+            "Path('a').write_bytes(bytes(100 << 20))",
+            "files of up to 32 MiB; make a larger one in a temporary directory",
+        ),
+        (
+            "n = os.open('a', os.O_WRONLY | os.O_CREAT); os.ftruncate(n, 100 << 20); os.close(n)",
+            "files of up to 32 MiB",
+        ),
+        ("os.truncate('old', 100 << 20)", "files of up to 32 MiB"),
+        ("Path(os.fsdecode(b'\\xff')).write_text('x')", "is no text in UTF-8"),
+        ("os.mkdir(b'\\xff')", "is no text in UTF-8"),
+        ("os.rename('old', b'\\xff')", "is no text in UTF-8"),
+        ("Path('../outside').write_text('x')", "outside the workspace"),
+        ("Path('/etc/outside').touch()", "outside the workspace"),
+        ("os.mkdir('/outside')", "outside the workspace"),
+    ],
+)
+async def test_what_the_host_does_not_write_either_is_refused_with_a_sentence(
+    tmp_path: Path, source: str, error: str
+) -> None:
+    async with routed(tmp_path) as worker:
+        (worker.cwd / "old").write_text("old")
+        outcome = await worker.run(PREAMBLE + source, effects=worker.effects)
+        assert outcome.exception is not None
+        assert error in outcome.exception.message
+        assert [each for each in worker.asked if each[0] == W] == []
+        assert [each.name for each in worker.cwd.iterdir()] == ["old"]
+
+
+@pytest.mark.slow
+async def test_a_statement_that_is_stopped_lands_nothing_more(tmp_path: Path) -> None:
+    async with routed(tmp_path) as worker:
+        worker.on_output = worker.environment.interrupt
+        source = "f = io.open('a', 'w'); f.write('1'); n = os.open('b', os.O_WRONLY | os.O_CREAT); os.write(n, b'1')\n"
+        outcome = await worker.run(
+            PREAMBLE + source + "print('on', flush=True)\nwhile True: pass", effects=worker.effects
+        )
+        worker.on_output = None
+        assert outcome.status == "cancelled"
+        assert worker.asked == []
+        assert list(worker.cwd.iterdir()) == []
+        assert (await worker.run("f.close(); os.close(n)", effects=worker.effects)).exception is None
+
+
+@pytest.mark.slow
+async def test_a_file_whose_name_is_no_text_is_found_by_how_that_is_shown(tmp_path: Path) -> None:
+    async with routed(tmp_path) as worker:
+        (worker.cwd / os.fsdecode(b"\xff")).write_text("old")
+        source = "p = Path(os.fsdecode(b'\\xff')); p.write_text('new'); p.chmod(0o600); os.rename(p, 'a')"
+        outcome = await worker.run(PREAMBLE + source, effects=worker.effects)
+        assert outcome.exception is None, outcome.exception.traceback
+        assert worker.asked == [(W, "\ufffd"), ("chmod", "\ufffd"), ("rename", "a")]
+        assert {each.name: each.read_text() for each in worker.cwd.iterdir()} == {"a": "new"}
