@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from . import environment, outlines, storage, worker
+from . import environment, outlines, sandbox, storage, worker
 from .finding import Finding
 
 CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
@@ -28,5 +28,6 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("outlines", outlines.outlines),
     ("left behind", worker.left),
     ("worker", worker.statement),
-    ("sandbox", worker.sandbox),
+    ("sandbox", sandbox.sandbox),
+    ("other processes", sandbox.others),
 )

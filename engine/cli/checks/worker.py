@@ -1,5 +1,4 @@
-"""Whether statements can run: the project's environment, what searches, token ranks, a worker that runs one, and what
-confines it."""
+"""Whether statements can run: the project's environment, what searches, token ranks, and a worker that runs one."""
 
 from __future__ import annotations
 
@@ -22,7 +21,6 @@ from ...terminal.opened import settings
 from ...terminal.printing import shown
 from ...tokens.ranks import encoding
 from ...worker.ending import left_behind
-from ...worker.privileges import hides_processes
 from ...worker.proc import read
 from .finding import Finding
 
@@ -80,21 +78,6 @@ def left() -> Iterator[Finding]:
         yield Finding("note", f"processes of an agent that was killed still run, and are ended now: {named}")
     else:
         yield Finding("ok", "no process of an agent that was killed still runs")
-
-
-def sandbox() -> Iterator[Finding]:
-    yield Finding("note", "statements are not sandboxed: they may do whatever you may")
-    if settings().allow_sudo:
-        yield Finding(
-            "note", "statements can read your other processes, as allow_sudo says; only Rewindow's are hidden"
-        )
-    elif not hides_processes():
-        missing = "this kernel has no Landlock (Linux 5.19 or later)"
-        yield Finding(
-            "note", f"statements can read your other processes, because {missing}; only Rewindow's are hidden"
-        )
-    else:
-        yield Finding("ok", "statements cannot read other processes, such as the program that started Rewindow")
 
 
 async def _first_statement(zygote: Zygote) -> str | None:

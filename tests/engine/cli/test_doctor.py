@@ -15,7 +15,9 @@ import pytest
 
 from engine.cli.checks import environment, outlines, storage, worker
 from engine.cli.checks.finding import Finding
+from engine.cli.checks.sandbox import said_of
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
+from engine.domain import LAYERS, Layer, is_held
 from engine.store.inspection import contents_taken, faults
 from engine.terminal.printing import size
 from tests.support.archives import answered, kept, values_kept
@@ -60,10 +62,21 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert found["store"][0][1].startswith("3 sessions, ")
     assert found["integrity"] == [("ok", "the database is intact")]
     assert found["in use"] == [("ok", "no session is in use")]
-    assert found["sandbox"][0][0] == "note"
+    assert all(any(f"layer {layer}: " in text for _, text in found["sandbox"]) for layer in LAYERS)
+    assert found["other processes"][0][0] == "ok"
     assert "loaded in" in found["tokens"][0][1]
     assert "ran a statement" in found["worker"][0][1]
     assert found["outlines"][0] == ("ok", "outlines of 23 languages and formats")
+
+
+@pytest.mark.parametrize("missing", LAYERS)
+def test_a_layer_of_the_sandbox_that_is_missing_is_named_with_what_that_leaves_open(missing: Layer) -> None:
+    layers = tuple(layer for layer in LAYERS if layer != missing)
+    first, *found = said_of(layers)
+    assert first.grade == ("ok" if is_held(layers) else "note")
+    (note,) = (finding.text for finding in found if f"layer {missing}: " in finding.text)
+    assert "without it statements may " in note
+    assert [finding.grade for finding in found if ": in force" in finding.text] == ["ok", "ok"]
 
 
 def test_a_grammar_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

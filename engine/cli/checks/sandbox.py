@@ -1,0 +1,92 @@
+"""Which layers hold statements here, what is missing for the others, and what that leaves open."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from ...config.secrets import allowed_variables
+from ...domain import LAYERS, Domain, Layer, is_held
+from ...environment.worker_environment import WorkerEnvironment
+from ...environment.zygote import Zygote
+from ...ports import EnvironmentSpec
+from ...terminal.opened import settings
+from ...worker.privileges import hides_processes
+from ...worker.sandbox import landlock
+from ...worker.sandbox.entering import MISSING
+from .finding import Finding
+from .worker import START_SECONDS
+
+_OPEN: Final[Mapping[Layer, str]] = {
+    "landlock": "change every file that you may",
+    "seccomp": "use the network",
+    "mounts": (
+        "change modes, owners and times of your files, read the state of sessions, and write into your terminals and"
+        " the shared memory of your programs"
+    ),
+}
+"""What a statement may do without a layer, with all others in force."""
+
+
+def sandbox() -> Iterator[Finding]:
+    return said_of(_entered())
+
+
+def said_of(layers: Sequence[Layer]) -> Iterator[Finding]:
+    """The findings where these layers hold a worker."""
+    if is_held(layers):
+        yield Finding("ok", "the kernel can hold statements to what they may change")
+    else:
+        yield Finding("note", "the kernel cannot hold statements: they may do whatever you may, and are asked about")
+    for layer in LAYERS:
+        if layer in layers:
+            yield Finding("ok", f"sandbox, layer {layer}: in force")
+        else:
+            reason = MISSING[layer]() or "it could not be entered"
+            yield Finding("note", f"sandbox, layer {layer}: {reason}; without it statements may {_OPEN[layer]}")
+    if "landlock" in layers:
+        for since, what in landlock.LACKS:
+            if landlock.version() < since:
+                yield Finding("note", f"sandbox: before version {since} of Landlock statements may {what}")
+
+
+def others() -> Iterator[Finding]:
+    """Whether statements that no domain holds see other processes."""
+    if settings().allow_sudo:
+        yield Finding(
+            "note", "statements can read your other processes, as allow_sudo says; only Rewindow's are hidden"
+        )
+    elif not hides_processes():
+        missing = "this kernel has no Landlock (Linux 5.19 or later)"
+        yield Finding(
+            "note", f"statements can read your other processes, because {missing}; only Rewindow's are hidden"
+        )
+    else:
+        yield Finding("ok", "statements cannot read other processes, such as the program that started Rewindow")
+
+
+def _entered() -> tuple[Layer, ...]:
+    """The layers of a worker that was started to find out."""
+    zygote = Zygote.spawn()
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            return anyio.run(_layers, zygote, os.path.realpath(scratch))
+    finally:
+        zygote.close()
+
+
+async def _layers(zygote: Zygote, scratch: str) -> tuple[Layer, ...]:
+    environment = WorkerEnvironment(zygote)
+    variables = allowed_variables(os.environ, settings().hidden_names)
+    try:
+        with anyio.fail_after(START_SECONDS):
+            spec = EnvironmentSpec(cwd=str(Path.cwd()), variables=variables, domain=Domain(scratch=scratch))
+            await environment.start(spec)
+        return tuple(environment.layers)
+    finally:
+        await environment.close()
