@@ -154,3 +154,15 @@ def test_what_one_process_began_to_say_the_next_does_not_end() -> None:
     transcript.mark(1, "restarted")
     transcript.add(2, "server", b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
     assert [(m.ended, bool(m.object)) for m in Traffic(transcript).messages] == [(False, False), (True, True)]
+
+
+def test_what_one_process_asked_is_not_answered_to_the_next_and_ids_begin_anew() -> None:
+    ask = line(request_message(1, "session/request_permission", {}))
+    transcript = Transcript("load-after-restart")
+    transcript.add(0, "server", ask)
+    transcript.mark(1, "restarted")
+    transcript.add(2, "server", ask)
+    transcript.add(3, "client", response(1, outcome={"outcome": "cancelled"}))
+    asked = [message for message in Traffic(transcript).messages if message.is_request]
+    assert [message.answer is not None for message in asked] == [False, True]
+    assert outcome("ACP1-A-RPC-007", transcript) == "pass"

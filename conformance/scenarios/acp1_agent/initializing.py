@@ -9,6 +9,7 @@ from conformance.scenarios.acp1_agent.client import (
     FULL,
     NONE,
     VERSION,
+    Editor,
     begin,
     finish_turn,
     initialize,
@@ -37,6 +38,7 @@ def _older(driver: Driver) -> None:
 
 
 def _bare(driver: Driver) -> None:
+    Editor().serve(driver, NONE)
     _ask(driver, "initialize", {"protocolVersion": VERSION})
     turn(driver, open_session(driver), driver.options.tool_prompt)
 
@@ -50,6 +52,7 @@ def _nulls(driver: Driver) -> None:
 def _meta(driver: Driver) -> None:
     meta = {"example.org/number": 1, "traceparent": "00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01"}
     params = {"protocolVersion": VERSION, "clientCapabilities": {**FULL, "_meta": meta}, "_meta": meta}
+    Editor().serve(driver, FULL)
     _ask(driver, "initialize", params)
     session = open_session(driver, _meta={**meta, "cwd": "/nonexistent", "sessionId": "spoofed"})
     prompted = {**prompt_params(session, text_block(driver.options.prompt)), "_meta": meta}
