@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .domain import Domain as Domain
     from .domain import Layer as Layer
     from .environment.hardening import harden_process as harden_process
+    from .environment.holding import cannot_hold as cannot_hold
     from .environment.zygote import Zygote as Zygote
     from .execution import Artifact as Artifact
     from .execution import Aspect as Aspect
@@ -320,6 +321,7 @@ __all__ = [
     "between",
     "blocks_of",
     "call_title",
+    "cannot_hold",
     "change_size",
     "changes_of",
     "complete_path",
@@ -367,6 +369,7 @@ _MODULES: Final = {
     "cycles": "CycleSummary",
     "domain": "Domain Layer",
     "environment.hardening": "harden_process",
+    "environment.holding": "cannot_hold",
     "environment.zygote": "Zygote",
     "execution": (
         "Artifact Aspect Captured Display ExceptionInfo ExecutionStatus KeptGroup Location NamespaceDiff ReplayMode "

@@ -46,10 +46,11 @@ class Ran:
 
 
 class Bench:
-    """A session with what is folded of its events."""
+    """A session with what is folded of its events. `by_client`: its statements may be a client's own, and are held."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, by_client: bool = False) -> None:
         self.session = session
+        self._by_client = by_client
         self._handles = Handles()
         self._position = 0
         self._waiting = 0
@@ -82,7 +83,7 @@ class Bench:
     async def run(self, source: str, seconds: float) -> Ran:
         """Runs one statement, whatever comes of it; returns when it is durable."""
         before = self.cursor
-        finished = await self.session.cell(source, seconds)
+        finished = await self.session.cell(source, seconds, "client" if self._by_client else "user")
         return Ran(self._number(finished.statement_id, before), finished)
 
     async def act(self, source: str) -> Ran:

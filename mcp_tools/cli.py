@@ -27,15 +27,21 @@ examples:
   rewindow-mcp --session work             a session that is there again next time
   rewindow-mcp --http 8765                http://127.0.0.1:8765/mcp/NAME, where each name is a session
   rewindow-mcp --print-config codex       what Codex has to be told about it
+  rewindow-mcp --allow-run                clients may run Python, which writes below these directories alone
   rewindow-mcp --allow-run=unsandboxed    clients may run Python, with your own rights
 
 Settings are read from the environment and a config file: docs/configuration.md.
 """
 _UNSANDBOXED: Final = "unsandboxed"
 _NO_SANDBOX: Final = """\
-rewindow-mcp: --allow-run needs a sandbox, and there is none yet. --allow-run=unsandboxed lets clients run Python with
+rewindow-mcp: --allow-run needs a sandbox, and {reason}. --allow-run=unsandboxed lets clients run Python with
 your own rights: it reaches every file and program that you reach, whatever --root says.
 """
+_UNHELD: Final = "rewindow-mcp: clients run Python with your rights; --root does not limit that\n"
+_HELD: Final = (
+    "rewindow-mcp: clients run Python in a sandbox: it writes in the session's directories and a scratch directory"
+    " alone, {network}; what it reads is not limited, whatever --root says\n"
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,8 +50,11 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     chosen = _parser().parse_args(arguments)
     if chosen.allow_run == "":
-        sys.stderr.write(_NO_SANDBOX)
-        return 2
+        from engine import cannot_hold
+
+        if reason := cannot_hold():
+            sys.stderr.write(_NO_SANDBOX.format(reason=reason))
+            return 2
     from engine import Zygote, load_settings
     from engine.errors import InvalidRequestError
     from mcp_tools.access import AccessError
@@ -53,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
     try:
         settings = load_settings(os.environ, {"state_dir": chosen.state_dir})
+        settings = _held(settings, chosen.allow_run)
         access = _access(chosen, settings)
         if chosen.session is not None:
             from engine import session_named
@@ -72,14 +82,17 @@ def main(arguments: Sequence[str]) -> int:
         service = Service(
             roots=of_command_line(chosen.root),
             session=chosen.session,
-            runs=chosen.allow_run == _UNSANDBOXED,
+            runs=chosen.allow_run is not None,
+            held=chosen.allow_run == "",
+            network=chosen.network,
             structured=chosen.structured,
         )
     except (RootsError, AccessError) as error:
         zygote.close()
         return _refused(error)
     if service.runs:
-        sys.stderr.write("rewindow-mcp: clients run Python with your rights; --root does not limit that\n")
+        network = "with TCP" if service.network else "without a network"
+        sys.stderr.write(_HELD.format(network=network) if service.held else _UNHELD)
     try:
         if access is not None and listening is not None:
             from mcp_tools.http import serve_until_signal
@@ -95,6 +108,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _held(settings: Settings, allow_run: str | None) -> Settings:
+    """With the sandbox that the word after --allow-run asks for. The command line counts more than a setting."""
+    from msgspec.structs import replace
+
+    return settings if allow_run is None else replace(settings, sandbox="off" if allow_run else "required")
+
+
 def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Host:
     zygote.warm_up()  # which takes longer than all that is loaded here
     from engine import Host
@@ -106,6 +126,8 @@ def _access(chosen: argparse.Namespace, settings: Settings) -> Access | None:
     """Who may reach the server over HTTP, None where it is not to serve it. Raises AccessError."""
     from mcp_tools.access import VARIABLE, Access, AccessError, address_of, token_of
 
+    if chosen.network and chosen.allow_run != "":
+        raise AccessError("--network goes with --allow-run, in the sandbox")
     if chosen.http is None:
         if chosen.token_file is not None or chosen.no_token or chosen.allow_host:
             raise AccessError("--token-file, --no-token and --allow-host go with --http")
@@ -136,7 +158,8 @@ def _print_config(chosen: argparse.Namespace, access: Access | None) -> int:
     arguments += [] if chosen.session is None else ["--session", chosen.session]
     arguments += [] if chosen.state_dir is None else ["--state-dir", os.path.abspath(chosen.state_dir)]
     arguments += ["--structured"] if chosen.structured else []
-    arguments += [] if chosen.allow_run is None else [f"--allow-run={chosen.allow_run}"]
+    arguments += [] if chosen.allow_run is None else ["=".join(filter(None, ("--allow-run", chosen.allow_run)))]
+    arguments += ["--network"] if chosen.network else []
     token, url = None, None
     if access is not None:
         if not access.address.port:
@@ -215,6 +238,7 @@ def _parser() -> argparse.ArgumentParser:
         const="",
         choices=("", _UNSANDBOXED),
         metavar=_UNSANDBOXED,
-        help="clients may run Python with your rights",
+        help="clients may run Python, in a sandbox, or with your rights",
     )
+    parser.add_argument("--network", action="store_true", help="with --allow-run: that Python may use TCP")
     return parser

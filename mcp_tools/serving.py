@@ -23,7 +23,7 @@ from mcp_tools.places import Places
 from mcp_tools.requests import Requests
 from mcp_tools.roots import Roots
 from mcp_tools.server import make_server
-from mcp_tools.sessions import BenchPool
+from mcp_tools.sessions import BenchPool, Held
 from mcp_tools.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -35,12 +35,15 @@ _TERMINATED: Final = 128 + signal.SIGTERM
 class Service(Struct, frozen=True, kw_only=True):
     """What the command line chose. `roots` limits what views open; None leaves that to the client.
 
-    With `runs` clients may run Python; with `structured` replies are there for programs too.
+    With `runs` clients may run Python, which is `held` to the roots, and may use TCP with `network`; with `structured`
+    replies are there for programs too.
     """
 
     roots: Roots | None = None
     session: str | None = None
     runs: bool = False
+    held: bool = False
+    network: bool = False
     structured: bool = False
 
 
@@ -80,7 +83,8 @@ async def composed(
 ) -> AsyncGenerator[tuple[Server[Any], EngineTask, Feed]]:
     """A server for any transport, with the engine behind it, which is closed at the end, and what looks after both."""
     engine = EngineTask(make_host)
-    pool = BenchPool(engine.sessions, confined=not service.runs)
+    held = Held(network=service.network) if service.held else None
+    pool = BenchPool(engine.sessions, confined=not service.runs, held=held)
     feed = Feed(pool)
     logs, places = Logs(), Places(pool, service.roots, service.session)
     requests = Requests(

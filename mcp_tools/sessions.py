@@ -18,7 +18,7 @@ from mcp_tools.errors import CallError
 from mcp_tools.roots import Roots, RootsError
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
-    from engine import Sessions
+    from engine import Session, Sessions
     from mcp_tools.bench import Bench
 
 logger = logging.getLogger(__name__)
@@ -46,12 +46,28 @@ class _Opened:
         self.is_resting = False
 
 
+class Held:
+    """How clients run statements in the sandbox: in the mode that leaves them the session's directories.
+
+    What would ask in it, such as a command that is to run outside, is refused, because there is nobody to ask.
+    """
+
+    def __init__(self, *, network: bool) -> None:
+        self._network: Final = "on" if network else "off"
+
+    def hold(self, session: Session) -> None:
+        """Has the session be so, whatever it was when it was served last."""
+        session.set_mode("auto")
+        session.set_option("network", self._network)
+
+
 class BenchPool:
     """The sessions of one server.
 
     Args:
         engine: gives the sessions of a running engine, which the first call waits for.
         confined: whether views open nothing outside of the roots.
+        held: how statements of clients are held; None where clients write none, or with the user's own rights.
         now: seconds of a clock that never goes back.
     """
 
@@ -60,10 +76,12 @@ class BenchPool:
         engine: Callable[[], Awaitable[Sessions]],
         *,
         confined: bool,
+        held: Held | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._confined = confined
+        self._held = held
         self._now = now
         self._opened: dict[str, _Opened] = {}
         self._opening = anyio.Lock()
@@ -99,7 +117,9 @@ class BenchPool:
         session = await sessions.open(name, where.cwd, where.directories[1:], confined=self._confined, client=client)
         from mcp_tools.bench import Bench  # for the first answer, as above
 
-        return Bench(session)
+        if self._held is not None:
+            self._held.hold(session)
+        return Bench(session, by_client=self._held is not None)
 
     async def _give_way(self, sessions: Sessions) -> None:
         """Closes the session that has rested longest: all of it is on disk, and its next call opens it again."""
@@ -136,7 +156,7 @@ class BenchPool:
         if session is not opened.bench.session:
             from mcp_tools.bench import Bench  # for the first answer, as below
 
-            opened.bench = Bench(session)
+            opened.bench = Bench(session, by_client=self._held is not None)
 
     def awake(self) -> list[tuple[str, Bench]]:
         """The sessions that nobody has put to rest, with their keys."""

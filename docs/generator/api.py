@@ -39,7 +39,15 @@ AREAS = (
         "Opening and closing",
         "Begin here: load the settings, make a `Host`, and enter it. `Zygote` and `open_store` are for programs that"
         " bring their own. A program with keys in its environment calls `harden_process` first.",
-        ("host", "config.settings", "models.setup", "environment.zygote", "environment.hardening", "store"),
+        (
+            "host",
+            "config.settings",
+            "models.setup",
+            "environment.zygote",
+            "environment.hardening",
+            "environment.holding",
+            "store",
+        ),
     ),
     Area(
         "Sessions",

@@ -50,8 +50,10 @@ Cursor and VS Code are those of their documentation; these programs are not run.
 
 `--root DIR` (repeatable) is the limit. Without it those directories count that the client names as its roots, else
 the one that it was started in; `/` and the home directory are refused unless `--root` names them. `--session NAME`
-has the same handles again next time. `--allow-run=unsandboxed` adds `run`, Python with your own rights, which no
-`--root` limits, and `rewind`.
+has the same handles again next time. `--allow-run` adds `run`, Python in a [sandbox](tools.md#the-sandbox): it writes
+in these directories and a scratch directory alone, without a network (`--network` allows TCP), and what would ask in an
+editor is refused; what it reads is not limited. It also adds `rewind` and `replay`. Where the kernel has no sandbox the
+server ends and says so; `--allow-run=unsandboxed` serves Python with your own rights there, which no `--root` limits.
 
 ## Over HTTP
 
@@ -105,7 +107,7 @@ def tools_page() -> str:
     """The whole page of the tools, resources and prompts."""
     parts = [_TOOLS_HEAD]
     parts += [_tool(row, "") for row in TOOLS]
-    parts += [_tool(row, "Only with `--allow-run=unsandboxed`. ") for row in RUNNING]
+    parts += [_tool(row, "Only with `--allow-run`. ") for row in RUNNING]
     rows = [f"| `{uri}` | {words} |" for uri, words in TEMPLATES.items()]
     parts.append("\n".join(["## Resources\n", "| URI | what it is |", "| --- | --- |", *rows]) + "\n")
     named = [

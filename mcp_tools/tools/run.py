@@ -33,8 +33,8 @@ ROW: Final = ToolRow(
     title="Run Python",
     description=(
         "Runs Python in the session's namespace, where every view and group is a variable: output, value, traceback."
-        " Has ls, read, grep, find, write, edit and bash, and the user's own rights. What exceeds `tokens` is in"
-        " `timeline`."
+        " Has ls, read, grep, find, write, edit and bash; a sandbox may limit writing. What exceeds"
+        " `tokens` is in `timeline`."
     ),
     schema=schema(
         {

@@ -66,12 +66,6 @@ def test_what_cannot_be_used_is_one_line_and_a_two(project: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
-def test_running_python_needs_a_word(project: Path) -> None:
-    done = start(project, "--allow-run")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--allow-run=unsandboxed lets clients run Python with" in done.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
 def test_its_end_takes_everything_along(project: Path, how: str) -> None:

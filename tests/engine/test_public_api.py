@@ -204,6 +204,7 @@ PUBLIC = [
     "ReplayMode",
     "ReplayReport",
     "ReplayRequest",
+    "cannot_hold",
     "divergence_phrase",
     "entered_sentence",
     "HttpServer",
