@@ -180,8 +180,8 @@ class FileWritten(Event, frozen=True, kw_only=True):
     Modes are permission bits, None where there was no file or nobody looked.
 
     `noticed`: not the host but the statement's own code wrote it, or removed it. `note` says then, too, which content
-    was not read; a digest that begins with `unread-` stands for its state. `unshown`: one of so many that a person is
-    told their number alone.
+    was not read; a digest that begins with `unread-` stands for its state. `unshown`: its call says all
+    that a person is told of it: an act on the file tree in its words, one of very many by their number.
     """
 
     kind: ClassVar[str] = "file_written"
