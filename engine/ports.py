@@ -899,10 +899,12 @@ class RestorePlan(Struct, frozen=True, kw_only=True):
     """How a namespace came about, in the order of the log. `after_reading`: a model read the handles after that.
 
     `tiers` says what outlined the contents that were outlined, by their xxh3 hex. From the position `whole_from` of the
-    steps on nothing is left out: what ends its worker there ends the restore.
+    steps on nothing is left out: what ends its worker there ends the restore. The namespace has the steps in `behind`
+    behind it already; what was kept of their names still counts.
     """
 
     steps: tuple[PastStep, ...] = ()
+    behind: tuple[PastStep, ...] = ()
     whole_from: int | None = None
     after_reading: bool = False
     tiers: dict[str, OutlineTier] = field(default_factory=dict[str, OutlineTier])

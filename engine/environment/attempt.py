@@ -67,7 +67,7 @@ class Attempt:
         alone = range(len(plan.steps)) if is_alone else left_out.statements
         self._ahead = Ahead(plan.steps, self._past, alone, left_out.values)
         self._left_out = left_out
-        self._names = BroughtBack(worker, plan.steps, self._past, compare, left_out.values)
+        self._names = BroughtBack(worker, plan.steps, self._past, compare, left_out.values, plan.behind)
         self._last = -1
         """The position of the last statement that ran."""
         self._ticks = 0

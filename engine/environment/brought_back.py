@@ -27,7 +27,10 @@ _BATCH_BYTES: Final = 64 << 20
 
 
 class BroughtBack:
-    """The names after each step. `unloaded` are positions whose copies are not loaded. `sentences` are for a report."""
+    """The names after each step. `unloaded` are positions whose copies are not loaded. `sentences` are for a report.
+
+    `behind` are earlier steps, of which nothing is to be said: what was kept of them counts for those that come.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class BroughtBack:
         past: PastContents,
         compare: Comparison,
         unloaded: Collection[int],
+        behind: Sequence[PastStep] = (),
     ) -> None:
         self._worker = worker
         self._steps = steps
@@ -43,6 +47,7 @@ class BroughtBack:
         self._compare = compare
         self._unloaded = unloaded
         self._kept = KeptValues()
+        self._take(behind)
         self._taken = 0
         self.sentences: list[str] = []
         self.without: set[str] = set()
@@ -93,12 +98,15 @@ class BroughtBack:
         return phrases, self._kept.wanted(names, different.same)
 
     def _take_until(self, position: int) -> None:
-        for step in self._steps[self._taken : position + 1]:
+        self._take(self._steps[self._taken : position + 1])
+        self._taken = max(self._taken, position + 1)
+
+    def _take(self, steps: Iterable[PastStep]) -> None:
+        for step in steps:
             if isinstance(step, PastExecution):
                 self._kept.take(step)
             elif isinstance(step, PastRebuild):
                 self._kept.take_rebuild(step)
-        self._taken = max(self._taken, position + 1)
 
     async def _bring_back(
         self, position: int, past: PastExecution, phrases: Sequence[str], wanted: Wanted, last: int

@@ -86,7 +86,7 @@ def rest_of(plan: RestorePlan, over: int) -> RestorePlan:
     newest = {look.path: look for step in plan.steps[:over] for look in _seen(step)} if rest else {}
     told = (PastLooks(revisions=tuple(newest.values())),) if newest else ()
     whole_from = None if plan.whole_from is None else plan.whole_from - over + len(told)
-    return replace(plan, steps=(*told, *rest), whole_from=whole_from)
+    return replace(plan, steps=(*told, *rest), behind=plan.steps[:over], whole_from=whole_from)
 
 
 def _seen(step: PastStep) -> Sequence[PastRevision]:

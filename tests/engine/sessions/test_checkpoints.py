@@ -44,6 +44,22 @@ async def test_after_a_crash_names_are_there_that_running_again_would_not_bring_
         assert of(session, CheckpointTaken)[0].execution_id == of(session, ExecutionFinished)[0].execution_id
 
 
+async def test_what_comes_out_otherwise_after_a_checkpoint_is_set_from_copies_of_before_it(tmp_path: Path) -> None:
+    thread = "import threading; t = threading.Event(); threading.Thread(target=t.wait, daemon=True).start()"
+    async with sessions_of(tmp_path, settings=CHECKPOINTS) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, f"import os; a = [1]; b = {{'k': a}}; c = [a, b]; {ACT}")
+        # With a thread at work there is no checkpoint of this one.
+        await run(session, f"{thread}\nif os.path.exists('a.txt'): c = [a]\nelse: del a")
+        (tmp_path / "a.txt").write_text("now")
+        await session.cell("os._exit(1)")
+        assert await run(session, "'a' in globals(), c") == "(False, [[1], {'k': [1]}])"
+        (restored,) = of(session, EnvironmentRestored)
+        assert restored.executions == 1
+        assert any("deleted other names: a" in each for each in restored.divergences)
+        assert any("c set from what was kept" in each for each in restored.divergences)
+
+
 async def test_a_rewind_and_the_way_back_take_the_namespace_of_each_side(tmp_path: Path) -> None:
     async with sessions_of(tmp_path, settings=CHECKPOINTS) as sessions:
         session = await sessions.create(str(tmp_path))
