@@ -22,12 +22,14 @@ _HOLDING: Final[frozenset[Layer]] = frozenset(("landlock", "seccomp"))
 class Domain(Struct, frozen=True, kw_only=True):
     """What may be changed: files below these absolute paths, and nothing else. Reading is free.
 
-    `scratch` is a directory of the session, for files that nobody misses. `writable` are further directories and files;
+    `scratch` is a directory of the session, for files that nobody misses; a statement that has it hold more than
+    `scratch_bytes`, and more than before, is ended. `writable` are further directories and files;
     of what is in them `read_only` cannot be changed, and `hidden` directories are empty to statements, where mounts are
     permitted. `network` allows TCP. `without` are layers that are not entered, as if the kernel lacked them.
     """
 
     scratch: str
+    scratch_bytes: int = 1 << 30
     writable: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()

@@ -100,7 +100,7 @@ class WorkerConnection(Connection):
             return connection
 
     @classmethod
-    def restore(cls, zygote: Zygote, checkpoint: PausedWorker, data_bytes: int) -> WorkerConnection:
+    def restore(cls, zygote: Zygote, checkpoint: PausedWorker, spec: EnvironmentSpec) -> WorkerConnection:
         """The same for a worker that goes on where a checkpoint is.
 
         Raises:
@@ -117,7 +117,7 @@ class WorkerConnection(Connection):
                 connection = cls(zygote, control[0], worker[0], [reader for reader, _ in pipes], handover[0])
                 ours.pop_all()
                 ours.callback(connection.close)
-                connection._control.begin(Adopt(data_bytes))
+                connection._control.begin(Adopt(spec.limits.data_bytes, spec.domain))
                 sockets = (handover[1], outlines, known[1])
                 checkpoint.hand_over([worker[1].fileno(), *writers, *(each.fileno() for each in sockets)])
             except OSError as error:

@@ -28,7 +28,7 @@ class WorkerEnvironment(ConnectedEnvironment):
         return self._latest
 
     def _go_on(self, spec: EnvironmentSpec, paused: PausedWorker) -> WorkerConnection:
-        self._latest = WorkerConnection.restore(self._zygote, paused, spec.limits.data_bytes)
+        self._latest = WorkerConnection.restore(self._zygote, paused, spec)
         return self._latest
 
     @property

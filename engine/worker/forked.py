@@ -13,6 +13,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, NoReturn
 
+from ..domain import Domain
 from . import child, program
 from .framing import FrameBuffer, frame
 from .proc import is_below
@@ -30,11 +31,12 @@ _CREDENTIALS: Final = Struct("=iII")
 class ForkedProcess:
     """One process and the channel over which the host asked for it.
 
-    `limit` is how much memory its processes may hold, in bytes, `who` what is said to have held more, and `reason` why
-    it was ended, where we did. `ask_outlines` gives the descriptor on which a worker asks for outlines.
+    `limit` is how much memory its processes may hold, in bytes, `domain` what they may write, `who` what is said to
+    have held more, and `reason` why it was ended, where we did. `ask_outlines` gives the descriptor on which a worker
+    asks for outlines.
     """
 
-    __slots__ = ("ask_outlines", "buffer", "control", "limit", "passed", "pid", "reason", "who")
+    __slots__ = ("ask_outlines", "buffer", "control", "domain", "limit", "passed", "pid", "reason", "who")
 
     def __init__(self, control: socket.socket, passed: list[int], ask_outlines: Callable[[], socket.socket]) -> None:
         self.control = control
@@ -42,6 +44,7 @@ class ForkedProcess:
         self.passed = passed
         self.pid: int | None = None
         self.limit = 0
+        self.domain: Domain | None = None
         self.who = ""
         self.reason = ""
         self.buffer = FrameBuffer()
@@ -56,7 +59,7 @@ class ForkedProcess:
         return socket.socket(fileno=self.passed.pop())
 
     def adopt_with(self, request: Adopt) -> None:
-        self.limit, self.who = request.data_bytes, "the statement"
+        self.limit, self.domain, self.who = request.data_bytes, request.domain, "the statement"
 
     def adopt(self, known: socket.socket) -> None:
         """Whoever spoke on the socket is this process, if it is below the zygote; says so to the host."""
@@ -89,7 +92,7 @@ class ForkedProcess:
             self.say(Died(-1, f"fork failed: {error}"))
             self.forget()
             return
-        self.pid, self.limit = pid, request.data_bytes
+        self.pid, self.limit, self.domain = pid, request.data_bytes, request.domain
         self.who = "the statement" if isinstance(request, Fork) else "the program"
         self.forget()
         self.say(Forked(pid))

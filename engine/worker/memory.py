@@ -10,6 +10,8 @@ PSS is expensive: the kernel walks every page. So first an upper bound is looked
 long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so that
 looking takes a tenth of one processor at most.
 
+Of processes in a domain the watch looks at the scratch directory too.
+
 Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them, and by the host
 for paused copies.
 """
@@ -22,12 +24,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from ..domain import Domain
 from .proc import children_of, read
+from .scratch_size import held
 
 LOOK_SECONDS: Final = 0.25
 """Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
 _SHARE: Final = 9
 """How many times as long as a look took the next one is away at least."""
+_MOST: Final = 2
+"""Times its bound a scratch directory is counted."""
 _BLOCK: Final = 512
 _KIB: Final = 1024
 _BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
@@ -58,10 +64,14 @@ class Watch:
 
     def __init__(self) -> None:
         self._limits: dict[int, tuple[int, str]] = {}
+        self._scratches: dict[int, tuple[Domain, int]] = {}
+        """With what each may hold: its bound, or what it held already."""
         self._next_look = 0.0
 
-    def begin(self, pid: int, limit: int, who: str) -> None:
+    def begin(self, pid: int, limit: int, who: str, domain: Domain | None = None) -> None:
         """From now on the tree of `pid` is looked at, for the first time at once."""
+        if domain is not None:
+            self._scratches[pid] = domain, max(domain.scratch_bytes, held(domain.scratch, _MOST * domain.scratch_bytes))
         if not self._limits:
             self._next_look = 0.0
         self._limits[pid] = limit, who
@@ -69,6 +79,7 @@ class Watch:
     def end(self, pid: int) -> None:
         """The statement is over, or the process."""
         self._limits.pop(pid, None)
+        self._scratches.pop(pid, None)
 
     def patience(self) -> float | None:
         """Seconds until the next look; None where nothing is watched."""
@@ -79,10 +90,22 @@ class Watch:
         started = time.monotonic()
         if not self._limits or started < self._next_look:
             return []
-        found = [(pid, who, exceeds(pid, limit), limit) for pid, (limit, who) in self._limits.items()]
+        found = [(pid, self._excess(pid, limit, who)) for pid, (limit, who) in self._limits.items()]
         took = time.monotonic() - started
         self._next_look = started + took + max(LOOK_SECONDS, _SHARE * took)
-        return [(pid, _reason(who, held, limit)) for pid, who, held, limit in found if held]
+        return [(pid, reason) for pid, reason in found if reason]
+
+    def _excess(self, pid: int, limit: int, who: str) -> str:
+        """What it holds too much, in words; empty where it does not."""
+        if too_much := exceeds(pid, limit):
+            return _reason(who, too_much, limit)
+        if pid in self._scratches:
+            # What frees space may go on; and what was there before is not its fault.
+            domain, allowed = self._scratches[pid]
+            if held(domain.scratch, allowed) > allowed:
+                bound = domain.scratch_bytes / 1e9
+                return f"{who} filled the scratch directory beyond the {bound:.2f} GB that it may hold, and was ended"
+        return ""
 
 
 def _reason(who: str, held: int, limit: int) -> str:

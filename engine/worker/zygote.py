@@ -204,7 +204,7 @@ class ZygoteLoop:
                 self._end(process)
             case Watch(on=on):
                 if process.pid is not None and on:
-                    self._memory.begin(process.pid, process.limit, process.who)
+                    self._memory.begin(process.pid, process.limit, process.who, process.domain)
                 elif process.pid is not None:
                     self._memory.end(process.pid)
 

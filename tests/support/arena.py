@@ -29,7 +29,7 @@ import subprocess
 import tempfile
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -100,7 +100,7 @@ class Arena:
             "scratch": str(self.scratch),
             "state": str(self.state),
             "mark": self.base.name,
-            "victim_fd": self._victim_fd,
+            "victim_fd": self.victim_descriptor,
             "tty": self.tty,
             "tty_device": os.stat(self.tty).st_dev,
             "shm": str(self.shm),
@@ -147,10 +147,12 @@ class Arena:
         ):
             (self.out / folder).mkdir(parents=True, exist_ok=True)
         for name in ("a", "b", "folder/inner", "home/.bashrc", "home/.ssh/authorized_keys", "bin/ls", "project/m.py"):
-            (self.out / name).exists() or (self.out / name).write_text("pass\n")
+            if not (self.out / name).exists():
+                (self.out / name).write_text("pass\n")
         for path in (self.out / "base", self.out / "project/.git/config", self.shm):
             path.touch()
-        (self.out / "link").is_symlink() or (self.out / "link").symlink_to("a")
+        if not (self.out / "link").is_symlink():
+            (self.out / "link").symlink_to("a")
         self._give(self.out, *self.out.rglob("*"), self.shm)
         if os.geteuid() == 0:
             (self.out / "id").unlink(missing_ok=True)
@@ -187,7 +189,7 @@ class Arena:
         return fcntl.ioctl(self.master, 0x541B, bytes(4))[0]  # FIONREAD: unread bytes
 
     def _start_victim(self) -> None:
-        self._victim_fd = os.open(self.out / "b", os.O_RDWR)
+        self.victim_descriptor = os.open(self.out / "b", os.O_RDWR)
         ready, says = os.pipe()
         self.victim = os.fork()
         if self.victim == 0:
@@ -195,12 +197,12 @@ class Arena:
             _drop_to(self.user)
             os.setpgid(0, 0)
             os.chdir(self.out)
-            signal.signal(signal.SIGUSR1, lambda *_: None)
+            signal.signal(signal.SIGUSR1, _nothing)
             os.write(says, b"x")
             while True:
                 signal.pause()
         os.read(ready, 1)
-        for each in (ready, says, self._victim_fd):
+        for each in (ready, says, self.victim_descriptor):
             os.close(each)
 
     def _end_victim(self) -> None:
@@ -233,7 +235,9 @@ class Attacker:
     def run(self, attack: Attack) -> str | None:
         """Why the attack failed; None where it got out. What it changed is as before afterwards."""
         before = self._arena.witness()
-        os.write(self._asks, json.dumps([attack.source, self._arena.victim, self._arena._victim_fd]).encode() + b"\n")
+        os.write(
+            self._asks, json.dumps([attack.source, self._arena.victim, self._arena.victim_descriptor]).encode() + b"\n"
+        )
         line = self._reader.readline()
         assert line, f"the attacker did not survive {attack.name}"
         failed: str | None = json.loads(line)
@@ -250,7 +254,7 @@ class Attacker:
 
 
 @contextmanager
-def attacking(user: int, without: tuple[Layer, ...] | None) -> Iterator[Attacker]:
+def attacking(user: int, without: tuple[Layer, ...] | None) -> Generator[Attacker]:
     """An attacker in an arena of its own."""
     with tempfile.TemporaryDirectory(prefix="arena-", dir="/tmp") as base:
         arena = Arena(Path(base), user)
@@ -340,6 +344,10 @@ def _call(name: str, *arguments: int | bytes | None) -> int:
 
 def _refused() -> None:
     raise PermissionError("it is another")
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 def _end(pid: int) -> None:

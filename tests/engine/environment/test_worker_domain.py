@@ -104,3 +104,34 @@ async def test_a_program_is_held_to_its_domain_or_not_started(tmp_path: Path) ->
         with pytest.raises(PermissionError, match="sandbox"):
             await b.command("true", domain=replace(domain, without=("seccomp",)))
         assert (await b.command("echo x > file")).code == 0
+
+
+FILL = """
+import os, posix, time
+def fill(name, megabytes):
+    file = posix.open(f"{SCRATCH}/{name}", posix.O_WRONLY | posix.O_CREAT)
+    for _ in range(megabytes):
+        posix.write(file, b"x" * (1 << 20))
+    posix.close(file)
+    time.sleep(60 if megabytes > 8 else 0.6)
+"""
+
+
+@pytest.mark.slow
+async def test_a_statement_that_fills_the_scratch_directory_is_ended_and_a_later_one_may_empty_it(
+    tmp_path: Path,
+) -> None:
+    spec = spec_in(tmp_path)
+    assert spec.domain is not None
+    async with held(replace(spec, domain=replace(spec.domain, scratch_bytes=16 << 20))) as b:
+        fill = f"SCRATCH = {str(tmp_path / 'scratch')!r}{FILL}"
+        await b.run(fill)
+        assert (await b.run("fill('little', 8)")).exception is None
+        outcome = await b.run("fill('much', 40)")
+        assert outcome.exception is not None
+        assert "filled the scratch directory beyond the 0.02 GB" in outcome.exception.message
+        with anyio.fail_after(PATIENCE):
+            await b.environment.restore(RestorePlan(), contents, ended_otherwise)
+        await b.run(fill)
+        assert (await b.run("posix.unlink(f'{SCRATCH}/little'); time.sleep(0.6)")).exception is None
+        assert (await b.run("posix.unlink(f'{SCRATCH}/much'); fill('little', 8)")).exception is None

@@ -520,6 +520,7 @@ LOADED = [
     "worker.sandbox.seccomp",
     "worker.sandbox.system_calls",
     "worker.scratch",
+    "worker.scratch_size",
     "worker.separation",
     "worker.server_modules",
     "worker.serving",

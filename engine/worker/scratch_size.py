@@ -1,0 +1,31 @@
+"""How much a scratch directory holds.
+
+The kernel has no limit for a directory that survives a worker and that the host can read: one for memory ends with the
+mount, one for a disk is the administrator's. So it is counted. Must not know whose it is. Called by `memory`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+_BLOCK: Final = 512
+_LEAST: Final = 4096
+"""What a file or a directory counts at least, so that the number of them is bounded too, and a count ends."""
+
+
+def held(directory: str, enough: int) -> int:
+    """Bytes on the disk of all that is in it, links not followed; the count ends where it is above `enough`."""
+    total, waiting = 0, [directory]
+    while waiting and total <= enough:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    total += max(entry.stat(follow_symlinks=False).st_blocks * _BLOCK, _LEAST)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    if total > enough:
+                        break
+        except OSError:
+            continue  # it goes while we look
+    return total
