@@ -1,8 +1,9 @@
 """Breaks the optional fields of a message that a receiver takes for absent where it cannot read them.
 
 Schemas of the Agent Client Protocol mark such fields with `x-deserialize-default-on-error`. A field is broken in two
-ways: by a value that its schema refuses, and by null. Of a message that has many, several are broken at once, but never
-one within another, which nobody would look at. So a message needs as many versions as its fields are nested deep.
+ways: by a value of a wrong type, and by null where the schema refuses that too. Of a message that has many, several are
+broken at once, but never one within another, which nobody would look at. So a message needs as many versions as its
+fields are nested deep.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ class Defaults:
 
     def _places(self, definition: str, message: Object) -> Iterator[_Place]:
         for path, field, shape in self._walk([(f"/$defs/{definition}", self._document["$defs"][definition])], message):
-            if (wrong := self._wrong(shape)) is not _UNBREAKABLE:
-                yield _Place(path, field, wrong)
-                yield _Place(path, field, None)
+            for wrong in (self._wrong(shape), None):
+                if wrong is not _UNBREAKABLE and self._schema.compile(shape)(wrong) is not None:
+                    yield _Place(path, field, wrong)
 
     def _wrong(self, shape: Object) -> Any:
         check = self._schema.compile(shape)

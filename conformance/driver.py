@@ -3,6 +3,7 @@ answers what it is asked.
 
 Everything that passes is recorded before anybody looks at it. A scenario that cannot go on raises StoppedError, and the
 reason becomes a mark of the transcript. Knows JSON-RPC and no protocol above it.
+One file in spite of its length, because what is sent, waited for and received is one state.
 """
 
 from __future__ import annotations

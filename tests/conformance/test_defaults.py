@@ -43,14 +43,12 @@ def test_each_marked_field_is_broken_or_left_out_for_a_reason(of: str, side: str
     assert all(fields for fields in left_out(side).values())
 
 
-def test_a_message_that_is_broken_is_refused_by_the_schema_or_holds_null_where_that_is_allowed() -> None:
+def test_a_message_that_is_broken_is_refused_by_the_schema() -> None:
     check = definition("PromptRequest")
     versions = defaults().together("PromptRequest", PROMPT)
     assert check(PROMPT) is None
-    assert len(versions) == 4, "two ways, of fields one within another"
-    for version in versions:
-        assert check(version.value) is not None or "None" in repr(version.value)
-        assert version.value != PROMPT
+    assert len(versions) == 2, "of fields one within another"
+    assert all(check(version.value) is not None for version in versions)
 
 
 def test_no_field_is_broken_within_another_that_is() -> None:
@@ -66,8 +64,15 @@ def test_one_field_alone_is_broken_wherever_it_stands() -> None:
     field = "/$defs/TextContent/properties/_meta"
     twice: dict[str, Any] = {**PROMPT, "prompt": [PROMPT["prompt"][0], PROMPT["prompt"][0]]}
     versions = defaults().alone("PromptRequest", twice, [field])
-    assert [version.fields for version in versions] == [(field,), (field,)]
-    assert [[block["_meta"] for block in version.value["prompt"]] for version in versions] == [[7, 7], [None, None]]
+    assert [version.fields for version in versions] == [(field,)]
+    assert [[block["_meta"] for block in version.value["prompt"]] for version in versions] == [[7, 7]]
+
+
+def test_null_breaks_only_what_must_not_be_null() -> None:
+    fields = [f"/$defs/ClientCapabilities/properties/{name}" for name in ("fs", "session")]
+    message: dict[str, Any] = {"protocolVersion": 1, "clientCapabilities": {"fs": {}, "session": {}}}
+    broken_ones = [one.value["clientCapabilities"] for one in defaults().alone("InitializeRequest", message, fields)]
+    assert broken_ones == [{"fs": 7, "session": {}}, {"fs": None, "session": {}}, {"fs": {}, "session": 7}]
 
 
 def test_of_a_union_only_what_the_value_is_has_fields() -> None:

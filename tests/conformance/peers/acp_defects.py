@@ -44,6 +44,13 @@ def third(agent: Agent, message: Message) -> bool:
     return result("session/new")(agent, message) and agent.made == 3
 
 
+def _meta(message: Message) -> Message:
+    """Of the params, where it is an object."""
+    params = message.get("params")
+    given = params.get("_meta") if isinstance(params, dict) else None
+    return given if isinstance(given, dict) else {}
+
+
 def asks(method: str, **fields: Any) -> Match:
     """Requests of the client, with these params."""
 
@@ -921,9 +928,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-AUTH-001": ForgetsTheLogin,
     "ACP1-A-AUTH-002": refuse(asks("logout")),
     "ACP1-A-AUTH-003": DemandsALogin,
-    "ACP1-A-INIT-014": refuse(
-        lambda _, m: m["method"] == "session/prompt" and bool((m.get("params") or {}).get("_meta"))
-    ),
+    "ACP1-A-INIT-014": refuse(lambda _, m: m["method"] == "session/prompt" and bool(_meta(m))),
     "ACP1-A-NEW-005": refuse(
         lambda _, m: m["method"] == "session/new" and "additionalDirectories" in f"{m.get('params')}"
     ),
@@ -968,9 +973,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-INIT-006": refuse(lambda _, m: m["method"] == "initialize" and set(m["params"]) == {"protocolVersion"}),
     "ACP1-A-INIT-007": refuse(asks("initialize", clientInfo=None)),
     "ACP1-A-INIT-008": refuse(asks("initialize", clientInfo=7)),
-    "ACP1-A-INIT-009": refuse(
-        lambda _, m: m["method"] == "initialize" and "example.org/number" in (m["params"].get("_meta") or {})
-    ),
+    "ACP1-A-INIT-009": refuse(lambda _, m: m["method"] == "initialize" and "example.org/number" in _meta(m)),
     "ACP1-A-INIT-010": rewrite(result("initialize"), cut("result.agentInfo")),
     "ACP1-A-INIT-011": rewrite(
         result("initialize"), put("result.authMethods", [{"id": "a", "name": "A"}, {"id": "a", "name": "B"}])
