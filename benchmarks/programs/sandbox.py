@@ -1,0 +1,59 @@
+"""Workers of the engine that this interpreter has, free or `held` by a domain: seconds of a start and of a statement.
+
+Run as `python sandbox.py free|held`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from statistics import median
+from time import perf_counter
+
+from anyio.from_thread import start_blocking_portal
+from serving import serve
+
+from engine.domain import Domain
+from engine.environment.worker_environment import WorkerEnvironment
+from engine.environment.zygote import Zygote
+from engine.ids import ExecutionId
+from engine.ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunRequest
+
+
+class Workers:
+    def __init__(self, *, is_held: bool) -> None:
+        self._stack = ExitStack()  # until this process ends
+        folder = os.path.realpath(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        domain = Domain(scratch=folder, hidden=(os.path.join(folder, "state"),)) if is_held else None
+        os.mkdir(os.path.join(folder, "state"))
+        self._spec = EnvironmentSpec(cwd=folder, variables={"PATH": os.environ["PATH"]}, domain=domain)
+        self._environment = WorkerEnvironment(Zygote.spawn())
+        self._portal = self._stack.enter_context(start_blocking_portal())
+        self._portal.call(self._environment.start, self._spec)
+        assert bool(self._environment.layers) == is_held
+
+    def start(self) -> float:
+        started = perf_counter()
+        self._portal.call(self._environment.start, self._spec)
+        return perf_counter() - started
+
+    def statement(self, count: int) -> float:
+        return self._portal.call(self._statements, count)
+
+    async def _statements(self, count: int) -> float:
+        async def refuse(_: EffectRequest) -> EffectAnswer:
+            return EffectAnswer()
+
+        found: list[float] = []
+        for _ in range(count):
+            request = RunRequest(execution_id=ExecutionId("e"), label="<statement>", source="6 * 7")
+            started = perf_counter()
+            await self._environment.run(request, refuse, lambda _stream, _text: None)
+            found.append(perf_counter() - started)
+        return median(found)
+
+
+workers = Workers(is_held=sys.argv[1] == "held")
+serve({"start": workers.start, "statement": workers.statement})
