@@ -120,7 +120,7 @@ class _Edit:
         self, steps: Sequence[_Step], request: EditRequest, runs: RunsAgain, timeline: Timeline, store: Store
     ) -> None:
         self.executions: list[ExecutionFinished] = []
-        self._comparison = RunComparison(runs.log)
+        self._comparison = RunComparison(runs.log, acts=request.mode == "live")
         self._steps = steps
         self._request = request
         self._runs = runs

@@ -21,11 +21,12 @@ from ..timeline.index import Execution
 
 
 class RunComparison:
-    """`divergences` are all that was found so far."""
+    """`divergences` are all that was found so far. Where statements do not act, it says nothing that files differ."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, *, acts: bool = True) -> None:
         self.divergences: list[Diverged] = []
         self._log = log
+        self._acts = acts
 
     def compare(self, statement: int, before: Execution, start: int, after: ExecutionFinished) -> Iterable[Event]:
         """The events to be recorded ahead of the record `after`, of what began at position `start` of the log."""
@@ -40,7 +41,8 @@ class RunComparison:
         both = then.read.keys() & now.read.keys()
         read = ({path: then.read[path] for path in both}, {path: now.read[path] for path in both})
         # One of them may have found a file as the other one left it, and so have changed nothing.
-        changed = {artifact.path for artifact in (*before.finished.artifacts, *after.artifacts)}
+        artifacts = (*before.finished.artifacts, *after.artifacts) if self._acts else ()
+        changed = {artifact.path for artifact in artifacts}
         left = [{path: each.left[path] for path in changed & each.left.keys()} for each in (then, now)]
         for change in aspects_of_live_rerun(found, read, (left[0], left[1])):
             event = Diverged(

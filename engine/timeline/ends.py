@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..events import ConversationEvent, Event
+from ..events.branches import HeadMoved
 from ..events.conversation import RunStop, ToolCall, ToolResult
 from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.session import PromptQueued
 from ..ids import Seq, StatementId, ToolCallId
 
-_WORK: Final = (ConversationEvent, PromptQueued, StatementRecorded)
+_WORK: Final = ConversationEvent | PromptQueued | StatementRecorded
 """What somebody asked for or what came of it; all else follows by itself, such as a call to which nothing was said."""
 
 
@@ -34,7 +35,7 @@ def end_after(path: Sequence[Event], statement: int) -> Seq | None:
     for event in path[place + 1 :]:
         if isinstance(event, RunStop):
             return Seq(event.seq + 1)
-        if isinstance(event, _WORK):
+        if isinstance(event, _WORK | HeadMoved):  # where a branch begins, the stop is of a later time
             break
     return Seq(path[place].seq + 1)
 

@@ -123,6 +123,12 @@ async def test_a_live_edit_acts_again(opened: Opened, tmp_path: Path) -> None:
         assert written(session) == ["out-20.txt", "out-200.txt"]
 
 
+async def test_a_write_that_is_answered_as_it_was_is_no_difference(opened: Opened) -> None:
+    async with opened() as session:
+        report = await session.edit(1, "x = 1 + 1")
+        assert [(each.statement, each.aspect) for each in report.divergences] == []
+
+
 async def test_an_edit_leaves_a_conversation_without_anomalies(opened: Opened) -> None:
     async with opened() as session:
         await session.edit(3, "y = 7")

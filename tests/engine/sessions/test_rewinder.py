@@ -127,6 +127,16 @@ async def test_a_later_live_replay_of_the_statement_is_undone_with_all_that_came
         assert (await session.cell("where")).value == "4"
 
 
+async def test_going_back_twice_to_a_statement_in_the_middle_of_a_run_leaves_files_as_they_are(tmp_path: Path) -> None:
+    async with written(tmp_path) as session:
+        await session.edit(1, "n = 9; w = write('a.txt', f'{n}')", mode="live")
+        for _ in range(2):
+            await session.rewind(1)
+            assert (files(session)["a.txt"], await n(session)) == ("9", "9")
+        await session.rewind(1)
+        assert files(session)["a.txt"] == "9"
+
+
 @pytest.mark.parametrize("k", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3))])
 async def test_files_can_stay(tmp_path: Path, k: int) -> None:
     async with written(tmp_path) as session:
