@@ -208,7 +208,7 @@ class Opening:
     def _shared(self, real: str, held: bytes | None, flags: int) -> Staging | None:
         """The one under way, unless the file holds by now what neither it nor whoever wrote it knows of."""
         staging = self.files.at(real)
-        if staging is None:
+        if staging is None or staging.is_lost:
             return None
         if flags & os.O_EXCL and staging.has_content:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), staging.name)

@@ -100,6 +100,7 @@ class RoutedTree:
             if staging is not None:
                 staging.is_gone = True
                 self._opening.files.forget(staging)
+                self._opening.files.released(staging)
                 if not os.path.lexists(place):
                     return  # because it has not landed yet
             check = _check_directory if is_directory else _check_removable

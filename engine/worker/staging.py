@@ -120,14 +120,21 @@ class Staging:
     @property
     def has_content(self) -> bool:
         """Whether it has what the file does not hold yet, as far as that can be told without comparing."""
-        return not self.is_broken and (self.landed is None or _content_state(self._state()) != self._settled)
+        if self.is_broken or not self.has(self._descriptor):
+            return False
+        return self.landed is None or _content_state(self._state()) != self._settled
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is nothing of it any more."""
+        return not self.has(self._descriptor)
 
     def _state(self) -> os.stat_result:
-        state = os.fstat(self._descriptor)
-        if (state.st_dev, state.st_ino) != self._identity:
-            # Somebody has closed the descriptor, and its number is another file's.
+        if self.is_lost:
+            # Somebody has closed the descriptor, and its number may be another file's. That is told once.
+            self._descriptor = -1
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.name)
-        return state
+        return os.fstat(self._descriptor)
 
     def opened(self, flags: int) -> int:
         """A descriptor of an open file of its own."""

@@ -425,3 +425,16 @@ async def test_a_file_whose_name_is_no_text_is_found_by_how_that_is_shown(tmp_pa
         assert outcome.exception is None, outcome.exception.traceback
         assert worker.asked == [(W, "\ufffd"), ("chmod", "\ufffd"), ("rename", "a")]
         assert {each.name: each.read_text() for each in worker.cwd.iterdir()} == {"a": "new"}
+
+
+@pytest.mark.slow
+async def test_a_statement_that_closes_all_descriptors_hears_of_it_once(tmp_path: Path) -> None:
+    async with routed(tmp_path) as worker:
+        source = "f = io.open('a', 'w'); n = f.write('1'); os.closerange(3, 400)"
+        outcome = await worker.run(PREAMBLE + source, effects=worker.effects)
+        assert outcome.exception is not None
+        assert "Bad file descriptor" in outcome.exception.message
+        outcome = await worker.run("n = Path('a').write_text('2')", effects=worker.effects)
+        assert outcome.exception is None or "Bad file" in outcome.exception.message  # of the buffer, which is Python's
+        assert (worker.cwd / "a").read_text() == "2"
+        assert worker.asked == [(W, "a")]
