@@ -185,6 +185,38 @@ def test_what_is_allowed_though_unusual_fails_nothing(of: str, program: Any) -> 
     assert (outcome.obstacle, failing(outcome)) == ("", set())
 
 
+class EndsAtASecondInitialize(Agent):
+    """Which the protocol has none of."""
+
+    def initialize(self, request: Message, params: Message) -> None:
+        super().initialize(request, params)
+        self.initialize = lambda *_: self.world.exit(1)
+
+
+class EndsAtABrokenOne(Agent):
+    """Although what is broken there counts as absent."""
+
+    def initialize(self, request: Message, params: Message) -> None:
+        if params.get("clientInfo") == 7:
+            self.world.exit(1)
+        super().initialize(request, params)
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (EndsAtASecondInitialize, ("pass", "")),
+        (EndsAtABrokenOne, ("fail", "with InitializeRequest.clientInfo broken, initialize was not answered")),
+    ],
+)
+def test_an_agent_may_end_at_a_second_initialize_and_not_at_a_broken_one(
+    program: Any, expected: tuple[str, str]
+) -> None:
+    results = suite().judge([transcript_of("initialize-malformed", program)])
+    verdict = next(r.verdict for r in results if r.requirement.id == "ACP1-A-INIT-008")
+    assert (verdict.outcome, verdict.reason) == expected
+
+
 def test_an_agent_that_asks_in_every_turn_is_answered_in_every_scenario_that_runs_one() -> None:
     results = suite().judge([transcript_of("meta", AsksInEveryTurn)])
     verdict = next(r.verdict for r in results if r.requirement.id == "ACP1-A-INIT-014")
