@@ -6,7 +6,7 @@ Owns that a call is one statement, and what the client is told of one that faile
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -19,7 +19,7 @@ from mcp_tools.errors import CallError
 from mcp_tools.handles import Handles
 
 if TYPE_CHECKING:
-    from engine import Display, FeedItem, Looked, ReplayReport, Session, StatementId
+    from engine import Cell, Display, FeedItem, Looked, ReplayReport, Session, StatementId
     from engine.events.execution import ExecutionFinished
     from engine.events.rewinding import Rewound
 
@@ -57,6 +57,8 @@ class Bench:
         self._looked_at = 0
         self._looked: dict[tuple[tuple[str, ...], int | None], Looked] = {}
         self._costs: dict[str, int] = {}
+        self._lines: dict[tuple[int, int | None], str] = {}
+        """The statements that were listed last, by where the log has them and their ends."""
         self.turn = anyio.Lock(fast_acquire=True)
         """Of the calls that run statements: what one is made of, such as free names, must still be so when it runs."""
 
@@ -135,6 +137,13 @@ class Bench:
             known |= zip(new, await self.session.count(new), strict=True)
             self._costs = known if len(self._costs) > _MOST_COSTS else self._costs | known
         return [known[text] for text in texts]
+
+    def lines(self, cells: Sequence[Cell], line: Callable[[Cell], str]) -> list[str]:
+        """The `line` of each, made once for all listings, because old statements have to be unpacked for it."""
+        keys = [(cell.recorded, None if cell.current is None else cell.current.ended) for cell in cells]
+        before = self._lines
+        self._lines = {key: before[key] if key in before else line(cell) for key, cell in zip(keys, cells, strict=True)}
+        return list(self._lines.values())
 
     async def until_changed(self, since: int, seconds: float) -> None:
         """Waits until something changed after that position of the log or is about to, or for so long.

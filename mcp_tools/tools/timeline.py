@@ -36,7 +36,7 @@ async def listing(bench: Bench, tokens: int) -> str:
     cells = bench.session.cells
     if not cells:
         return "No statement has run yet."
-    lines = [_line(cell) for cell in cells[-_LISTED:]]
+    lines = bench.lines(cells[-_LISTED:], _line)
     costs = await bench.costs([f"{line}\n" for line in lines])
     first, left = len(lines), tokens - _HEADING_TOKENS
     while first > 0 and costs[first - 1] <= left:

@@ -27,8 +27,8 @@ SECONDS: Final = 120
 WARM_SECONDS: Final = 30
 """By when every client has connected and every session has its handles."""
 PATIENCE: Final = 60
-MOST_PER_CALL: Final = 6_000
-"""Bytes by which memory may grow for each call: a session holds its log, and most of these calls are on it."""
+MOST_PER_CALL: Final = 2_500
+"""Bytes by which memory may grow for each call: a session holds its log, packed, and most of these calls are on it."""
 MOST_DESCRIPTORS: Final = 8
 """By which the open descriptors may differ when all clients have left: threads and timers have some now and then."""
 CLOSING_SECONDS: Final = 6
