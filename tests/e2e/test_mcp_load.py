@@ -27,8 +27,10 @@ SECONDS: Final = 120
 WARM_SECONDS: Final = 30
 """By when every client has connected and every session has its handles."""
 PATIENCE: Final = 60
-MOST_PER_CALL: Final = 2_500
+MOST_PER_CALL: Final = 1_600
 """Bytes by which memory may grow for each call: a session holds its log, packed, and most of these calls are on it."""
+MOST_ANYHOW: Final = 4_000_000
+"""Bytes that come to it in all: the newest events of each session, and what a worker no longer shares with others."""
 MOST_DESCRIPTORS: Final = 8
 """By which the open descriptors may differ when all clients have left: threads and timers have some now and then."""
 CLOSING_SECONDS: Final = 6
@@ -155,5 +157,5 @@ async def test_fifty_clients_for_two_minutes(tmp_path: Path, record_property: Ca
     record_property("figures", figures)
     print(figures)
     assert len(load.took) > SECONDS * 5
-    assert later - warm < MOST_PER_CALL * (len(load.took) - calls), figures
+    assert later - warm < MOST_ANYHOW + MOST_PER_CALL * (len(load.took) - calls), figures
     assert abs(open_then - descriptors) <= MOST_DESCRIPTORS, figures
