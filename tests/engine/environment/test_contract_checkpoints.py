@@ -24,7 +24,7 @@ from engine.ids import ExecutionId
 from engine.ports import CheckpointNews, PastExecution, PastRevision, PastStep, PastTick, Restored, RestorePlan
 from engine.worker.proc import children_of
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, kept, opened, past, refuse, until
-from tests.support.workers import gone, running, shared_zygote
+from tests.support.workers import gone, processes_in, running, shared_zygote
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -260,6 +260,15 @@ async def test_what_a_statement_does_to_its_worker_does_nothing_to_the_names_bef
     restored = await h.restore()
     assert restored.executions == (0 if h.forks else 2)
     assert await h.b.value("x") == "[1, 2]"
+
+
+async def test_a_chain_that_forks_without_end_is_ended_and_the_checkpoint_serves(forked: History) -> None:
+    await forked.run("import os; x = [1]", keep=True)
+    outcome = await forked.b.run("while True:\n    if os.fork(): os._exit(0)")
+    assert outcome.status == "error"
+    await until(lambda: processes_in(forked.b.cwd) == len(forked.b.environment.checkpoint_pids))
+    assert (await forked.restore()).executions == 0
+    assert await forked.b.value("x") == "[1]"
 
 
 async def test_earlier_effects_do_not_cost_names(forked: History) -> None:
