@@ -50,7 +50,7 @@ Cursor and VS Code are those of their documentation; these programs are not run.
 
 `--root DIR` (repeatable) is the limit. Without it those directories count that the client names as its roots, else
 the one that it was started in; `/` and the home directory are refused unless `--root` names them. `--session NAME`
-has the same handles again next time. `--allow-run` adds `run`, Python in a [sandbox](tools.md#the-sandbox): it writes
+has the same handles again next time. `--allow-run` adds `run`, Python in a [sandbox](sandbox.md): it writes
 in these directories and a scratch directory alone, without a network (`--network` allows TCP), and what would ask in an
 editor is refused; what it reads is not limited. It also adds `rewind` and `replay`. Where the kernel has no sandbox the
 server ends and says so; `--allow-run=unsandboxed` serves Python with your own rights there, which no `--root` limits.

@@ -19,6 +19,7 @@ from ..domain import LAYERS, Domain, Layer, is_held
 from ..errors import EnvironmentUnavailableError
 from ..events.session import DomainEntered, Mode
 from ..log import EventLog
+from ..paths import is_inside
 from ..ports import RebuildSubject
 from ..timeline.domains import UNHELD, Domains, Rights, rights_of
 from ..timeline.provenance import Provenance
@@ -43,11 +44,13 @@ def domain_of(mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, 
         state: where sessions are kept.
     """
     writable = tuple(roots) if mode == "auto" else ()
+    # What is covered is gone with all that is below it, so a session in there would have no directory.
+    is_around = any(is_inside(root, (state,)) for root in roots)
     return Domain(
         scratch=scratch,
         writable=writable,
         read_only=tuple(os.path.join(root, ".git", name) for root in writable for name in _RUN_BY_GIT),
-        hidden=(state,),
+        hidden=() if is_around else (state,),
         network=network,
     )
 

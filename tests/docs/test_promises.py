@@ -75,6 +75,12 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_names_that_cannot_be_kept_say_why_and_the_others_are_kept",
         "tests/engine/environment/test_contract_keeping.py::test_what_is_large_is_kept_only_where_that_is_asked_for",
     ),
+    "What a model was not allowed cannot happen.": (
+        "tests/e2e/test_mcp_sandbox.py::test_a_client_s_python_writes_below_the_roots_and_in_scratch_alone",
+        "tests/e2e/test_coding_task.py::test_in_the_sandbox_reading_asks_nothing_and_each_act_asks_once",
+        "tests/engine/sessions/test_confinement.py::"
+        "test_more_rights_take_a_fresh_worker_and_the_user_s_word_for_what_ran_with_fewer",
+    ),
     "A statement cannot take the session down.": (
         "tests/e2e/test_hostile_statements.py::test_statements_that_end_their_worker_are_recorded_and_names_come_back",
         "tests/engine/environment/test_worker_memory.py::"

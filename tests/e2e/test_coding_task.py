@@ -50,6 +50,20 @@ def test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants(tmp_path: Path,
 
 
 @pytest.mark.slow
+def test_in_the_sandbox_reading_asks_nothing_and_each_act_asks_once(tmp_path: Path) -> None:
+    project = TASK.copy(tmp_path / "work")
+    before = texts(project)
+    agent = f"{AGENT} --model {scripted(tmp_path, *TASK.script())}"
+    with opened(tmp_path, agent, {**environment(), "REWINDOW_SANDBOX": "required"}) as acpx:
+        seen = watched(acpx.messages("--approve-all", "exec", TASK.request))
+    (told,) = [call for call in seen.calls if "name" not in call]
+    assert told["title"] == "Sandbox"
+    seen.calls.remove(told)
+    assert_task_was_shown(seen, TASK, project, before)
+    assert_asked(seen, TASK, "acts")
+
+
+@pytest.mark.slow
 def test_what_acpx_prints_tells_each_act_with_its_place_and_what_came_of_it(tmp_path: Path) -> None:
     project = TASK.copy(tmp_path / "work")
     with opened(tmp_path, f"{AGENT} --model {scripted(tmp_path, *TASK.script())}", environment()) as acpx:

@@ -87,7 +87,7 @@ async def test_what_a_model_writes_is_held_from_the_first_worker_on_and_asks_not
         assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2"]
     (domain,) = kernel.domains
     assert domain is not None
-    assert (domain.writable, domain.network, domain.hidden) == ((), False, (str(tmp_path),))
+    assert (domain.writable, domain.network, domain.hidden) == ((), False, ())
     assert os.path.dirname(domain.scratch) == str(tmp_path / "scratch")
     assert entered(session) == [(True, (), False, 0)]
     assert user.questions == []

@@ -32,6 +32,11 @@ def test_auto_adds_the_session_s_directories_but_not_what_git_would_run() -> Non
     assert rights_in(found) == Rights(writable=ROOTS)
 
 
+def test_a_state_directory_is_not_covered_where_the_session_is_in_it() -> None:
+    found = domain_of("ask", network=False, roots=("/state/work",), scratch="/state/scratch/s", state="/state")
+    assert found.hidden == ()
+
+
 @pytest.mark.parametrize("mode", get_args(Mode))
 def test_the_network_is_off_unless_it_is_allowed(mode: Mode) -> None:
     assert not domain(mode).network
