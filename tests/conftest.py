@@ -19,6 +19,9 @@ settings.register_profile("thorough", _ALWAYS, max_examples=100, derandomize=Fal
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "quick")
 
 
+# Tests that are not about the sandbox have agents without it: what a statement does there is what they look at.
+os.environ.setdefault("REWINDOW_SANDBOX", "off")
+
 collect_ignore = ["data"]
 """Projects that tests work on have tests of their own."""
 

@@ -30,8 +30,16 @@ SandboxRule = Literal["auto", "required", "off"]
 """Whether statements of a model or a client are held by the kernel: where it can, or else they do not run; or not."""
 
 
+_USERS_SANDBOX: Final[SandboxRule] = "auto"
+"""What holds for everybody who does not set it."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
-    """One value per row of SETTINGS. Times in seconds; tuples are patterns of names, with `*`."""
+    """One value per row of SETTINGS. Times in seconds; tuples are patterns of names, with `*`.
+
+    A program that makes its settings itself says whether it wants the `sandbox`, because statements of its own may rely
+    on its files; `load_settings` has it.
+    """
 
     state_dir: Path
     model: str = DEFAULT_MODEL
@@ -161,7 +169,7 @@ def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None
         InvalidRequestError: a value or the config file cannot be used; the message names it.
     """
     from_file = _config_file(environ)
-    values: dict[str, Any] = {"state_dir": default_state_dir(environ)}
+    values: dict[str, Any] = {"state_dir": default_state_dir(environ), "sandbox": _USERS_SANDBOX}
     for option in SETTINGS:
         for source, text in (
             (f"--{option.name.replace('_', '-')}", (overrides or {}).get(option.name)),
