@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from conformance.driver import Answer, Driver
+from conformance.driver import Answer, Driver, StoppedError
 from conformance.scenarios.acp1_client.agent import PROBE, Agent, InTurn, Turn, finish, initialized, open_turn
 from conformance.scenarios.acp1_client.files import folder, put
 from conformance.scenarios.acp1_client.opening import MODES, OPTIONS
@@ -138,6 +138,8 @@ def _session(driver: Driver) -> None:
 
 
 def _updates(turn: Turn) -> None:
+    if not turn.probe("before"):
+        raise StoppedError("the client does not answer a request that it does not know")
     for update in updates_of(turn.cwd, turn.offers):
         _update(turn, update, update["sessionUpdate"])
 
