@@ -16,8 +16,10 @@ from engine.event_list import lookup_in
 from engine.events import Event
 from engine.events.codec import decode, encode
 from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.events.execution import StatementRecorded
 from engine.events.session import PromptQueued, PromptWithdrawn
 from engine.exchange.vectors.cycle_rows import OTHERS, PROMPT_KINDS, stamped
+from engine.ids import MessageId, StatementId, ToolCallId
 from tests.support.cycles import IN_CYCLES
 
 MESSAGE_IDS = st.sampled_from(("", "m1", "m2", "m3", "m4"))
@@ -187,3 +189,13 @@ def test_rounds_hold_in_order_what_a_model_was_given_and_put_out(log: tuple[Even
         assert len(served) == len(set(served))
         assert {cycle.root.seq, *made} <= set(served)
         assert [item.seq for item in fed] == sorted(item.seq for item in fed)
+
+
+def test_a_statement_of_an_ended_cycle_is_no_parent_in_a_later_one() -> None:
+    call, stop = ToolCallId("of the cell"), RunStop(reason="completed", cause="end_turn")
+    asked = [UserMessage(message_id=MessageId(name), text=name) for name in "ab"]
+    statement = StatementRecorded(statement_id=StatementId("s"), index=1, source="1", tool_call_id=call)
+    child = ToolCall(tool_call_id=ToolCallId("child"), tool="read", parent_id=call)
+    within, behind = stamped([asked[0], statement, child]), stamped([asked[0], statement, stop, asked[1], child])
+    assert cycles_of(within).anomalies == ()
+    assert [each.kind for each in cycles_of(behind).anomalies] == ["unknown-parent"]
