@@ -29,15 +29,19 @@ class Workers:
         domain = Domain(scratch=folder, hidden=(os.path.join(folder, "state"),)) if is_held else None
         os.mkdir(os.path.join(folder, "state"))
         self._spec = EnvironmentSpec(cwd=folder, variables={"PATH": os.environ["PATH"]}, domain=domain)
-        self._environment = WorkerEnvironment(Zygote.spawn())
+        self._zygote = Zygote.spawn()
+        self._environment = WorkerEnvironment(self._zygote)
         self._portal = self._stack.enter_context(start_blocking_portal())
         self._portal.call(self._environment.start, self._spec)
         assert bool(self._environment.layers) == is_held
 
     def start(self) -> float:
+        environment = WorkerEnvironment(self._zygote)
         started = perf_counter()
-        self._portal.call(self._environment.start, self._spec)
-        return perf_counter() - started
+        self._portal.call(environment.start, self._spec)
+        took = perf_counter() - started
+        self._portal.call(environment.close)  # which takes down what it mounted
+        return took
 
     def statement(self, count: int) -> float:
         return self._portal.call(self._statements, count)
