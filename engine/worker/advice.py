@@ -1,4 +1,4 @@
-"""What would work where the kernel has refused a write: a note on the exception that ends a statement.
+"""What would work where the kernel has refused a write or a connection: a note on what ends a statement.
 
 The functions of Python's own are routed to the host, which asks about them. What reaches the kernel by itself (a
 database, C code, a program, a process that a statement forked) is refused there with an error that says nothing of a
@@ -27,6 +27,10 @@ _OUTSIDE: Final = (
     "The sandbox keeps statements from writing {what}, which is outside of the project. A temporary directory"
     " (tempfile) can be written, and bash() runs a command after a question."
 )
+_NO_NETWORK: Final = (
+    "The sandbox has no network. The user can turn it on: the option Network of a session, --network of rewindow-mcp."
+    " And bash() runs a whole command after a question."
+)
 
 
 class Advice:
@@ -34,6 +38,7 @@ class Advice:
 
     def __init__(self, domain: Domain, roots: tuple[str, ...], database: Callable[[], str]) -> None:
         self._writable = tuple(os.path.join(os.path.realpath(each), "") for each in (domain.scratch, *domain.writable))
+        self._has_network = domain.network
         self._roots = tuple(os.path.join(os.path.realpath(each), "") for each in roots)
         self._database = database
 
@@ -45,6 +50,8 @@ class Advice:
                 each.add_note(note)
 
     def _note(self, error: BaseException) -> str:
+        if not self._has_network and _is_of_network(error):
+            return _NO_NETWORK
         if isinstance(error, OSError) and error.errno in _REFUSED:
             return self._of_call(error)
         if type(error).__name__ == "OperationalError" and str(error).startswith(_OF_DATABASES):
@@ -72,6 +79,17 @@ class Advice:
         if real.startswith(self._writable) or not os.access(there, os.R_OK):
             return ""
         return (_ADVICE if real.startswith(self._roots) else _OUTSIDE).format(what=path)
+
+
+def _is_of_network(error: BaseException) -> bool:
+    """Whether a name could not be looked up, or a socket not be made, which is refused within `socket.py`."""
+    if type(error).__name__ == "gaierror":
+        return True
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    is_refused = isinstance(error, OSError) and error.errno in _REFUSED
+    return is_refused and frame is not None and os.path.basename(frame.tb_frame.f_code.co_filename) == "socket.py"
 
 
 def _chained(error: BaseException) -> Iterator[BaseException]:

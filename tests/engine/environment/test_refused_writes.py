@@ -1,4 +1,4 @@
-"""What the kernel refuses a statement in a domain says which file it is about, and what would work instead."""
+"""What the kernel refuses a statement in a domain says what it is about, and what would work instead."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ async def test_what_is_not_routed_is_refused_with_what_would_work(tmp_path: Path
         assert OF_THE_PROJECT in shown
         assert worker.asked == []
         assert sorted(path.name for path in worker.cwd.iterdir()) == ["old", "there.db"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import socket; socket.create_connection(('127.0.0.1', 9))",
+        "import socket; socket.getaddrinfo('example.org', 80)",
+        "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9')",
+        "import asyncio; asyncio.run(asyncio.open_connection('127.0.0.1', 9))",
+    ],
+)
+async def test_a_connection_is_refused_with_the_option_that_allows_it(tmp_path: Path, source: str) -> None:
+    async with routed(tmp_path) as worker:
+        outcome = await worker.run(source, effects=worker.effects)
+        assert outcome.exception is not None
+        assert "The sandbox has no network. The user can turn it on" in outcome.exception.traceback
 
 
 @pytest.mark.parametrize(
