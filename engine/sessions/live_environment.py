@@ -208,7 +208,7 @@ class LiveEnvironment:
         self._values.forget()
         self._checkpoints.hear(environment)
         # With a checkpoint there is no need of an empty namespace, which takes a while to start.
-        if not (self._was_started and self._checkpoints.keeps and history.has_steps):
+        if not (self._was_started and self._checkpoints.keeps):
             await self._start(environment)
         # Now, because only a worker knows what holds it, and only then is it known what may run again.
         try:
@@ -223,6 +223,8 @@ class LiveEnvironment:
             restored = await environment.restore(plan, self._contents, compare)
             divergences = (*restored.divergences, *_left_out(history))
             await self._record(environment, restored, divergences)
+        elif not environment.alive:
+            await self._start(environment)
 
     async def _start(self, environment: Environment) -> None:
         if self._domain is not None:

@@ -275,11 +275,6 @@ class History:
         records = [step.finished for step in self._omitted.values()]
         return {name for record in records if record is not None for name in bound_names(record.diff)}
 
-    @property
-    def has_steps(self) -> bool:
-        """Whether a rebuild has anything to go through, as far as is known without looking closer."""
-        return bool(self._steps)
-
     def beyond(self, allows: Callable[[int], bool]) -> Sequence[int]:
         """The numbers of statements that would run again, or whose values would be loaded, and are not allowed to."""
         return [

@@ -81,6 +81,18 @@ async def test_a_statement_that_is_left_out_goes_back_before_it(tmp_path: Path) 
         assert await run(session, "key") == first
 
 
+async def test_where_nothing_is_left_to_run_again_the_next_statement_finds_an_empty_namespace(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, settings=CHECKPOINTS) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("import os; os._exit(1)")
+        assert await run(session, "x = 1; x") == "1"
+        await session.rewind(0)
+        assert await run(session, "'x' in globals()") == "False"
+        await session.switch("main")
+        assert (await session.edit(1, "x = 2")).outcome == "completed"
+        assert await run(session, "x") == "1"  # what the second statement bound comes after the first
+
+
 async def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
     async with sessions_of(tmp_path, settings=CHECKPOINTS) as sessions:
         session = await sessions.create(str(tmp_path))
