@@ -18,6 +18,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..errors import EnvironmentUnavailableError
 from ..events import Event
 from ..events.conversation import ResultStatus, ToolResult
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
@@ -144,7 +145,7 @@ class StatementRunner:
             stead: what it runs in the stead of.
 
         Raises:
-            EnvironmentUnavailableError: there is no worker to run it in; that is recorded too.
+            EnvironmentUnavailableError: there is no worker to run it in; that is recorded too, with the call's result.
         """
         unsaid = deque(opening)
         statement, self._announced = self._announced, None
@@ -156,13 +157,19 @@ class StatementRunner:
         if environment is None:
             self._append(unsaid)
         async with self._environment.step:
-            finished = await self._execute(
-                statement, round_id, limit, cancellation, approved, environment, unsaid, stead=stead
-            )
-        if call is not None:
-            status = _RESULTS.get(finished.status, "error")
-            self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
+            try:
+                finished = await self._execute(
+                    statement, round_id, limit, cancellation, approved, environment, unsaid, stead=stead
+                )
+            except EnvironmentUnavailableError:
+                self._answer(call, "error", _NOT_RUN.message)
+                raise
+        self._answer(call, _RESULTS.get(finished.status, "error"), result_text(finished))
         return finished
+
+    def _answer(self, call: ToolCallId | None, status: ResultStatus, text: str) -> None:
+        if call is not None:
+            self._log.append(ToolResult(tool_call_id=call, status=status, text=text))
 
     async def run_again(
         self, rerun: Rerun, round_id: int, cancellation: Cancellation, *, approved: bool

@@ -13,13 +13,14 @@ from engine import PermissionAnswer, Session, StatementSubject, Store
 from engine.config.system import SystemClock
 from engine.cycles import cycles_of
 from engine.environment.in_process import InProcessEnvironment
-from engine.errors import InvalidRequestError, StatementWithdrawnError
+from engine.errors import EnvironmentUnavailableError, InvalidRequestError, StatementWithdrawnError
 from engine.events import Event
 from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.events.execution import EffectAnswered, ExecutionStarted, FileWritten
 from engine.ids import SessionId
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy
+from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.models import AnsweringModel, runs
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of
@@ -190,6 +191,28 @@ async def test_a_lost_worker_ends_an_edit_where_it_is(opened: Opened) -> None:
         report = await session.edit(4, "import os; os._exit(3)")
         assert (report.outcome, report.detail, report.branch) == ("failed", "statement 4 ended the worker", "b1")
         assert await value(session, "y") == "20"
+
+
+async def test_a_worker_that_cannot_be_had_ends_an_edit_with_every_call_answered(tmp_path: Path) -> None:
+    environment = HollowEnvironment()
+    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for source in STATEMENTS:
+            await session.accept(source).end()
+
+        async def fail(now: Moment) -> None:
+            if now == "run":
+                environment.alive = False
+                raise EnvironmentUnavailableError("no memory for a worker")
+
+        environment.meanwhile = fail
+        report = await session.edit(2, "text = ''")
+        assert (report.outcome, report.detail) == ("failed", "no memory for a worker")
+        calls, results = (
+            [event.tool_call_id for event in session.path if isinstance(event, kind)] for kind in (ToolCall, ToolResult)
+        )
+        assert results == calls
+        assert not cycles_of(session.path).anomalies
 
 
 async def test_what_was_stopped_or_left_out_does_not_run_behind_an_edited_statement(opened: Opened) -> None:
