@@ -64,29 +64,34 @@ class FileRewinding:
         Raises:
             SessionReadOnlyError: nothing can be recorded; no file was touched.
         """
-        return await self._go(begun, self._log.append(begun))
-
-    async def finish(self, begun: RewindBegun) -> Rewound:
-        """The same of one that is on the log, because a process was killed in the middle of it."""
-        return await (self._bring_back(begun) if begun.cancelled else self._go(begun, begun.seq))
-
-    async def _go(self, begun: RewindBegun, seq: Seq) -> Rewound:
-        await self._journal.durable(seq)
-        done: list[FileToRestore] = []
+        seq = self._log.append(begun)
         replaced: list[FileToRestore] = []
-        left = list(begun.left)
         try:
-            for file in begun.files:
-                put = partial(self._put, file)
-                outcome = await (to_the_end(put) if _is_lost(file) else put())
-                if isinstance(outcome, FileLeft):
-                    left.append(outcome)
-                else:
-                    done.append(file)
-                    replaced += [file] * outcome
+            await self._journal.durable(seq)
+            return await self._go(begun, replaced)
         except BaseException:
             await to_the_end(lambda: self._give_up(begun, replaced))
             raise
+
+    async def finish(self, begun: RewindBegun) -> Rewound:
+        """The same of one that is on the log, because a process was killed in the middle of it.
+
+        What that process has replaced is not known, so a cancel takes nothing back: the rewind stays open.
+        """
+        return await (self._bring_back(begun) if begun.cancelled else self._go(begun, []))
+
+    async def _go(self, begun: RewindBegun, replaced: list[FileToRestore]) -> Rewound:
+        """Into `replaced` goes each file that was not as it is to be."""
+        done: list[FileToRestore] = []
+        left = list(begun.left)
+        for file in begun.files:
+            put = partial(self._put, file)
+            outcome = await (to_the_end(put) if _is_lost(file) else put())
+            if isinstance(outcome, FileLeft):
+                left.append(outcome)
+            else:
+                done.append(file)
+                replaced += [file] * outcome
         return Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left))
 
     async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:

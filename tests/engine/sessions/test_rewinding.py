@@ -247,6 +247,39 @@ async def test_a_cancel_brings_back_what_was_replaced(desk: Desk, monkeypatch: p
     assert desk.files() == {"a": b"1", "b": b"1", "by-hand": b"2"}
 
 
+class Slow(MemoryStore):
+    """Keeps a RewindBegun no sooner than the event after it."""
+
+    def __init__(self) -> None:
+        super().__init__(FixedClock())
+        self._held: Event | None = None
+        self.holds = anyio.Event()
+
+    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
+        if isinstance(event, RewindBegun) and not event.cancelled:
+            self._held = event
+            self.holds.set()
+            return
+        held, self._held = self._held, None
+        if held is not None:
+            super().submit(session_id, held)
+        super().submit(session_id, event, waits=waits)
+
+
+async def test_a_cancel_before_the_first_file_ends_the_rewind(tmp_path: Path) -> None:
+    store = Slow()
+    desk = Desk(tmp_path, store)
+    desk.write("a", b"1")
+    desk.write("a", b"2")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(desk.rewind, 1)
+        await store.holds.wait()
+        tasks.cancel_scope.cancel()
+    assert desk.files() == {"a": b"2"}
+    assert open_rewind(reversed(desk.log.events)) is None
+    assert open_rewind(reversed(desk.store.load(SESSION))) is None
+
+
 @pytest.mark.parametrize("brought_back", [0, 1, 2])
 async def test_a_kill_in_the_middle_of_a_cancel_brings_back_the_rest_when_the_session_is_opened(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, brought_back: int
@@ -266,6 +299,27 @@ async def test_a_kill_in_the_middle_of_a_cancel_brings_back_the_rest_when_the_se
     ended = await desk.rewinding().finish(begun)
     assert desk.files() == before
     assert (ended.cancelled, ended.restored) == (True, ())
+
+
+async def test_a_rewind_that_a_killed_process_began_is_finished_also_if_the_first_to_open_the_session_is_cancelled(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        desk.write(name, b"1")
+    at = len(desk.log)
+    for name in ("a", "b", "c"):
+        desk.write(name, b"2")
+    begun = desk.begun(at)
+    desk.log.append(begun)
+    (desk.project / begun.files[0].path).write_bytes(b"1")  # as far as the killed process came
+    with cancelled_at(monkeypatch, 2) as scope:
+        await desk.rewinding().finish(begun)
+    assert scope.cancelled_caught
+    assert open_rewind(reversed(desk.log.events)) == desk.log.events[-1]
+    monkeypatch.undo()
+    ended = await desk.rewinding().finish(begun)
+    assert (ended.cancelled, names(ended.restored)) == (False, ["a", "b", "c"])
+    assert desk.files() == {"a": b"1", "b": b"1", "c": b"1"}
 
 
 async def test_from_the_first_content_on_that_could_not_come_back_there_is_no_way_back(
