@@ -396,7 +396,8 @@ class LiveEnvironment:
         if is_otherwise:
             # What the user wants to have, also where a name is missing for it.
             missing = () if _is_stopped(outcome) else bound_names(before.diff)
-            found = replace(found, same=found.same.union(bound_names(outcome.diff), missing))
+            came = (*bound_names(outcome.diff), *outcome.diff.deleted)
+            found = replace(found, same=found.same.union(came, missing))
         return before, after, found
 
 

@@ -65,6 +65,16 @@ async def test_what_fails_without_a_statement_that_is_left_out_does_not_bring_it
         assert await value(session, "a, b is a, c") == "([1, 2], True, [3])"
 
 
+async def test_what_a_later_statement_deletes_is_gone_when_a_statement_is_taken_in_again(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("x = 1")
+        await session.accept("/omit 1").end()
+        assert (await session.cell("del x")).status == "error"
+        await session.accept("/omit 1").end()
+        assert await value(session, "'x' in globals()") == "False"
+
+
 async def test_what_ran_since_a_statement_was_left_out_is_as_it_was(tmp_path: Path) -> None:
     async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
