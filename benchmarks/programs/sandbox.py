@@ -23,16 +23,18 @@ from engine.ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunReques
 
 
 class Workers:
-    def __init__(self, *, is_held: bool) -> None:
-        self._stack = ExitStack()  # until this process ends
-        folder = os.path.realpath(self._stack.enter_context(tempfile.TemporaryDirectory()))
+    """Ends with `stack`."""
+
+    def __init__(self, stack: ExitStack, *, is_held: bool) -> None:
+        folder = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory()))
         domain = Domain(scratch=folder, hidden=(os.path.join(folder, "state"),)) if is_held else None
         os.mkdir(os.path.join(folder, "state"))
         self._spec = EnvironmentSpec(cwd=folder, variables={"PATH": os.environ["PATH"]}, domain=domain)
         self._zygote = Zygote.spawn()
         self._environment = WorkerEnvironment(self._zygote)
-        self._portal = self._stack.enter_context(start_blocking_portal())
+        self._portal = stack.enter_context(start_blocking_portal())
         self._portal.call(self._environment.start, self._spec)
+        stack.callback(self._portal.call, self._environment.close)
         assert bool(self._environment.layers) == is_held
 
     def start(self) -> float:
@@ -59,5 +61,6 @@ class Workers:
         return median(found)
 
 
-workers = Workers(is_held=sys.argv[1] == "held")
-serve({"start": workers.start, "statement": workers.statement})
+with ExitStack() as stack:
+    workers = Workers(stack, is_held=sys.argv[1] == "held")
+    serve({"start": workers.start, "statement": workers.statement})
