@@ -21,7 +21,9 @@ RIPGREP = str(Path(sys.executable).parent / "rg")
 
 
 class Engine:
-    def __init__(self, ripgrep: str | None) -> None:
+    """Ends with `stack`."""
+
+    def __init__(self, stack: ExitStack, ripgrep: str | None) -> None:
         from anyio.from_thread import start_blocking_portal
 
         from engine.environment.worker_environment import WorkerEnvironment
@@ -30,9 +32,9 @@ class Engine:
 
         self._ripgrep = ripgrep
         environment = WorkerEnvironment(Zygote.spawn())
-        self._stack = ExitStack()  # until this process ends
-        self._portal = self._stack.enter_context(start_blocking_portal())
+        self._portal = stack.enter_context(start_blocking_portal())
         self._portal.call(environment.start, EnvironmentSpec(cwd=os.getcwd(), variables={"PATH": os.environ["PATH"]}))
+        stack.callback(self._portal.call, environment.close)
         self._command = environment.command
 
     def search(self, root: str, tool: str, arguments: dict[str, object]) -> object:
@@ -60,8 +62,8 @@ class Ripgrep:
         )
 
 
-def main(kind: str) -> None:
-    side = Ripgrep() if kind == "ripgrep" else Engine(RIPGREP if kind == "engine" else None)
+def main(stack: ExitStack, kind: str) -> None:
+    side = Ripgrep() if kind == "ripgrep" else Engine(stack, RIPGREP if kind == "engine" else None)
 
     def search(root: str, tool: str, arguments: dict[str, object]) -> float:
         start = perf_counter()
@@ -71,4 +73,5 @@ def main(kind: str) -> None:
     serve({"search": search})
 
 
-main(sys.argv[1])
+with ExitStack() as stack:
+    main(stack, sys.argv[1])

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Final, NoReturn
 
 from ..domain import Domain
-from . import child, program
+from . import child, program, routed
 from .framing import FrameBuffer, frame
 from .proc import is_below
 from .protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
@@ -84,6 +84,8 @@ class ForkedProcess:
         parent = os.getpid()
         if request.domain is not None:
             prepare(request.domain)
+            if isinstance(request, Fork):
+                routed.prepare()
         try:
             with contextlib.ExitStack() as given:
                 outlines = given.enter_context(self.ask_outlines()).fileno() if isinstance(request, Fork) else -1

@@ -26,6 +26,21 @@ _OURS: Final = __name__.rpartition(".")[0]
 _USUAL_MODE: Final = 0o666
 
 
+_searched: Final[set[str]] = set()
+"""Names of the modules that were looked through, and where they bind `io.FileIO`."""
+_bound: Final[list[tuple[dict[str, Any], str]]] = []
+
+
+def prepare() -> None:
+    """Looks through the modules, for the parent of those who lead: in a fork that would copy the memory of them all."""
+    for name, module in list(sys.modules.items()) if len(sys.modules) != len(_searched) else ():
+        # Our own code makes the files of which these are made.
+        if name not in _searched and not name.startswith(_OURS):
+            names = getattr(module, "__dict__", {})
+            _bound.extend((names, each) for each, value in list(names.items()) if value is _Raw)
+        _searched.add(name)
+
+
 def lead(opening: Opening) -> None:
     """Leads the routes of what opens files here. Called once in a process."""
     opener, closer = descriptor_opener(opening), descriptor_closer(opening)
@@ -33,10 +48,9 @@ def lead(opening: Opening) -> None:
     opened = file_opener(opening)
     routes.lead({routes.OPEN: opened, "os.open": opener, "os.close": closer, "os.truncate": truncater})
     raw = raw_class(opening, opened, opener)
-    for module in list(sys.modules.values()):
-        # Our own code makes the files of which these are made.
-        if not getattr(module, "__name__", "").startswith(_OURS):
-            routes.replace_in(getattr(module, "__dict__", {}), {id(_Raw): raw})
+    prepare()
+    for names, name in _bound:
+        names[name] = raw
 
 
 def file_opener(opening: Opening) -> Callable[..., Any]:
