@@ -143,6 +143,7 @@ def test_a_providers_model_solves_the_task_just_so(
 ASKED = {
     "statements": {"Run this statement?": 3},
     "acts": {"Write this file?": 8, "Run this command in": 2},
+    "what the sandbox lets through": {"Write this file?": 8, "Run this command in": 2},
     "nothing": {},
 }
 """The questions of the task in a terminal."""
@@ -150,10 +151,11 @@ ASKED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asking", list(ASKED))
-def test_a_terminal_shows_the_task_and_asks_the_same(tmp_path: Path, asking: Asking) -> None:
+def test_a_terminal_shows_the_task_and_asks_the_same(tmp_path: Path, asking: str) -> None:
     project = TASK.copy(tmp_path / "work")
     home = Home(tmp_path)
-    environ = {**home.variables, **environment(), "TERM": "xterm-256color"}
+    sandbox = "required" if asking == "what the sandbox lets through" else "off"
+    environ = {**home.variables, **environment(), "TERM": "xterm-256color", "REWINDOW_SANDBOX": sandbox}
     arguments = ["--model", scripted(tmp_path, *TASK.script()), "--mode", "auto" if asking == "nothing" else "ask"]
     with Terminal([*COMMAND, "run", *arguments], environ, str(project), lines=60, columns=170) as terminal:
         terminal.until("\n>")
