@@ -3,6 +3,7 @@
 Owns the difference between "no worker yet", "worker there" and "worker died": whoever asks gets a living one, and one
 that is lost before it did anything is replaced. So is one in another domain than the session is to be in now: a domain
 is never loosened. Must not know what runs in it. Used by the agent loop, `statements` and the session's commands.
+More than 300 lines, because start, loss, rebuild and change of domain go by one lock, one worker and one state.
 """
 
 from __future__ import annotations

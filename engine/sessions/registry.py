@@ -1,6 +1,6 @@
 """The sessions of one process: makes them, loads them, finds them, closes them all.
 
-One writer per session in the whole machine, held by the store. Made by `Host`. A little over 300 lines, because what a
+One writer per session in the whole machine, held by the store. Made by `Host`. More than 300 lines, because what a
 session may be opened with is said for each way to open one.
 """
 

@@ -2,6 +2,7 @@
 
 Owns nothing but the connection of its parts: the log with its folds (`parts`), the queue of requests (`requests`), and
 what serves them (`turns`), which is loaded with the first. Must not know any protocol. Made by `registry`.
+Long, because all that adapters may ask for is a method here, most of them a line or two: one door instead of several.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What serves the requests of one session, put together from top to bottom: environment, projection, model, loop.
 
 The second half of the composition that `assembly` begins, loaded with the first request. Owns how a prompt, a command
-and a cell are carried out between their UserMessage and the end of their run. Called by `Session`, one at a time. A
-little over 300 lines, because what is put together stands in one place.
+and a cell are carried out between their UserMessage and the end of their run. Called by `Session`, one at a time.
+Long for this folder, because what is put together stands in one place, and what runs on it needs most of that.
 """
 
 from __future__ import annotations
