@@ -161,6 +161,11 @@ class RepeatsAnId(Client):
             self.has_asked = True
             self.send({"jsonrpc": "2.0", "id": self.next_id, "method": "_reference/ping", "params": {}})
 
+    def take_answer(self, message: Message) -> None:
+        # What answers the ping is not taken for the prompt's answer, which would end the turn.
+        if (message.get("error") or {}).get("code") != -32601:
+            super().take_answer(message)
+
 
 class ListsFirst(Client):
     def begin(self) -> None:
