@@ -17,6 +17,8 @@ PROMOTION where such a message heads the queue; while a run is active that chang
 queue, which is short. Nothing but a late result touches a closed cycle, of which the fold keeps the positions of its
 events on the log: a model that is taken reads them there, and stays as it is.
 
+A little over 300 lines, because each input of the machine and what it does to the model is a method of one object.
+
 Must not know why an action follows (`machine`) nor how a cycle is looked at (`rounds`, `steps`). Fed by the log, or by
 whoever rebuilds it, with the events of the active branch.
 """

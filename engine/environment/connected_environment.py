@@ -2,7 +2,7 @@
 
 Owns which connection is the present one; `rebuild` restores by running a history again. Whether a process or a thread
 is at the other end is the business of whoever opens connections: `worker_environment` and `in_process`, the two
-implementations. Must not know the log, the View or any transport. A little over 300 lines, because the port has twelve
+implementations. Must not know the log, the View or any transport. More than 300 lines, because the port has that many
 methods and what each raises stands with it.
 """
 

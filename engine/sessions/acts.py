@@ -6,7 +6,7 @@ secret is its digest alone. What a tool does is known to `tools`: it returns pla
 or what it would run, and this module sees to the mode, the question, the act and its record.
 
 A file that was written is recorded, whatever becomes of the statement: from the act to its record nothing may tear.
-Made by `statements` for each execution. A little over 300 lines, because what keeps an act and its record together
+Made by `statements` for each execution. More than 300 lines, because what keeps an act and its record together
 stands in one place.
 """
 

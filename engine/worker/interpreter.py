@@ -2,7 +2,7 @@
 
 Owns the namespace, the board, the executor and the effects, and what a run reports. Must not know whether it lives in
 a process of its own or in a thread of the host's, nor how messages travel: `main` gives it a worker's surroundings,
-`environment.thread_connection` a thread's. Asked by `serving`. A little over 300 lines, because each request that the
+`environment.thread_connection` a thread's. Asked by `serving`. More than 300 lines, because each request that the
 host may make is answered in this one place.
 """
 

@@ -5,6 +5,7 @@ program that is started. The `open` of statements opens one. In a worker with a 
 open a file do the same (`routed`), because there the kernel keeps everybody but the host from writing the real one.
 Everything else (reading, devices and pipes, descriptors, what the domain allows) is Python's own. Must not know when a
 content lands (`staged_files`), nor how a write is asked about or done. Made by `interpreter`.
+A little over 300 lines, because what each way to open a file comes to is decided in one place.
 """
 
 from __future__ import annotations

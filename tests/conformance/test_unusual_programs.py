@@ -44,7 +44,7 @@ class EndsLinesAsWindowsDoes:
     """With spaces around messages besides."""
 
     def encode(self: Any, message: Message) -> bytes:
-        return b"  " + super().encode(message)[:-1] + b" \r\n"  # type: ignore[misc]
+        return b"  " + super().encode(message)[:-1] + b" \r\n"  # type: ignore[misc] -- of the program it is mixed into
 
 
 class AddsMeta:
@@ -55,7 +55,7 @@ class AddsMeta:
         for part in ("params", "result"):
             if isinstance(message.get(part), dict):
                 message = {**message, part: {**message[part], **meta}}
-        super().send(message)  # type: ignore[misc]
+        super().send(message)  # type: ignore[misc] -- of the program it is mixed into
 
 
 class HasTextIds(Agent):

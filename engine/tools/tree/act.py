@@ -7,6 +7,7 @@ asks or what is recorded. Made by the modules beside it, done by `sessions.acts`
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Generator
@@ -74,17 +75,25 @@ def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: 
     """
     with place_to_write(workspace.absolute(path), workspace.roots, follows=follows) as place:
         if place.missing:
-            raise FileNotFoundError(2, os.strerror(2), path)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if changes:
             place.check_folder()
         return Name(place.path, _state(place))
+
+
+def free(workspace: Workspace, path: str) -> Name:
+    """The same for a name that must not be there yet; else FileExistsError."""
+    name = name_at(workspace, path)
+    if name.state is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    return name
 
 
 def there(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
     """The same for a name that has to be there."""
     name = name_at(workspace, path, follows=follows, changes=changes)
     if name.state is None:
-        raise FileNotFoundError(2, os.strerror(2), path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     return name
 
 

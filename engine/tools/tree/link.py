@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 
 import msgspec
 
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, name_at, there
+from .act import Name, TreeAct, again, free, there
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,10 +18,8 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
-    """The act that links it. Raises as `name_at`, FileNotFoundError without a source, and FileExistsError."""
-    source, name = there(workspace, arguments.source, changes=False), name_at(workspace, arguments.path)
-    if name.state is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), arguments.path)
+    """The act that links it. Raises as `free`, and FileNotFoundError without a source."""
+    source, name = there(workspace, arguments.source, changes=False), free(workspace, arguments.path)
     becomes = ((name.path, source.path),) if source.is_file else ()
     return TreeAct(paths=(name.path,), do=lambda: _link(workspace, source, name), becomes=becomes)
 

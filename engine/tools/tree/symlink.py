@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 
 import msgspec
 
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, name_at
+from .act import Name, TreeAct, again, free
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,10 +18,8 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
-    """The act that makes it. Raises as `name_at`, and FileExistsError."""
-    name = name_at(workspace, arguments.path)
-    if name.state is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), arguments.path)
+    """The act that makes it. Raises as `free`."""
+    name = free(workspace, arguments.path)
     return TreeAct(paths=(name.path,), do=lambda: _make(workspace, name, arguments.target))
 
 
