@@ -19,7 +19,7 @@ from .scopes import covers
 
 MODES: Final[dict[Mode, tuple[str, str]]] = {
     "ask": ("Ask", "What a model wants to do asks before it is done"),
-    "auto": ("Auto", "Statements run without asking"),
+    "auto": ("Auto", "Statements run without asking, and change the session's directories"),
     "plan": ("Plan", "Statements run without asking, but whatever would change something outside is refused"),
 }
 """Name and description of each mode, the default first."""
