@@ -79,7 +79,10 @@ def parameters(command: Callable[..., None]) -> Iterable[inspect.Parameter]:
 
 def test_users_read_of_statements_and_model_calls_and_not_of_rounds() -> None:
     """Because two numberings beside that of statements are one too many; the log and the source have Rounds."""
-    pages = ("README.md", *(f"docs/{name}.md" for name in ("context", "configuration", "import", "terminal", "tools")))
+    pages = (
+        "README.md",
+        *(f"docs/{name}.md" for name in ("context", "configuration", "import", "promises", "terminal", "tools")),
+    )
     texts = {
         **{page: (ROOT / page).read_text(encoding="utf-8") for page in pages},
         "commands": repr([*COMMANDS.values(), *LOCAL_COMMANDS.values()]),

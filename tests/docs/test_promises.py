@@ -1,4 +1,4 @@
-"""Every row of what the README promises has its tests, for what holds and for where it ends; and they are there."""
+"""Every row of what README and docs/promises.md promise has its tests, for what holds and for where it ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "docs/promises.md")
 
 HELD_BY: dict[str, tuple[str, ...]] = {
     "What an editor is shown is on disk first.": (
@@ -352,9 +352,8 @@ HELD_BY: dict[str, tuple[str, ...]] = {
 
 
 def promised() -> list[str]:
-    """The rows of the table, by their first words in bold."""
-    table = README.partition("## What holds, and where it ends")[2].partition("\n## ")[0]
-    return re.findall(r"^\| \*\*(.+?)\*\*", table, re.MULTILINE)
+    """The rows of both tables, by their first words in bold."""
+    return [row for page in PAGES for row in re.findall(r"^\| \*\*(.+?)\*\*", source(page), re.MULTILINE)]
 
 
 @cache
@@ -362,8 +361,8 @@ def source(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_the_readme_promises_what_is_listed_here_and_nothing_else() -> None:
-    assert promised() == list(HELD_BY)
+def test_the_pages_promise_what_is_listed_here_and_nothing_else() -> None:
+    assert sorted(promised()) == sorted(HELD_BY)
 
 
 @pytest.mark.parametrize("promise", HELD_BY)
