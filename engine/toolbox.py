@@ -186,6 +186,7 @@ _ROUTED_ROWS: Final = (
     _routed("mkdir", "Make the directory {path}", "edit", "Makes a directory.", _MODE),
     _routed("rmdir", "Remove the directory {path}", "delete", "Removes an empty directory."),
     _routed("remove", "Remove {path}", "delete", "Removes a file, a link or a pipe."),
+    _routed("rmtree", "Remove {path} with all that is in it", "delete", "Removes a directory with all that is in it."),
     _routed("rename", "Rename {source} to {path}", "move", "Renames `source`, in the place of what is there.", _SOURCE),
     _routed("link", "Give {source} the further name {path}", "edit", "Makes a hard link.", _SOURCE),
     _routed("symlink", "Make {path} a link to {target}", "edit", "Makes a symbolic link.", Parameter("target", str)),

@@ -13,6 +13,7 @@ stands in one place.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -128,6 +129,8 @@ class Acts:
         self._readings: dict[int, Reading] = {}
         self._written: set[str] = set()
         """The real places of what was written or made."""
+        self._made: set[str] = set()
+        """Those of directories that were made."""
         self.parent = parent
 
     async def perform(self, request: EffectRequest, environment: Environment) -> EffectAnswer:
@@ -291,7 +294,7 @@ class Acts:
                 raise OSError(errno.EBUSY, f"{self._desk.workspace.shown(path)} {UNSAVED_ADVICE}")
             if len(act.becomes) > 1 and path == act.paths[-1]:  # another file's content takes its place
                 self._desk.seen.check(name_text(path), held.data, request.basis, self._desk.workspace.shown(path))
-        if not (act.is_minor and self._written.issuperset(act.paths)):
+        if not self._is_minor(act):
             title = call_title(request.operation, request.arguments)
             await self._permit(request, call, await anyio.to_thread.run_sync(tree_acts.subject_of, title, act, before))
         with anyio.CancelScope(shield=True):
@@ -299,6 +302,13 @@ class Acts:
             for event in await anyio.to_thread.run_sync(self._became, call, act, before):
                 self._log.append(event)
             self._written.update(act.paths)
+            if act.makes:
+                self._made.update(act.paths)
+
+    def _is_minor(self, act: TreeAct) -> bool:
+        """Whether it comes with what the same statement was allowed to do."""
+        in_new = act.makes and self._made.issuperset(map(os.path.dirname, act.paths))
+        return in_new or (act.is_minor and self._written.issuperset(act.paths))
 
     def _became(self, call: ToolCallId, act: TreeAct, before: Mapping[str, Look]) -> list[FileWritten]:
         """What has become of the files. Blocks."""

@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
+import xxhash
+
 from ..ids import SessionId
 
 FOLDER: Final = "scratch"
@@ -25,7 +27,7 @@ class Scratch:
     """That of one session, which is made when it is first needed."""
 
     def __init__(self, state_dir: Path, session_id: SessionId) -> None:
-        self.path: Final = os.path.join(os.path.realpath(state_dir), FOLDER, session_id)
+        self.path: Final = os.path.join(os.path.realpath(state_dir), FOLDER, _name_of(session_id))
 
     def make(self) -> None:
         """Has it be there, for the user alone. Raises OSError."""
@@ -47,8 +49,14 @@ def sweep(state_dir: Path, kept: Callable[[], Collection[SessionId]]) -> None:
     place = os.path.join(os.path.realpath(state_dir), FOLDER)
     with contextlib.suppress(OSError):
         found = os.listdir(place)  # first, because one of a new session comes after that session
-        for name in set(found).difference(kept()):
+        for name in set(found).difference(map(_name_of, kept())):
             _remove(os.path.join(place, name))
+
+
+def _name_of(session_id: SessionId) -> str:
+    """Short, because temporary files have Unix sockets among them, whose paths have at most 107 bytes: what
+    `multiprocessing` puts behind it takes 32 of these."""
+    return xxhash.xxh3_64_hexdigest(session_id.encode())
 
 
 def _remove(path: str) -> None:

@@ -6,6 +6,7 @@ Must not know who asks or what is recorded. Called by `acts`; but for `subject_o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from ..cutting import plural
@@ -19,6 +20,7 @@ KEPT_BYTES: Final = 64 << 20
 _KEPT_TOGETHER: Final = 256 << 20
 """Bytes of the contents that go or move in one act, as far as they are kept."""
 _SHOWN_CHARS: Final = ASKED_CHARS // 2
+_SHOWN_NAMES: Final = 200
 _GONE: Final = Look()
 
 
@@ -46,11 +48,22 @@ def subject_of(title: str, act: TreeAct, before: Mapping[str, Look]) -> TreeSubj
     files = dict(act.becomes)
     paths = tuple(map(name_text, act.paths))
     if act.paths[-1] not in files:
-        count = len(files) // 2  # each at its old and at its new place
-        return TreeSubject(act=title, paths=paths, note=f"{count:,} {plural(count, 'file')} in it" if count else "")
+        return TreeSubject(act=title, paths=paths, note=_in_it(act.paths[-1], files))
     source = files[act.paths[-1]]
     old, new = before[act.paths[-1]], _GONE if source is None else before[source]
     changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
     changes, note = within(changes, note, _SHOWN_CHARS)
     notes = (note, old.reason, new.reason, "the file is removed" if source is None else "")
     return TreeSubject(act=title, paths=paths, changes=changes, note="\n".join(filter(None, notes)))
+
+
+def _in_it(directory: str, files: Mapping[str, str | None]) -> str:
+    """A line on the files of a directory; where they go for good, their names as well."""
+    moved = sum(source is not None for source in files.values())
+    count = moved or len(files)
+    line = f"{count:,} {plural(count, 'file')} in it" if count else ""
+    if moved or not files:
+        return line
+    names = [name_text(path.removeprefix(f"{directory}/")) for path in islice(files, _SHOWN_NAMES)]
+    more = (f"and {count - len(names):,} more",) if count > len(names) else ()
+    return "\n".join((f"{line}:", *names, *more))

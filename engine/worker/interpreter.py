@@ -146,8 +146,9 @@ class Interpreter:
         advice = None
         if domain is not None:
             advice = Advice(domain, roots, lambda: self._notices.database)
-            lead(opening)
-            routes.lead(RoutedTree(opening, self._effects, change).targets())
+            tree = RoutedTree(opening, self._effects, change)
+            lead(opening, tree.tree_remover())
+            routes.lead(tree.targets())
         self._transport = transport
         self._said: list[str] = []
         """Of a replay, what is about no statement."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -26,9 +27,12 @@ _OURS: Final = __name__.rpartition(".")[0]
 _USUAL_MODE: Final = 0o666
 
 
+REMOVE_TREE: Final = "shutil.rmtree"
+_SOUGHT: Final[dict[int, str]] = {id(_Raw): "io.FileIO", id(shutil.rmtree): REMOVE_TREE}
+"""By identity: what no route stands for, because it is a class, or because it is not there when routes are put."""
 _searched: Final[set[str]] = set()
-"""Names of the modules that were looked through, and where they bind `io.FileIO`."""
-_bound: Final[list[tuple[dict[str, Any], str]]] = []
+"""Names of the modules that were looked through, and where they bind what is sought."""
+_bound: Final[list[tuple[dict[str, Any], str, str]]] = []
 
 
 def prepare() -> None:
@@ -37,20 +41,23 @@ def prepare() -> None:
         # Our own code makes the files of which these are made.
         if name not in _searched and not name.startswith(_OURS):
             names = getattr(module, "__dict__", {})
-            _bound.extend((names, each) for each, value in list(names.items()) if value is _Raw)
+            for each, value in list(names.items()):
+                sought = _SOUGHT.get(id(value))
+                if sought is not None:
+                    _bound.append((names, each, sought))
         _searched.add(name)
 
 
-def lead(opening: Opening) -> None:
-    """Leads the routes of what opens files here. Called once in a process."""
+def lead(opening: Opening, remove_tree: Callable[..., None]) -> None:
+    """Leads the routes of what opens files here, and puts `remove_tree` in its place. Called once in a process."""
     opener, closer = descriptor_opener(opening), descriptor_closer(opening)
     truncater = path_truncater(opening, opener, closer)
     opened = file_opener(opening)
     routes.lead({routes.OPEN: opened, "os.open": opener, "os.close": closer, "os.truncate": truncater})
-    raw = raw_class(opening, opened, opener)
+    replacing = {"io.FileIO": raw_class(opening, opened, opener), REMOVE_TREE: remove_tree}
     prepare()
-    for names, name in _bound:
-        names[name] = raw
+    for names, name, sought in _bound:
+        names[name] = replacing[sought]
 
 
 def file_opener(opening: Opening) -> Callable[..., Any]:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final, cast
 
 from . import routes
@@ -98,15 +100,43 @@ class RoutedTree:
             place = self._place(path, dir_fd)
             staging = self._opening.files.at(place)
             if staging is not None:
-                staging.is_gone = True
-                self._opening.files.forget(staging)
-                self._opening.files.released(staging)
+                self._opening.files.removed(staging)
                 if not os.path.lexists(place):
                     return  # because it has not landed yet
             check = _check_directory if is_directory else _check_removable
             self._ask("rmdir" if is_directory else "remove", place, lambda: check(place, path))
 
         return remove
+
+    def tree_remover(self) -> Function:
+        """What `shutil.rmtree` is: one act, where the function itself would remove one name after the other."""
+        plain = cast("Function", shutil.rmtree)
+
+        @wraps(plain)
+        def rmtree(path: Any, ignore_errors: bool = False, onerror: Any = None, **more: Any) -> None:
+            directory = more.get("dir_fd")
+            place = self._place(path, directory) if self._is_kept(path, directory) else ""
+            # What is no directory the function itself refuses, and in a replay it goes by what is recorded.
+            if not place or not self._is_whole(place):
+                plain(path, ignore_errors, onerror, **more)
+                return
+            try:
+                self._ask("rmtree", place, lambda: None)
+                self._opening.files.removed_below(place)
+            except OSError as error:
+                if more.get("onexc") is not None:
+                    more["onexc"](os.rmdir, path, error)
+                elif onerror is not None:
+                    onerror(os.rmdir, path, (type(error), error, error.__traceback__))
+                elif not ignore_errors:
+                    raise
+
+        return rmtree
+
+    def _is_whole(self, place: str) -> bool:
+        if self._effects.replaying:
+            return self._effects.has_answer("rmtree", {"path": self._opening.shown(place)})
+        return os.path.isdir(place) and not os.path.islink(place)
 
     def _renamer(self, name: str) -> Function:
         route = routes.route(f"os.{name}")

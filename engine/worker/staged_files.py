@@ -97,6 +97,17 @@ class StagedFiles:
         if staging is not None:
             staging.land()
 
+    def removed(self, staging: Staging) -> None:
+        """Its file is gone, so that nothing of it is to land."""
+        staging.is_gone = True
+        self.forget(staging)
+        self.released(staging)
+
+    def removed_below(self, place: str) -> None:
+        """The same for all in the directory that was really there."""
+        for staging in [each for each in self._under_way.values() if each.place.startswith(f"{place}/")]:
+            self.removed(staging)
+
     def renamed(self, source: str, target: str, shown: str) -> None:
         """The file has another name, in the place of another one. `shown` is the new one for the host."""
         replaced, staging = self._under_way.get(target), self._under_way.get(source)

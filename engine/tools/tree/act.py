@@ -19,7 +19,7 @@ from ..landing import identity_of
 from ..stale import stale
 from ..workspace import Workspace
 
-_SINCE: Final = "the change was asked for"
+SINCE: Final = "the change was asked for"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,14 @@ class TreeAct:
         becomes: of the files whose content comes to be elsewhere or goes: the path of each, and the path whose content
             it is to have; None where it will be gone.
         is_minor: it goes with a file that the same statement has written.
+        makes: it makes a directory, which is minor in one that the same statement has made.
     """
 
     paths: tuple[str, ...]
     do: Callable[[], None]
     becomes: tuple[tuple[str, str | None], ...] = ()
     is_minor: bool = False
+    makes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +109,9 @@ def again(workspace: Workspace, name: Name) -> Generator[Place]:
         state = _state(place)
         now = Name(place.path, state)
         if place.path != name.path or place.missing or (state is None) != (name.state is None):
-            raise stale(f"the place of {workspace.shown(name.path)}", _SINCE, None, b"")
+            raise stale(f"the place of {workspace.shown(name.path)}", SINCE, None, b"")
         if state is not None and now.identity != name.identity:
-            raise stale(workspace.shown(name.path), _SINCE, None, b"")
+            raise stale(workspace.shown(name.path), SINCE, None, b"")
         yield place
         sync_directory(place.directory)
 

@@ -226,7 +226,23 @@ ROWS = {
     ),
     "shutil.rmtree": Row(
         "Path('sub/f').write_text('1'); import shutil; shutil.rmtree('sub')",
-        [(W, "sub/f"), ("remove", "sub/f"), ("rmdir", "sub")],
+        [(W, "sub/f"), ("rmtree", "sub")],
+        {},
+    ),
+    "shutil.rmtree, by a name bound earlier": Row(
+        "import shutil; f = io.open('sub/f', 'w'); f.write('1'); shutil.move.__globals__['rmtree']('sub'); f.close()",
+        [("rmtree", "sub")],
+        {},
+    ),
+    "what shutil.rmtree refuses": Row(
+        "import shutil\nos.symlink('sub', 'link'); met = []\n"
+        "shutil.rmtree('no', ignore_errors=True); shutil.rmtree('old', onerror=lambda *found: met.append(found[1]))\n"
+        "for path in ('no', 'old', 'link'):\n"
+        "    try: shutil.rmtree(path)\n"
+        "    except OSError as found: met.append(found.filename)\n"
+        "    else: raise AssertionError(path)\n"
+        "assert met[-3:] == ['no', 'old', None] and shutil.rmtree.avoids_symlink_attacks, met",
+        [("symlink", "link")],
         {},
     ),
     "into scratch and out of it": Row(

@@ -49,6 +49,13 @@ def test_those_of_sessions_that_are_no_more_are_swept(tmp_path: Path) -> None:
     sweep(tmp_path / "nowhere", set)
 
 
+def test_sockets_of_multiprocessing_have_room_in_it() -> None:
+    state = Path("/home/somebody-of-this/.local/state/rewindow")
+    one, other = (Scratch(state, SessionId(f"ses_{number:024x}")) for number in (1, 2))
+    assert len(f"{one.path}/pymp-abcdefgh/listener-abcdefgh") <= 107
+    assert one.path != other.path
+
+
 def test_one_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
     scratch = made(tmp_path, "s")
     scratch.chmod(0o755)

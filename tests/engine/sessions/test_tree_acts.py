@@ -13,6 +13,7 @@ from engine.nodes.revision import digest_of
 from engine.ports import EffectAnswer, PermissionAnswer, TreeSubject
 from engine.timeline.workspace import restorable
 from engine.tools import restore
+from engine.tools.tree.rename import MOST_FILES
 from tests.engine.sessions.test_acts_asked import ALLOWED, Office, Waiting
 from tests.support.permissions import FixedPermissions
 
@@ -58,6 +59,47 @@ async def test_a_file_that_is_removed_is_shown_kept_and_comes_back(tmp_path: Pat
     assert tree(tmp_path) == {"a": b"one\n"}
 
 
+async def test_a_tree_is_removed_by_one_act_whose_question_names_its_files(tmp_path: Path) -> None:
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    (tmp_path / "d" / "e" / "f").write_text("one\n")
+    (tmp_path / "d" / "g").write_text("two\n")
+    (tmp_path / "d" / "link").symlink_to(tmp_path)
+    office, user = allowing(tmp_path)
+    assert (await office.perform("rmtree", path="d")).error is None
+    (subject,) = subjects(user)
+    assert subject.act == "Remove d with all that is in it"
+    assert subject.note.splitlines()[0] == "2 files in it:"
+    assert sorted(subject.note.splitlines()[1:]) == ["e/f", "g"]
+    assert tree(tmp_path) == {}
+    back(office)
+    assert tree(tmp_path) == {"d": None, "d/e": None, "d/e/f": b"one\n", "d/g": b"two\n"}
+
+
+async def test_directories_in_one_that_the_statement_made_ask_no_more(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    office, user = allowing(tmp_path)
+    for path in ("a", "a/b", "a/b/c", "old/d"):
+        assert (await office.perform("mkdir", path=path, mode=0o777)).error is None
+    assert [subject.act for subject in subjects(user)] == ["Make the directory a", "Make the directory old/d"]
+
+
+async def test_a_tree_of_which_something_may_not_be_removed_stays_whole(tmp_path: Path) -> None:
+    office, user = allowing(tmp_path)
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(MOST_FILES + 1):
+        (many / str(number)).touch()
+    answer = await office.perform("rmtree", path="many")
+    assert answer.error is not None
+    assert "bash() can remove it" in answer.error.message
+    assert len(list(many.iterdir())) == MOST_FILES + 1
+    (tmp_path / "link").symlink_to(many)
+    (tmp_path / "file").touch()
+    for path in ("link", "file", "../other", "missing"):
+        assert (await office.perform("rmtree", path=path)).error is not None
+    assert user.questions == []
+
+
 async def test_what_is_rejected_is_not_done(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\n")
     (tmp_path / "d").mkdir()
@@ -67,6 +109,7 @@ async def test_what_is_rejected_is_not_done(tmp_path: Path) -> None:
         "mkdir": {"path": "n", "mode": 0o777},
         "rmdir": {"path": "d"},
         "remove": {"path": "a"},
+        "rmtree": {"path": "d"},
         "rename": {"path": "n", "source": "a"},
         "link": {"path": "n", "source": "a"},
         "symlink": {"path": "n", "target": "a"},
@@ -77,7 +120,7 @@ async def test_what_is_rejected_is_not_done(tmp_path: Path) -> None:
         answer = await office.perform(operation, **arguments)
         assert answer.error is not None
         assert answer.error.message == "The user rejected this change."
-    assert len(user.questions) == 9
+    assert len(user.questions) == 10
     assert tree(tmp_path) == before
     assert office.logged(FileWritten) == []
 
@@ -110,12 +153,18 @@ async def test_a_directory_that_is_renamed_keeps_track_of_its_files(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("operation", "arguments"),
-    [("remove", {"path": "a"}), ("rename", {"source": "a", "path": "b"}), ("chmod", {"path": "a", "mode": 0o700})],
+    [
+        ("remove", {"path": "d/a"}),
+        ("rmtree", {"path": "d"}),
+        ("rename", {"source": "d/a", "path": "b"}),
+        ("chmod", {"path": "d/a", "mode": 0o700}),
+    ],
 )
 async def test_a_file_that_changes_while_it_is_asked_about_is_left_alone(
     tmp_path: Path, operation: str, arguments: dict[str, object]
 ) -> None:
-    (tmp_path / "a").write_text("one\n")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").write_text("one\n")
     office, answers = Office(tmp_path), list[EffectAnswer]()
     user = office.questions.permissions = Waiting()
 
@@ -125,10 +174,10 @@ async def test_a_file_that_changes_while_it_is_asked_about_is_left_alone(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(act)
         await user.asked.wait()
-        (tmp_path / "a").write_text("somebody else's\n")
+        (tmp_path / "d" / "a").write_text("somebody else's\n")
         user.decided.set()
     assert "has changed since the change was asked for" in str(answers[0].error)
-    assert tree(tmp_path) == {"a": b"somebody else's\n"}
+    assert tree(tmp_path) == {"d": None, "d/a": b"somebody else's\n"}
 
 
 @pytest.mark.parametrize(
