@@ -1204,20 +1204,26 @@ class PermissionQuestion(Struct, frozen=True, kw_only=True):
     """May this be done? Whoever asks shows all of `subject`, whose texts have at most `ASKED_CHARS` characters.
 
     `seq` is the event that announced the call; whoever asks shows everything up to it first. `always` says in a few
-    words what a remembered answer would cover; where it is empty, none may be offered.
+    words what a remembered answer would cover; where it is empty, none may be offered. `rest`: an answer may allow all
+    further changes of files by the same statement, too.
     """
 
     tool_call_id: ToolCallId
     subject: PermissionSubject
     seq: Seq
     always: str = ""
+    rest: bool = False
 
 
 class PermissionAnswer(Struct, frozen=True, kw_only=True):
-    """The user's word. Whatever is not clearly `allowed` is not. `asked` is False where there was nobody to ask."""
+    """The user's word. Whatever is not clearly `allowed` is not. `asked` is False where there was nobody to ask.
+
+    `rest` is for a question that offered it, and for `allowed` alone.
+    """
 
     outcome: PermissionOutcome
     remember: bool = False
+    rest: bool = False
     asked: bool = True
 
 

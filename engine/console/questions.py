@@ -38,6 +38,7 @@ class Option(Struct, frozen=True):
     answer: PermissionAnswer
 
 
+_REST: Final = "yes, and all other files that this statement changes"
 DISMISSED: Final = PermissionAnswer(outcome="cancelled")
 """The answer of somebody who gives none: the turn is given up."""
 
@@ -46,11 +47,13 @@ def options(question: PermissionQuestion) -> tuple[Option, ...]:
     """The answers that the question has, the most cautious last."""
     once = Option("y", "yes, this once", PermissionAnswer(outcome="allowed"))
     no = Option("n", "no", PermissionAnswer(outcome="rejected"))
+    rest = (Option("s", _REST, PermissionAnswer(outcome="allowed", rest=True)),) if question.rest else ()
     if not question.always:
-        return once, no
+        return once, *rest, no
     phrase = legible_line(question.always)
     return (
         once,
+        *rest,
         Option("a", f"always allow {phrase}", PermissionAnswer(outcome="allowed", remember=True)),
         no,
         Option("N", f"never allow {phrase}", PermissionAnswer(outcome="rejected", remember=True)),

@@ -209,7 +209,10 @@ class PermissionAsked(Event, frozen=True, kw_only=True):
 
 
 class PermissionAnswered(Event, frozen=True, kw_only=True):
-    """What was decided, and whether it counts for the rest of the session within the scope."""
+    """What was decided, and whether it counts for the rest of the session within the scope.
+
+    With `rest` it counts for all further changes of files by the same statement, too.
+    """
 
     kind: ClassVar[str] = "permission_answered"
 
@@ -217,6 +220,7 @@ class PermissionAnswered(Event, frozen=True, kw_only=True):
     scope: Exact
     outcome: PermissionOutcome
     remembered: bool = False
+    rest: bool = False
 
 
 class ModeChanged(Event, frozen=True, kw_only=True):

@@ -41,6 +41,7 @@ from ..ports import (
     PermissionSubject,
     ServerCallSubject,
     Store,
+    TreeSubject,
 )
 from ..redaction import Redactor, marked_line, withheld
 from ..timeline.changed import within
@@ -64,7 +65,7 @@ from .act_events import (
 from .buffers import SessionBuffers, Unsaved
 from .looks import Look
 from .policy import Policy
-from .questions import Questions
+from .questions import Questions, Verdict
 from .recorded_answers import RecordedAnswers
 from .signals import OutputStreamed
 
@@ -131,6 +132,9 @@ class Acts:
         """The real places of what was written or made."""
         self._made: set[str] = set()
         """Those of directories that were made."""
+        self._changes_asked = 0
+        self._has_rest = False
+        """Whether the user has allowed all further changes of files."""
         self.parent = parent
 
     async def perform(self, request: EffectRequest, environment: Environment) -> EffectAnswer:
@@ -391,13 +395,26 @@ class Acts:
         # A statement that tries the same again gets the same answer: nobody is asked twice about one act.
         key = argument_digest({"operation": request.operation, **request.arguments})
         if key not in self._rejected:
-            verdict = await self._desk.questions.decide(call, subject)
+            verdict = await self._decide(call, subject)
             if verdict.outcome == "allowed":
                 return
             if verdict.outcome == "cancelled":
                 self._desk.dismissed()
             self._rejected[key] = verdict.reason
         raise PermissionError(self._rejected[key])
+
+    async def _decide(self, call: ToolCallId, subject: PermissionSubject) -> Verdict:
+        """What the user says; from the second change of a file on they may allow the rest of these at once."""
+        questions = self._desk.questions
+        if not isinstance(subject, FileSubject | TreeSubject):
+            return await questions.decide(call, subject)
+        is_open = questions.remembered(subject) is None
+        if is_open and self._has_rest:
+            return Verdict("allowed")
+        verdict = await questions.decide(call, subject, rest=self._changes_asked > 0)
+        self._changes_asked += is_open
+        self._has_rest = self._has_rest or verdict.rest
+        return verdict
 
     def _is_asked(self, subject: PermissionSubject) -> bool:
         held = self._desk.domain() is not None

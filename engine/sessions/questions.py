@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..events.session import PermissionAnswered, PermissionAsked, PermissionOutcome
 from ..ids import ToolCallId
@@ -45,10 +46,12 @@ _NOBODY: Final = "This {} needs permission, and nobody can be asked for it here,
 
 
 class Verdict(Struct, frozen=True):
-    """How it was decided. `reason` is a sentence on what was not allowed, for the model."""
+    """How it was decided. `reason` is a sentence on what was not allowed, for the model. `rest`: and all further
+    changes of files by the same statement are allowed."""
 
     outcome: PermissionOutcome
     reason: str = ""
+    rest: bool = False
 
 
 class Questions:
@@ -61,22 +64,26 @@ class Questions:
         self._roots = roots
         self.permissions: Permissions | None = None
 
-    async def decide(self, call: ToolCallId, subject: PermissionSubject) -> Verdict:
-        """Whether what the call wants may be done."""
+    async def decide(self, call: ToolCallId, subject: PermissionSubject, *, rest: bool = False) -> Verdict:
+        """Whether what the call wants may be done. With `rest` the answer may be about more, as in the question."""
         allowed = self._policy.remembered(subject)
         name = _NAMES[type(subject)]
         if allowed is None:
             if (size := _size(subject)) > ASKED_CHARS:
                 return Verdict("rejected", _too_long(name, size))
-            answer = await self._ask(call, subject)
+            answer = await self._ask(call, subject, rest)
         else:
             answer = PermissionAnswer(outcome="allowed" if allowed else "rejected")
         if answer.outcome == "allowed":
-            return Verdict("allowed")
+            return Verdict("allowed", rest=answer.rest)
         is_said = f"The user rejected this {name}." if answer.asked else _NOBODY.format(name)
         return Verdict(answer.outcome, is_said)
 
-    async def _ask(self, call: ToolCallId, subject: PermissionSubject) -> PermissionAnswer:
+    def remembered(self, subject: PermissionSubject) -> bool | None:
+        """What an answer to an earlier question says about it; None where there is none."""
+        return self._policy.remembered(subject)
+
+    async def _ask(self, call: ToolCallId, subject: PermissionSubject, rest: bool) -> PermissionAnswer:
         shown = redact_struct(self._redactor, subject)
         scope = scope_of(subject, self._roots)
         if shown != subject and scope != scope_of(shown, self._roots):
@@ -88,13 +95,13 @@ class Questions:
         answer = PermissionAnswer(outcome="rejected" if nobody else "cancelled", asked=not nobody)
         try:
             if self.permissions is not None:
-                question = PermissionQuestion(tool_call_id=call, subject=shown, seq=seq, always=always)
+                question = PermissionQuestion(tool_call_id=call, subject=shown, seq=seq, always=always, rest=rest)
                 answer = await self.permissions.ask(question)
+                answer = replace(answer, rest=answer.rest and rest and answer.outcome == "allowed")
         finally:
             remembered = answer.remember and bool(scope)
-            self._log.append(
-                PermissionAnswered(tool_call_id=call, scope=scope, outcome=answer.outcome, remembered=remembered)
-            )
+            event = PermissionAnswered(tool_call_id=call, scope=scope, outcome=answer.outcome, remembered=remembered)
+            self._log.append(replace(event, rest=answer.rest))
         return answer
 
 

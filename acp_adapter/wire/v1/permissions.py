@@ -44,19 +44,21 @@ from engine import (
 )
 
 _OUTSIDE: Final = "It runs outside of the sandbox, with your own rights."
-_ANSWERS: Final[dict[PermissionKind, PermissionAnswer]] = {
+_REST: Final = "allow_statement"
+_ANSWERS: Final[dict[str, PermissionAnswer]] = {
     "allow_once": PermissionAnswer(outcome="allowed"),
+    _REST: PermissionAnswer(outcome="allowed", rest=True),
     "allow_always": PermissionAnswer(outcome="allowed", remember=True),
     "reject_once": PermissionAnswer(outcome="rejected"),
     "reject_always": PermissionAnswer(outcome="rejected", remember=True),
 }
-"""Option id, which is also its kind, to what it means."""
+"""Option id, which is also its kind but for one, to what it means."""
 
 
 def write_question(session_id: str, question: PermissionQuestion, facts: Facts) -> Json:
     """The params of the request."""
     request = RequestPermissionRequest(
-        session_id=session_id, tool_call=_asked(question, facts), options=_options(question.always)
+        session_id=session_id, tool_call=_asked(question, facts), options=_options(question)
     )
     return to_wire(request)
 
@@ -127,14 +129,23 @@ def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
             )
 
 
-def _options(always: str) -> list[PermissionOption]:
-    labels: dict[PermissionKind, str] = {"allow_once": "Allow"}
+def _options(question: PermissionQuestion) -> list[PermissionOption]:
+    always = question.always
+    options = [_option("allow_once", "Allow")]
     if always:
-        labels["allow_always"] = title_line(f"Always allow {always}")
-    labels["reject_once"] = "Reject"
+        options.append(_option("allow_always", title_line(f"Always allow {always}")))
+    if question.rest:
+        # Last of those that allow, because a client may take the first of a kind for the kind itself.
+        label = "Allow all other files that this statement changes, too"
+        options.append(PermissionOption(option_id=_REST, name=label, kind="allow_always"))
+    options.append(_option("reject_once", "Reject"))
     if always:
-        labels["reject_always"] = title_line(f"Always reject {always}")
-    return [PermissionOption(option_id=kind, name=label, kind=kind) for kind, label in labels.items()]
+        options.append(_option("reject_always", title_line(f"Always reject {always}")))
+    return options
+
+
+def _option(kind: PermissionKind, label: str) -> PermissionOption:
+    return PermissionOption(option_id=kind, name=label, kind=kind)
 
 
 def read_answer(result: object) -> PermissionAnswer:
@@ -142,5 +153,4 @@ def read_answer(result: object) -> PermissionAnswer:
     outcome = from_wire(RequestPermissionResponse, result).outcome
     if not isinstance(outcome, SelectedOutcome):
         return PermissionAnswer(outcome="cancelled")
-    chosen = [answer for kind, answer in _ANSWERS.items() if kind == outcome.option_id]
-    return chosen[0] if chosen else PermissionAnswer(outcome="rejected")
+    return _ANSWERS.get(outcome.option_id, PermissionAnswer(outcome="rejected"))

@@ -88,6 +88,7 @@ async def test_with_the_switch_on_each_act_is_asked_about_with_its_diff_and_the_
     [
         pytest.param("allow_once", 3, True, marks=pytest.mark.slow),
         ("allow_always", 1, True),
+        ("allow_statement", 2, True),
         pytest.param("reject_once", 3, False, marks=pytest.mark.slow),
         pytest.param("reject_always", 1, False, marks=pytest.mark.slow),
     ],
@@ -103,6 +104,12 @@ async def test_an_answer_holds_once_or_for_what_it_names(
     assert len(questions(agent)) == asked
     names = [each["name"] for each in questions(agent)[0]["options"]]
     assert names == ["Allow", "Always allow changes of src/", "Reject", "Always reject changes of src/"]
+    for further in questions(agent)[1:]:
+        assert [each["name"] for each in further["options"]] == [
+            *names[:2],
+            "Allow all other files that this statement changes, too",
+            *names[2:],
+        ]
     assert [(project / "src" / f"{name}.py").exists() for name in "cde"] == [written] * 3
     said = "done" if written else "The user rejected this change."
     assert last_value(agent) == repr([said] * 3)

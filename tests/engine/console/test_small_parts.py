@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from engine.console.fragments import indented, painted
 from engine.console.highlighting import HIGHLIGHTED_CHARS, python
 from engine.console.mentions import with_mentions
@@ -49,6 +51,9 @@ def test_only_what_can_be_remembered_is_offered_for_always() -> None:
         ("N", "rejected", True),
     ]
     assert chosen(once, "a") is None
+    assert [option.key for option in options(replace(once, rest=True))] == ["y", "s", "n"]
+    (rest,) = (option.answer for option in options(replace(ever, rest=True)) if option.key == "s")
+    assert (rest.outcome, rest.rest, rest.remember) == ("allowed", True, False)
     assert "  a    always allow `git status`\n" in painted(asked(ever), in_colour=False)
     assert painted(answered(chosen(ever, "N")), in_colour=False) == "  N: never allow `git status`\n"
 

@@ -92,6 +92,10 @@ class Waiting:
         return ALLOWED
 
 
+def names(root: Path) -> list[str]:
+    return sorted(path.name for path in root.rglob("*"))
+
+
 async def torn(act: Callable[[], Awaitable[Any]], ready: Callable[[], Awaitable[Any]]) -> None:
     """Begins the act, and cancels it when it is where the test wants it."""
     async with anyio.create_task_group() as tasks:
@@ -196,3 +200,40 @@ async def test_a_large_change_is_on_the_log_as_regions_that_are_left_out_and_cou
     assert written.changes == ()
     assert written.note == "1 changed region not shown: 20,000 lines added, 20,000 removed"
     assert written.before_digest != written.after_digest != ""
+
+
+async def test_from_the_second_file_on_the_rest_of_the_statement_can_be_allowed_at_once(tmp_path: Path) -> None:
+    (tmp_path / "keep").mkdir()
+    office = Office(tmp_path)
+    never = PermissionAnswer(outcome="rejected", remember=True)
+    user = office.questions.permissions = FixedPermissions(
+        [never, ALLOWED, PermissionAnswer(outcome="allowed", rest=True), ALLOWED]
+    )
+    said = [
+        await office.perform(operation, path=path, **more)
+        for operation, path, more in (
+            ("write", "keep/a", {"text": "1"}),
+            ("write", "b", {"text": "1"}),
+            ("write", "c", {"text": "1"}),
+            ("remove", "b", {}),
+            ("write", "keep/d", {"text": "1"}),
+        )
+    ]
+    assert [answer.error is None for answer in said] == [False, True, True, True, False]
+    assert (await office.perform("bash", command="true")).error is not None  # which needs an environment
+    assert [question.rest for question in user.questions] == [False, True, True, False]
+    assert [event.rest for event in office.logged(PermissionAnswered)] == [False, False, True, False]
+    assert names(tmp_path) == ["c", "keep"]
+
+
+async def test_an_answer_about_the_rest_counts_only_where_it_was_offered_and_for_what_was_allowed(
+    tmp_path: Path,
+) -> None:
+    office = Office(tmp_path)
+    user = office.questions.permissions = FixedPermissions(
+        [PermissionAnswer(outcome="allowed", rest=True), PermissionAnswer(outcome="rejected", rest=True), ALLOWED]
+    )
+    for path in "abc":
+        await office.perform("write", path=path, text="1")
+    assert len(user.questions) == 3
+    assert names(tmp_path) == ["a", "c"]
