@@ -391,8 +391,10 @@ class _Shape:
     items: list[Node] = field(default_factory=list[Node])
     tagged: list[tuple[str, dict[str, Node]]] = field(default_factory=list[tuple[str, dict[str, Node]]])
     """Unions whose branches one property tells apart, by its value."""
-    unions: list[list[tuple[dict[str, Any], Node]]] = field(default_factory=list[list[tuple[dict[str, Any], Node]]])
-    """All others: what each branch fixes."""
+    unions: list[list[tuple[Callable[[object], bool], Node]]] = field(
+        default_factory=list[list[tuple[Callable[[object], bool], Node]]]
+    )
+    """All others: whether a value may be each branch."""
     is_open: bool = False
 
 
@@ -436,7 +438,7 @@ class FieldNames:
             shapes.append(shape)
             for tag, branches in shape.tagged:
                 rest += _branches(tag, branches, value)
-            rest += [node for union in shape.unions for consts, node in union if _may_be(consts, value)]
+            rest += [node for union in shape.unions for may_be, node in union if may_be(value)]
         return shapes
 
     def _shape(self, node: Node) -> _Shape:
@@ -458,9 +460,19 @@ class FieldNames:
                 if tag := _tag(consts):
                     shape.tagged.append((tag, {fixed[tag]: one for fixed, one in zip(consts, branches, strict=True)}))
                 else:
-                    shape.unions.append(list(zip(consts, branches, strict=True)))
+                    may_be = [self._possible(fixed, branch) for fixed, branch in zip(consts, branches, strict=True)]
+                    shape.unions.append(list(zip(may_be, branches, strict=True)))
         if "properties" in node:
             shape.properties.append(node["properties"])
         if "items" in node:
             shape.items.append(node["items"])
         shape.is_open = shape.is_open or node.get("additionalProperties") not in (None, False)
+
+    def _possible(self, consts: dict[str, Any], branch: Node) -> Callable[[object], bool]:
+        """Whether a value may be a branch: it has what that fixes, and is not what that excludes."""
+        excluded = self._schema.compile(branch["not"]) if "not" in branch else None
+
+        def may_be(value: object) -> bool:
+            return _may_be(consts, value) and (excluded is None or excluded(value) is not None)
+
+        return may_be

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.transcript import Transcript, load
-from tests.conformance.suite_runs import defect, suite, transcript_of
+from tests.conformance.suite_runs import conforming, defect, suite, transcript_of
 from tests.conformance.test_judging import JSON, mutated
 from tests.support.examples import examples
 
@@ -71,3 +71,47 @@ def test_every_judge_concludes_whatever_bytes_there_are(chunks: list[tuple[Any, 
     for ms, (sender, data) in enumerate(chunks):
         transcript.add(ms, sender, data)
     assert len(judged(transcript)) == len(suite("mcp").requirements)
+
+
+Server: Any = conforming("mcp")
+
+
+class IgnoresCancels(Server):
+    """Answers a cancelled call when it would have been answered anyway."""
+
+    def cancel(self, request_id: Any) -> None:
+        pass
+
+
+class CancelsEverything(Server):
+    """Ends each call at any cancel."""
+
+    def cancel(self, request_id: Any) -> None:
+        for call in list(self.calls):
+            self.end(call)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "server", "name", "reason"),
+    [
+        ("cancel", IgnoresCancels, "MCP-S-CANCEL-001", "a cancelled call was answered with a result"),
+        ("cancel-stale", CancelsEverything, "MCP-S-CANCEL-003", "a call that was under way was never answered"),
+    ],
+)
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_a_cancel_ends_what_it_names_and_nothing_else(
+    version: str, scenario: str, server: Any, name: str, reason: str
+) -> None:
+    verdicts = dict(judged(transcript_of(f"{scenario}-{version}", server, "mcp")))
+    assert {one for one, verdict in verdicts.items() if verdict.outcome == "fail"} == {name}
+    assert verdicts[name].reason == reason
+
+
+def test_a_call_that_outlasts_the_scenario_says_nothing_about_its_cancel() -> None:
+    class NeverEnds(Server):
+        def progress(self, call: Any) -> None:
+            call.left = 2
+
+    verdicts = dict(judged(transcript_of("cancel-2025-11-25", NeverEnds, "mcp")))
+    assert verdicts["MCP-S-CANCEL-001"].outcome == "skipped"
+    assert verdicts["MCP-S-CANCEL-001"].reason == "the call takes longer than was waited for an answer to it"

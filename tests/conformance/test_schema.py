@@ -105,3 +105,9 @@ def test_fields_that_nobody_knows_are_found_and_open_objects_are_not() -> None:
     text = {"type": "text", "text": "x", "color": "red"}
     update = {"sessionUpdate": "agent_message_chunk", "content": text, "messageId": "m"}
     assert names.unknown("SessionNotification", {"sessionId": "s", "update": update}) == {"/update/content/color"}
+
+
+def test_a_variant_of_ones_own_opens_none_that_the_protocol_knows() -> None:
+    unknown = FieldNames(compiled()).unknown
+    assert unknown("CreateElicitationResponse", {"action": "decline", "mood": "bad"}) == {"/mood"}
+    assert unknown("CreateElicitationResponse", {"action": "_later", "mood": "bad"}) == set()

@@ -55,7 +55,9 @@ def _written(label: str) -> Judge:
         found += [r.answer.result.get("content") for r in marked(traffic, f"{label}-back") if r.answer is not None]
         if any(isinstance(text, str) and text.rstrip("\n") == TEXT for text in found):
             return PASS
-        return failed(f"the file holds {str(found[0] if found else None)[:80]!r}", *evidence(marked(traffic, label)[0]))
+        text = next((one for one in found if isinstance(one, str)), None)
+        what = "there is no such file" if text is None else f"the file holds {text[:80]!r}"
+        return failed(what, *evidence(marked(traffic, label)[0]))
 
     return judge
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging import answered, evidence, survived
+from conformance.judging import answered, evidence, marked, survived
 from conformance.requirement import Requirement
 from conformance.requirements.mcp_stdio.reading import meta_of, notifications_are_shaped, prose, schema, when
 from conformance.traffic import Message, Traffic, id_key
@@ -62,7 +62,26 @@ def _unanswered(traffic: Traffic) -> Verdict:
             said = "a result" if request.succeeded else f"the error {answer.error.get('code')}"
             return failed(f"a cancelled call was answered with {said}", *evidence(request))
         judged = judged or answer is None
-    return PASS if judged else skipped("no call could be cancelled before it ended")
+    if not judged:
+        return skipped("no call could be cancelled before it ended")
+    if not _had_its_time(traffic):
+        return skipped("the call takes longer than was waited for an answer to it")
+    return PASS
+
+
+def _had_its_time(traffic: Traffic) -> bool:
+    """Whether a call that was made later has ended."""
+    return any(request.answer is not None for request in marked(traffic, "once-more"))
+
+
+def _goes_on(traffic: Traffic) -> Verdict:
+    verdict = survived(traffic)
+    if verdict.outcome != "pass" or not _had_its_time(traffic):
+        return verdict
+    for request in marked(traffic, "under-way"):
+        if request.answer is None:
+            return failed("a call that was under way was never answered", request.index)
+    return PASS
 
 
 REQUIREMENTS: Final = (
@@ -120,8 +139,8 @@ REQUIREMENTS: Final = (
         "mandatory",
         "The server goes on after cancels of what was answered, and of what was never asked.",
         prose("basic/utilities/cancellation", _GRACEFULLY),
-        when("stale-cancels", survived),
-        violation="a server that exits",
+        when("stale-cancels", _goes_on),
+        violation="a server that exits, or ends another call",
     ),
     Requirement(
         "MCP-S-CANCEL-004",

@@ -379,7 +379,7 @@ class FallsSilent(Server):
     silent = False
 
     def cancel(self, request_id: Any) -> None:
-        self.silent = any(call.request["id"] == request_id for call in self.calls)
+        self.silent = self.silent or any(call.request["id"] == request_id for call in self.calls)
         super().cancel(request_id)
 
     def take(self, request: Message) -> None:
