@@ -7,7 +7,6 @@ of the result. Must not know the host or the nodes. Called by `interpreter`.
 from __future__ import annotations
 
 import ast
-import linecache
 import os
 import sys
 import time
@@ -24,6 +23,7 @@ from .failures import describe_failure
 from .interrupts import Interrupts
 from .namespace import NamespaceWatch
 from .own_python import OwnPython
+from .source_lines import SourceLines
 
 VALUE_LIMIT: Final = 16384
 """Characters of a displayed value."""
@@ -63,6 +63,7 @@ class Executor:
         advise: Callable[[BaseException], None] | None = None,
     ) -> None:
         self._namespace = namespace
+        self._lines = SourceLines()
         self._python = python
         self._watch = watch
         self._interrupts = interrupts
@@ -77,8 +78,7 @@ class Executor:
         An exception has a traceback only if it is `traced`.
         """
         result = Result()
-        lines = source.splitlines(keepends=True)
-        linecache.cache[label] = (len(source), None, lines, label)
+        self._lines.show(source, label)
         # Order matters: displaying may write files, the diff sees what displaying did and which names hold what, and
         # streams are flushed when no user code can follow.
         phases: tuple[Callable[[], None], ...] = (
@@ -140,9 +140,13 @@ class Executor:
         self._watch.before(tree)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(tree, label, "exec", dont_inherit=True) if tree.body else None
-        if not isinstance(last, ast.Expr):
-            return body, None
-        return body, compile(ast.Expression(last.value), label, "eval", dont_inherit=True)
+        tail = (
+            compile(ast.Expression(last.value), label, "eval", dont_inherit=True)
+            if isinstance(last, ast.Expr)
+            else None
+        )
+        self._lines.compiled(*(code for code in (body, tail) if code is not None))
+        return body, tail
 
     def _settle_files(self, result: Result) -> None:
         first, *others = self._settle() or [None]

@@ -107,7 +107,7 @@ def faults(session: Session) -> list[str]:
 async def test_a_statement_that_breaks_its_process_costs_one_more_and_is_named(tmp_path: Path) -> None:
     async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path))
-        for source in ("x = 1", f"import sys; {OURS}.linecache = None", "y = 2"):
+        for source in ("x = 1", f"import sys; {OURS}.Result = None", "y = 2"):
             await session.cell(source)
         failed = [event for event in session.events if isinstance(event, ExecutionFinished)][-1]
         assert failed.exception is not None
