@@ -6,6 +6,7 @@ mount, one for a disk is the administrator's. So it is counted. Must not know wh
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Final
 
@@ -15,7 +16,10 @@ _LEAST: Final = 4096
 
 
 def held(directory: str, enough: int) -> int:
-    """Bytes on the disk of all that is in it, links not followed; the count ends where it is above `enough`."""
+    """Bytes on the disk of all that is in it, links not followed; the count ends where it is above `enough`.
+
+    It is above that, too, where a path in it is longer than the kernel takes.
+    """
     total, waiting = 0, [directory]
     while waiting and total <= enough:
         try:
@@ -26,6 +30,8 @@ def held(directory: str, enough: int) -> int:
                         waiting.append(entry.path)
                     if total > enough:
                         break
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return enough + 1  # or whatever is deeper than a path can be long would not count
             continue  # it goes while we look
     return total

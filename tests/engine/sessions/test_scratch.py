@@ -43,7 +43,8 @@ def test_links_out_of_it_are_not_followed_and_closed_directories_go(tmp_path: Pa
 
 
 def test_those_of_sessions_that_are_no_more_are_swept(tmp_path: Path) -> None:
-    kept, gone = made(tmp_path, "kept"), made(tmp_path, "gone")
+    kept, gone = made(tmp_path, "kept"), tmp_path / "scratch/gone"
+    gone.mkdir()
     sweep(tmp_path, lambda: {SessionId("kept")})
     assert (kept.exists(), gone.exists()) == (True, False)
     sweep(tmp_path / "nowhere", set)
@@ -54,6 +55,36 @@ def test_sockets_of_multiprocessing_have_room_in_it() -> None:
     one, other = (Scratch(state, SessionId(f"ses_{number:024x}")) for number in (1, 2))
     assert len(f"{one.path}/pymp-abcdefgh/listener-abcdefgh") <= 107
     assert one.path != other.path
+
+
+def test_one_in_use_stays_whatever_the_list_says_until_its_user_is_done(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path, SessionId("in-memory"))
+    for _ in range(3):  # with each worker
+        scratch.make()
+    (Path(scratch.path) / "x").write_text("x")
+    sweep(tmp_path, set)
+    assert os.listdir(scratch.path) == ["x"]
+    scratch.close()
+    sweep(tmp_path, set)
+    assert not os.path.exists(scratch.path)
+
+
+def test_one_goes_however_deep_its_directories_are(tmp_path: Path) -> None:
+    """Deeper than Python can call itself, and than a path can be long; at the bottom what nobody may read."""
+    scratch = Scratch(tmp_path, SessionId("deep"))
+    scratch.make()
+    (Path(scratch.path) / ".removed-0").mkdir()
+    place = os.open(scratch.path, os.O_RDONLY)
+    for _ in range(2_500):
+        os.mkdir("down", dir_fd=place)
+        inner = os.open("down", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(os.open("file", os.O_CREAT, dir_fd=place))
+    os.fchmod(place, 0)
+    os.close(place)
+    scratch.remove()
+    assert os.listdir(tmp_path / "scratch") == []
 
 
 def test_one_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:

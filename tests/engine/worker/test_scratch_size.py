@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from engine.worker.scratch_size import held
 
 MUCH = 1 << 40
@@ -32,3 +34,15 @@ def test_the_count_ends_where_it_is_enough(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert held(str(tmp_path / "nowhere"), MUCH) == 0
+
+
+@pytest.mark.parametrize("enough", [1 << 30, MUCH])
+def test_what_is_deeper_than_a_path_can_be_long_is_too_much(tmp_path: Path, enough: int) -> None:
+    place = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("x" * 200, dir_fd=place)
+        inner = os.open("x" * 200, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    assert held(str(tmp_path), enough) > enough
