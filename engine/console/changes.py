@@ -32,8 +32,7 @@ def diff(name: str, changes: Sequence[TextChange], note: str = "") -> list[Fragm
     is_new = any(change.old is None for change in changes)
     counts = f"  +{styles.count('added')} -{styles.count('removed')}" if changes else ""
     result: list[Fragment] = [("strong", f"{legible_line(name)}{' (new file)' if is_new else ''}{counts}\n")]
-    if note:
-        result.append(("notice", legible_line(note) + "\n"))
+    result += [("notice", legible_line(line) + "\n") for line in filter(None, note.split("\n"))]
     width = max((len(str(at)) for hunk in hunks_shown for _, at, _ in hunk), default=1)
     for number, hunk in enumerate(hunks_shown):
         if number:

@@ -46,7 +46,7 @@ from ..ports import (
 from ..redaction import Redactor, marked_line, withheld
 from ..timeline.changed import within
 from ..tool_values import places_of
-from ..toolbox import CHANGING, TOOLS, call_title
+from ..toolbox import CHANGING, TOOLS
 from ..tools import OPERATIONS, Change, Program, Reading, Seen, TreeAct, Workspace, changes_of, land, name_text
 from ..tools.mcp_listing import shown_arguments
 from . import tree_acts
@@ -79,6 +79,8 @@ SHOWN_CHANGES_CHARS: Final = 100_000
 UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations that are about the content of one file, which may be unsaved."""
+_EXECUTE: Final = 0o111
+_EXECUTABLE: Final = "it is made executable"
 KEPT_BYTES: Final = 64 << 20
 """The largest content of a file that is kept."""
 
@@ -235,7 +237,8 @@ class Acts:
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
         kept, kept_note = await anyio.to_thread.run_sync(within, changes, note, SHOWN_CHANGES_CHARS)
-        await self._permit(request, call, FileSubject(path=place, changes=changes, note=note))
+        said = "\n".join(filter(None, (note, _EXECUTABLE if (change.mode or 0) & _EXECUTE else "")))
+        await self._permit(request, call, FileSubject(path=place, changes=changes, note=said))
         with anyio.CancelScope(shield=True):
             mode = await self._put(change, held)
             # On a thread, because a large content is looked through for every form of every secret.
@@ -299,7 +302,7 @@ class Acts:
             if len(act.becomes) > 1 and path == act.paths[-1]:  # another file's content takes its place
                 self._desk.seen.check(name_text(path), held.data, request.basis, self._desk.workspace.shown(path))
         if not self._is_minor(act):
-            title = call_title(request.operation, request.arguments)
+            title = tree_acts.title_of(request, act, self._desk.workspace)
             await self._permit(request, call, await anyio.to_thread.run_sync(tree_acts.subject_of, title, act, before))
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(act.do)

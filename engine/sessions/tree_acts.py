@@ -10,9 +10,11 @@ from itertools import islice
 from typing import Final
 
 from ..cutting import plural
-from ..ports import ASKED_CHARS, TreeSubject
+from ..legible import legible_line
+from ..ports import ASKED_CHARS, EffectRequest, TreeSubject
 from ..timeline.changed import within
-from ..tools import TreeAct, changes_of, name_text
+from ..toolbox import call_title
+from ..tools import TreeAct, Workspace, changes_of, name_text
 from .looks import Look, look
 
 KEPT_BYTES: Final = 64 << 20
@@ -43,12 +45,20 @@ def became(act: TreeAct, before: Mapping[str, Look]) -> Iterator[tuple[str, Look
         yield path, before[path], new
 
 
+def title_of(request: EffectRequest, act: TreeAct, workspace: Workspace) -> str:
+    """The act in words, with the names where they really are: those of the request may lead elsewhere by links."""
+    real = {"path": workspace.shown(act.paths[-1])} | ({"source": workspace.shown(act.source)} if act.source else {})
+    return call_title(request.operation, {**request.arguments, **real})
+
+
 def subject_of(title: str, act: TreeAct, before: Mapping[str, Look]) -> TreeSubject:
     """What a person is asked about the act, which `title` says in words."""
     files = dict(act.becomes)
-    paths = tuple(map(name_text, act.paths))
+    # What it takes from elsewhere is no less its business: a link gives all of a file away.
+    paths = tuple(map(name_text, dict.fromkeys(filter(None, (act.source, *act.paths)))))
     if act.paths[-1] not in files:
-        return TreeSubject(act=title, paths=paths, note=_in_it(act.paths[-1], files))
+        held = _in_it(act.paths[-1], files)
+        return TreeSubject(act=title, paths=paths, note="\n".join(filter(None, (act.detail, held))))
     source = files[act.paths[-1]]
     old, new = before[act.paths[-1]], _GONE if source is None else before[source]
     changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
@@ -64,6 +74,6 @@ def _in_it(directory: str, files: Mapping[str, str | None]) -> str:
     line = f"{count:,} {plural(count, 'file')} in it" if count else ""
     if moved or not files:
         return line
-    names = [name_text(path.removeprefix(f"{directory}/")) for path in islice(files, _SHOWN_NAMES)]
+    names = [legible_line(name_text(path.removeprefix(f"{directory}/"))) for path in islice(files, _SHOWN_NAMES)]
     more = (f"and {count - len(names):,} more",) if count > len(names) else ()
     return "\n".join((f"{line}:", *names, *more))

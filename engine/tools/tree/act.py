@@ -31,6 +31,8 @@ class TreeAct:
         do: does it, durably; blocks. Raises OSError, ESTALE where a name is another file's by now.
         becomes: of the files whose content comes to be elsewhere or goes: the path of each, and the path whose content
             it is to have; None where it will be gone.
+        source: absolute and real, of what comes to have the last of these names; "" where that is new.
+        detail: what the names do not say of it, for whoever is asked.
         is_minor: it goes with a file that the same statement has written.
         makes: it makes a directory, which is minor in one that the same statement has made.
     """
@@ -38,6 +40,8 @@ class TreeAct:
     paths: tuple[str, ...]
     do: Callable[[], None]
     becomes: tuple[tuple[str, str | None], ...] = ()
+    source: str = ""
+    detail: str = ""
     is_minor: bool = False
     makes: bool = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from typing import Final
 
 import msgspec
@@ -29,7 +30,17 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
         raise PermissionError(errno.EPERM, "only the bits that chmod names u, g and o are set here", arguments.path)
     name = there(workspace, arguments.path, follows=True, changes=False)
     is_minor = not arguments.mode & ~_MINOR
-    return TreeAct(paths=(name.path,), do=lambda: _change(workspace, name, arguments.mode), is_minor=is_minor)
+    assert name.state is not None
+    return TreeAct(
+        paths=(name.path,),
+        do=lambda: _change(workspace, name, arguments.mode),
+        detail=f"{_spelled(name.state.st_mode)} -> {_spelled(arguments.mode)}",
+        is_minor=is_minor,
+    )
+
+
+def _spelled(mode: int) -> str:
+    return f"{stat.filemode(mode)[1:]} ({stat.S_IMODE(mode):o})"
 
 
 def _change(workspace: Workspace, name: Name, mode: int) -> None:

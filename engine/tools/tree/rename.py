@@ -38,6 +38,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
         paths=(source.path, target.path),
         do=lambda: _rename(workspace, source, target),
         becomes=tuple(_becomes(source, target)),
+        source=source.path,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.events.execution import FileWritten
 from engine.nodes.revision import digest_of
-from engine.ports import EffectAnswer, PermissionAnswer, TreeSubject
+from engine.ports import EffectAnswer, FileSubject, PermissionAnswer, TreeSubject
 from engine.timeline.workspace import restorable
 from engine.tools import restore
 from engine.tools.tree.rename import MOST_FILES
@@ -238,6 +238,72 @@ async def test_permissions_and_times_of_what_was_just_written_are_not_asked_abou
     await office.perform("chmod", path="a", mode=0o777)
     await office.perform("chmod", path="old", mode=0o755)
     assert [each.act for each in subjects(user)] == ["Change the permissions of a", "Change the permissions of old"]
+
+
+async def test_a_question_names_where_the_files_really_are(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "harmless").symlink_to("real")
+    for name in "ab":
+        (tmp_path / "real" / name).write_text("x")
+    office, user = allowing(tmp_path)
+    for operation, arguments in {
+        "mkdir": {"path": "harmless/d", "mode": 0o777},
+        "link": {"path": "harmless/l", "source": "harmless/a"},
+        "rename": {"path": "c", "source": "harmless/b"},
+        "remove": {"path": "harmless/a"},
+    }.items():
+        assert (await office.perform(operation, **arguments)).error is None
+    assert [each.act for each in subjects(user)] == [
+        "Make the directory real/d",
+        "Give real/a the further name real/l",
+        "Rename real/b to c",
+        "Remove real/a",
+    ]
+
+
+async def test_a_link_to_a_file_elsewhere_is_not_covered_by_what_was_said_of_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "free").mkdir()
+    (tmp_path / "kept").write_text("x")
+    for name in "ab":
+        (tmp_path / "free" / name).write_text("x")
+    always = PermissionAnswer(outcome="allowed", remember=True)
+    office, user = allowing(tmp_path, always, REJECTED)
+    assert (await office.perform("remove", path="free/a")).error is None
+    assert (await office.perform("link", path="free/a", source="free/b")).error is None
+    assert len(user.questions) == 1
+    assert (await office.perform("link", path="free/c", source="kept")).error is not None
+    assert len(user.questions) == 2
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "said"),
+    [
+        ("chmod", {"mode": 0o777}, "rw-r--r-- (644) -> rwxrwxrwx (777)"),
+        ("utime", {"times": [0, 86_400 * 10**9]}, "read 1970-01-01 00:00:00 UTC, changed 1970-01-02 00:00:00 UTC"),
+        ("utime", {"times": [-(2**62), 2**62]}, "read 1823-11-12 00:06:21 UTC, changed 2116-02-20 23:53:38 UTC"),
+        ("utime", {"times": [10**30, 0]}, None),
+        ("utime", {"times": None}, "read and changed now"),
+    ],
+)
+async def test_a_question_says_what_permissions_and_times_become(
+    tmp_path: Path, operation: str, arguments: dict[str, object], said: str | None
+) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "a").chmod(0o644)
+    office, user = allowing(tmp_path)
+    answer = await office.perform(operation, path="a", **arguments)
+    assert (answer.error is None) == (said is not None)
+    assert [each.note for each in subjects(user)] == ([said] if said else [])
+
+
+async def test_a_question_about_a_new_file_says_that_it_is_made_executable(tmp_path: Path) -> None:
+    office, user = allowing(tmp_path)
+    assert (await office.perform("write", path="a", text=b"x\n", mode=0o700)).error is None
+    assert (await office.perform("write", path="b", text=b"x\n", mode=0o600)).error is None
+    assert [each.subject.note for each in user.questions if isinstance(each.subject, FileSubject)] == [
+        "it is made executable",
+        "",
+    ]
 
 
 async def test_a_name_that_is_no_text_is_found_by_how_it_is_shown(tmp_path: Path) -> None:
