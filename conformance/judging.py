@@ -7,6 +7,7 @@ from typing import Literal
 
 from conformance.requirement import Judge
 from conformance.traffic import Message, Sender, Traffic, id_key
+from conformance.values import at
 from conformance.verdict import PASS, Verdict, failed, not_tested
 
 Expected = Literal["result", "error", "answer"]
@@ -75,3 +76,11 @@ def every(
         return PASS if messages else absent()
 
     return judge
+
+
+def not_answered(traffic: Traffic, program: str, method: str) -> str:
+    """Says that a program did not answer what a connection begins with, and whether it ended instead."""
+    for entry in traffic.marks("ended"):
+        if at(entry.value, "by") == "by itself":
+            return f"the {program} ended, with status {at(entry.value, 'code')}, and did not answer {method}"
+    return f"the {program} did not answer {method} in time, which --timeout sets"

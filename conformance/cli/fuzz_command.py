@@ -14,9 +14,12 @@ from conformance.cli.judging_runs import StatusLine, directory, keep, server_sta
 from conformance.fuzzing.campaign import Campaign, Outcome
 from conformance.fuzzing.play import Played, play, steps_of
 from conformance.fuzzing.targets import TARGETS, Step
+from conformance.judging import not_answered
 from conformance.options import Options
 from conformance.peers.orphans import no_orphans
 from conformance.peers.peer import PeerStartError
+from conformance.reports.terminal import printed
+from conformance.traffic import Traffic
 from conformance.transcript import Transcript
 
 _NOT_JUDGED: Final = 3
@@ -48,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plays; returns the exit status: 0 nothing found, 1 something, 3 the program cannot be started."""
+    """Plays; returns the exit status: 0 nothing found, 1 something, 3 the program does not start or says nothing."""
     if not arguments.program:
         raise UsageError("name the program after `--`: rewindow-conformance fuzz acp -- PROGRAM ARGS")
     if arguments.seconds <= 0 or arguments.timeout <= 0:
@@ -80,6 +83,9 @@ def _reported(outcome: Outcome, campaign: Campaign, arguments: argparse.Namespac
     if outcome.found is None:
         sys.stdout.write(f"Nothing found: {sent}.\n")
         return 0
+    if outcome.is_mute:
+        _show_mute(outcome.found)
+        return _NOT_JUDGED
     facts = outcome.found.transcript.facts
     facts |= {"suite": arguments.protocol, "command": arguments.program, "options": asdict(campaign.options)}
     show(outcome.found)
@@ -113,6 +119,13 @@ def show(played: Played) -> None:
     assert played.finding is not None
     sys.stdout.write(f"FAIL {played.finding.kind}\n    {played.finding.text}\n  sent:\n")
     sys.stdout.writelines(f"    {_line(step)}\n" for step in played.steps)
+
+
+def _show_mute(played: Played) -> None:
+    """That the program did not answer the first request of all, and what it printed."""
+    traffic = Traffic(played.transcript)
+    sys.stdout.write(f"Not judged: {not_answered(traffic, 'program', played.steps[0].method)}.\n")
+    sys.stdout.writelines(f"  it printed: {line}\n" for line in printed(played.transcript))
 
 
 def _line(step: Step) -> str:

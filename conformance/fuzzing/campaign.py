@@ -25,12 +25,13 @@ _SHORTENING: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a campaign came to. `found` is as short as it was made."""
+    """What a campaign came to. `found` is as short as it was made; `is_mute` where the program never said a thing."""
 
     found: Played | None
     messages: int
     starts: int
     seconds: float
+    is_mute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,9 @@ class Campaign:
             messages += len(played.steps)
             on_progress(messages, starts)
             if played.finding is not None:
-                return Outcome(self._shortened(played, target), messages, starts, time.monotonic() - began)
+                is_mute = starts == 1 and not any(entry.kind == "server" for entry in played.transcript.entries)
+                found = played if is_mute else self._shortened(played, target)
+                return Outcome(found, messages, starts, time.monotonic() - began, is_mute)
         return Outcome(None, messages, starts, time.monotonic() - began)
 
     def _shortened(self, found: Played, target: Target) -> Played:

@@ -27,6 +27,9 @@ _SENDERS: Final = {
     "mark": "        ",
 }
 
+_PRINTED: Final = 10
+"""Lines of standard error that are shown of a program that was not judged."""
+
 
 def render(run: Run, context: Context, *, verbose: bool = False, color: bool = False) -> str:
     """The whole report."""
@@ -59,10 +62,15 @@ def _lines(run: Run, context: Context, *, verbose: bool, color: bool) -> Iterato
 def _obstacle(run: Run) -> Iterator[str]:
     yield ""
     yield f"Not judged: {visible(run.obstacle)}."
-    entries = run.transcripts[0].entries if run.transcripts else []
-    log = b"".join(entry.data for entry in entries if entry.kind.endswith("-log"))
-    for line in log.decode(errors="replace").splitlines()[-10:]:
-        yield f"  it printed: {visible(line)[:_SHOWN]}"
+    for transcript in run.transcripts[:1]:
+        yield from (f"  it printed: {line}" for line in printed(transcript))
+
+
+def printed(transcript: Transcript) -> Iterator[str]:
+    """The last lines that a program wrote to standard error."""
+    log = b"".join(entry.data for entry in transcript.entries if entry.kind.endswith("-log"))
+    for line in log.decode(errors="replace").splitlines()[-_PRINTED:]:
+        yield visible(line)[:_SHOWN]
 
 
 def violation(

@@ -108,7 +108,12 @@ of tools; that a plan is complete; that a permission which was refused has no ef
 servers.
 
 Of clients, what people see: that a plan is replaced as a whole, that updates are shown at all, that the terminal of a
-tool call stays visible after its release, and that tool calls of a cancelled turn are marked.
+tool call stays visible after its release, and that tool calls of a cancelled turn are marked. And what they do only
+when their user wants it, such as how they read lists of sessions, page by page.
+
+Of MCP servers, what happens behind the wire: access controls, limits to how often a tool is called, what the output of
+a tool was cleaned of. What takes a client that offers more than the suite's does: sampling, elicitation, roots. And
+tasks, which 2025-11-25 calls experimental, and 2026-07-28 leaves to an extension.
 """
 
 

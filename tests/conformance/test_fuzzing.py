@@ -115,6 +115,16 @@ def test_what_fails_is_found_and_made_short(agent: Any, kind: str) -> None:
     assert len(outcome.found.steps) <= SHORT
 
 
+def test_a_program_that_never_says_a_thing_is_no_finding() -> None:
+    class Mute(Agent):
+        def receive(self, data: bytes) -> None:
+            pass
+
+    outcome = campaign(Mute, 20)
+    assert outcome.is_mute
+    assert outcome.starts == 1
+
+
 def test_the_conforming_server_stands_it_in_both_versions() -> None:
     targets = TARGETS["mcp"]()
     assert [target.document for target in targets] == ["mcp.2025-11-25.schema", "mcp.2026-07-28.schema"]
@@ -214,6 +224,7 @@ def test_what_may_take_long_is_ended_before_it_is_called_unanswered() -> None:
         (["fuzz", "acp", "--seconds", "0", "--", "x"], 2, ""),
         (["fuzz", "nothing", "--", "x"], 2, ""),
         (["fuzz", "acp", "--", "/no/such/program"], 3, "Not judged"),
+        (["fuzz", "mcp", "--", "sh", "-c", "echo no key >&2; exit 4"], 3, "it printed: no key"),
     ],
 )
 def test_wrong_usage_is_said(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,6 +39,7 @@ _SHOWN = {
     "subscribe": "EMPTY-001 SUB-004",
     "progress-2025-11-25": "PROG-001 PROG-002 PROG-003 PROG-004",
     "cancel-2025-11-25": "CANCEL-001 CANCEL-002",
+    "cancel-2026-07-28": "CANCEL-005",
     "cancel-stale-2025-11-25": "CANCEL-003",
     "cancel-malformed-2025-11-25": "CANCEL-004",
     "listen": "SUB-007",
@@ -93,7 +94,8 @@ def test_a_server_that_says_nothing_is_asked_once_and_not_judged() -> None:
             pass
 
     outcome = run(Plan(suite("mcp"), in_memory(Silent, "mcp"), OPTIONS))
-    assert (outcome.code, outcome.obstacle) == (3, "the server did not answer initialize")
+    assert outcome.code == 3
+    assert outcome.obstacle == "the server did not answer initialize in time, which --timeout sets"
     assert outcome.transcripts[0].entries[-1].ms <= (OPTIONS.timeout + 3) * 1000
 
 

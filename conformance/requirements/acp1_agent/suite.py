@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conformance.judging import marked
+from conformance.judging import marked, not_answered
 from conformance.requirements.acp1_agent import REQUIREMENTS
 from conformance.requirements.acp1_agent.reading import auth_methods, capability
 from conformance.scenarios.acp1_agent import OPENING, SCENARIOS
@@ -36,7 +36,7 @@ def _obstacle(traffic: Traffic) -> str:
         return str(entry.value)
     asked = traffic.requests("client", "initialize")
     if not asked or asked[0].answer is None:
-        return "the agent did not answer initialize"
+        return not_answered(traffic, "agent", "initialize")
     if not asked[0].succeeded:
         return f"the agent answered initialize with an error: {asked[0].answer.error.get('message')}"
     if other := _other_version(asked[0]):

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from conformance.judging import answered, evidence, marked, survived
 from conformance.requirement import Requirement
-from conformance.requirements.mcp_stdio.reading import meta_of, notifications_are_shaped, prose, schema, when
+from conformance.requirements.mcp_stdio.reading import (
+    HANDSHAKE,
+    MODERN,
+    meta_of,
+    notifications_are_shaped,
+    prose,
+    schema,
+    version_of,
+    when,
+)
 from conformance.traffic import Message, Traffic, id_key
 from conformance.verdict import PASS, Verdict, failed, skipped
 
@@ -50,15 +61,20 @@ def _grows(traffic: Traffic) -> Verdict:
     return PASS if last else skipped("no progress was told")
 
 
-def _unanswered(traffic: Traffic) -> Verdict:
-    requests = {id_key(m.id): m for m in traffic.sent("client") if m.is_request}
-    judged = False
+def _cancelled(traffic: Traffic, version: str) -> Iterator[tuple[Message, float]]:
+    """Calls of a version that were cancelled before they ended, with the moment in milliseconds."""
+    requests = {id_key(m.id): m for m in traffic.sent("client") if m.is_request and version_of(m) == version}
     for entry in traffic.marks("cancelled"):
         request = requests.get(id_key(entry.value))
-        if request is None or traffic.marks("race-missed"):
-            continue
+        if request is not None and not traffic.marks("race-missed"):
+            yield request, entry.ms
+
+
+def _unanswered(traffic: Traffic, version: str) -> Verdict:
+    judged = False
+    for request, ms in _cancelled(traffic, version):
         answer = request.answer
-        if answer is not None and answer.ms >= entry.ms + (_RACE if request.succeeded else 0):
+        if answer is not None and answer.ms >= ms + (_RACE if request.succeeded else 0):
             said = "a result" if request.succeeded else f"the error {answer.error.get('code')}"
             return failed(f"a cancelled call was answered with {said}", *evidence(request))
         judged = judged or answer is None
@@ -67,6 +83,15 @@ def _unanswered(traffic: Traffic) -> Verdict:
     if not _had_its_time(traffic):
         return skipped("the call takes longer than was waited for an answer to it")
     return PASS
+
+
+def _silent(traffic: Traffic) -> Verdict:
+    for request, ms in _cancelled(traffic, MODERN):
+        token = meta_of(request).get("progressToken")
+        for message in _progress(traffic):
+            if id_key(message.params.get("progressToken")) == id_key(token) and message.ms >= ms + _RACE:
+                return failed("progress was told of a cancelled call", request.index, message.index)
+    return _unanswered(traffic, MODERN)
 
 
 def _had_its_time(traffic: Traffic) -> bool:
@@ -123,7 +148,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "A cancelled call is not answered.",
         prose("basic/utilities/cancellation", "Not send a response for the cancelled request"),
-        _unanswered,
+        partial(_unanswered, version=HANDSHAKE),
         violation='{"error":{"code":0,"message":"Request cancelled"}}',
     ),
     Requirement(
@@ -149,5 +174,14 @@ REQUIREMENTS: Final = (
         prose("basic/utilities/cancellation", "Invalid cancellation notifications **SHOULD** be ignored:"),
         when("malformed-cancels", survived),
         violation="a server that exits",
+    ),
+    Requirement(
+        "MCP-S-CANCEL-005",
+        "capability",
+        "Of a cancelled call nothing more is said, neither an answer nor progress.",
+        prose("basic/transports/stdio", "**MUST NOT** send any further messages for it.", MODERN),
+        _silent,
+        applies=MODERN,
+        violation="progress of the call a second after the cancel",
     ),
 )

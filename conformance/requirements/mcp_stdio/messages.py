@@ -20,7 +20,8 @@ from conformance.judging_rpc import (
 )
 from conformance.requirement import Requirement
 from conformance.requirements.mcp_stdio.reading import definition, prose, schema
-from conformance.traffic import Message
+from conformance.traffic import Message, Traffic, id_key
+from conformance.verdict import PASS, Verdict, failed, skipped
 
 _NOT_FOUND: Final = -32601
 _BOTH: Final = "Either the result member or error member MUST be included, but both members MUST NOT be included."
@@ -34,6 +35,16 @@ def _error_problem(message: Message) -> str:
         return ""
     wrong = definition("Error")(message.object["error"])
     return f"the error: {wrong}" if wrong else ""
+
+
+def _never_again(traffic: Traffic) -> Verdict:
+    used: dict[tuple[int, object], Message] = {}
+    for message in traffic.sent("server"):
+        if message.is_request:
+            before = used.setdefault((traffic.start_of(message), id_key(message.id)), message)
+            if before is not message:
+                return failed(f"two requests have the id {message.id!r}", before.index, message.index)
+    return PASS if used else skipped("the server sent no request")
 
 
 _REFUSED: Final = (
@@ -144,5 +155,15 @@ REQUIREMENTS: Final = (
         prose("json-rpc", _REPLY),
         all_answered(*_REFUSED),
         violation="silence",
+    ),
+    Requirement(
+        "MCP-S-RPC-013",
+        "mandatory",
+        "The server uses the id of a request once.",
+        prose(
+            "basic", "The request ID **MUST NOT** have been previously used by the requestor within the same session."
+        ),
+        _never_again,
+        violation="a second ping with the id 0, after the first was answered",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conformance.judging import marked
+from conformance.judging import marked, not_answered
 from conformance.requirements.mcp_stdio import REQUIREMENTS
 from conformance.requirements.mcp_stdio.reading import HANDSHAKE, MODERN, capability
 from conformance.scenarios.mcp_stdio import OPENING, SCENARIOS
@@ -19,7 +19,7 @@ def _obstacle(traffic: Traffic) -> str:
         return ""
     asked = traffic.requests("client", "initialize")
     if not asked or asked[0].answer is None:
-        return "the server did not answer initialize"
+        return not_answered(traffic, "server", "initialize")
     if asked[0].succeeded:
         version = asked[0].answer.result.get("protocolVersion")
         return f"the server speaks version {version}, and this suite is for {HANDSHAKE} and {MODERN}"

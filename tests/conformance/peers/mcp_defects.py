@@ -146,6 +146,21 @@ class CountsInHalves(Server):
         self.send({"jsonrpc": "2.0", "id": 1.5, "method": method})
 
 
+class RepeatsAnId(Server):
+    """Pings a second time when the first ping is answered."""
+
+    pings = 0
+
+    def request(self, method: str) -> None:
+        self.pings += 1
+        self.send({"jsonrpc": "2.0", "id": "server-1", "method": method})
+
+    def take_line(self, line: bytes) -> None:
+        super().take_line(line)
+        if b'"server-1"' in line and self.pings == 1:
+            self.request("ping")
+
+
 # --- the handshake ----------------------------------------------------------------------------------------------------
 
 
@@ -368,11 +383,15 @@ def tells(progress: Any) -> type[Server]:
     return Telling
 
 
-class AnswersCancelled(Server):
-    def cancel(self, request_id: Any) -> None:
-        for call in [call for call in self.calls if call.request["id"] == request_id]:
-            self.refuse(call.request, 0, "Request cancelled")
-        super().cancel(request_id)
+def answers_cancelled(version: str) -> type[Server]:
+    class Answering(Server):
+        def cancel(self, request_id: Any) -> None:
+            for call in [call for call in self.calls if call.request["id"] == request_id]:
+                if version_of(call.request) == version:
+                    self.refuse(call.request, 0, "Request cancelled")
+            super().cancel(request_id)
+
+    return Answering
 
 
 class FallsSilent(Server):
@@ -505,6 +524,7 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-RPC-010": dies(lambda line: b'"notifications/rewindow_conformance"' in line and b'"nothing"' in line),
     "MCP-S-RPC-011": deaf(lambda line: b'"at-once-9"' in line),
     "MCP-S-RPC-012": ignore(asks("resources/templates/list")),
+    "MCP-S-RPC-013": RepeatsAnId,
     "MCP-S-INIT-001": rewrite(result("initialize"), cut("result.serverInfo")),
     "MCP-S-INIT-002": rewrite(
         result("initialize", protocolVersion="2099-12-31"), put("result.protocolVersion", "2099-12-31")
@@ -583,10 +603,11 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-PROG-002": tells(50),
     "MCP-S-PROG-003": tells("50 %"),
     "MCP-S-PROG-004": ignore(lambda _, m: meta_of(m).get("progressToken") == 7),
-    "MCP-S-CANCEL-001": AnswersCancelled,
+    "MCP-S-CANCEL-001": answers_cancelled(HANDSHAKE),
     "MCP-S-CANCEL-002": FallsSilent,
     "MCP-S-CANCEL-003": dies_of_cancels(is_stale),
     "MCP-S-CANCEL-004": dies_of_cancels(lambda _, name: not isinstance(name, int | str)),
+    "MCP-S-CANCEL-005": answers_cancelled(MODERN),
     "MCP-S-SUB-001": refuse(asks("resources/subscribe"), -32601),
     "MCP-S-SUB-002": refuse(asks("resources/unsubscribe"), -32601),
     "MCP-S-SUB-003": TellsWithoutSubscription,
