@@ -152,6 +152,8 @@ if TYPE_CHECKING:
     from .sessions.policy import MODES as MODES
     from .sessions.policy import OPTIONS as OPTIONS
     from .sessions.policy import OptionValues as OptionValues
+    from .sessions.progress import Progress as Progress
+    from .sessions.progress import with_progress as with_progress
     from .sessions.projector import Projection as Projection
     from .sessions.registry import Sessions as Sessions
     from .sessions.replay_commands import replay_text as replay_text
@@ -160,6 +162,7 @@ if TYPE_CHECKING:
     from .sessions.replay_report import ReplayReport as ReplayReport
     from .sessions.replay_report import ReplayRequest as ReplayRequest
     from .sessions.session import Session as Session
+    from .sessions.signals import FilesPutBack as FilesPutBack
     from .sessions.signals import Item as Item
     from .sessions.signals import OutputStreamed as OutputStreamed
     from .sessions.signals import ReasoningStreamed as ReasoningStreamed
@@ -232,6 +235,7 @@ __all__ = [
     "ExecutionStatus",
     "FeedItem",
     "FileSubject",
+    "FilesPutBack",
     "HandleRow",
     "Host",
     "HttpServer",
@@ -270,6 +274,7 @@ __all__ = [
     "PermissionSubject",
     "Permissions",
     "Preserved",
+    "Progress",
     "Projection",
     "ProjectionPart",
     "Prompt",
@@ -358,6 +363,7 @@ __all__ = [
     "source_text",
     "tool_named",
     "unseen_changes",
+    "with_progress",
     "without_secrets",
 ]
 
@@ -402,12 +408,13 @@ _MODULES: Final = {
     "sessions.commands": "COMMANDS",
     "sessions.naming": "session_named",
     "sessions.policy": "MODES OPTIONS OptionValues",
+    "sessions.progress": "Progress with_progress",
     "sessions.projector": "Projection",
     "sessions.registry": "Sessions",
     "sessions.replay_commands": "replay_text",
     "sessions.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
     "sessions.session": "Session",
-    "sessions.signals": "Item OutputStreamed ReasoningStreamed Signal TextStreamed",
+    "sessions.signals": "FilesPutBack Item OutputStreamed ReasoningStreamed Signal TextStreamed",
     "sessions.subscription": "Subscription",
     "sessions.tickets": "Ticket TurnEnd",
     "store": "open_store",

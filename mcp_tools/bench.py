@@ -6,12 +6,12 @@ Owns that a call is one statement, and what the client is told of one that faile
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
-from engine import changes_of, cut_middle, original, replay_text, result_text, rewound_lines
+from engine import changes_of, cut_middle, original, replay_text, result_text, rewound_lines, with_progress
 from engine.events.branches import HeadMoved
 from engine.events.execution import StatementRecorded
 from mcp_tools import statements
@@ -19,10 +19,11 @@ from mcp_tools.errors import CallError
 from mcp_tools.handles import Handles
 
 if TYPE_CHECKING:
-    from engine import Cell, Display, FeedItem, Looked, ReplayReport, Session, StatementId
+    from engine import Cell, Display, FeedItem, Looked, Progress, ReplayReport, Session, StatementId
     from engine.events.execution import ExecutionFinished
     from engine.events.rewinding import Rewound
 
+T = TypeVar("T")
 POLL_SECONDS: Final = 0.5
 CALL_SECONDS: Final = 30.0
 """How long a call may take that is no statement of the client's own."""
@@ -174,6 +175,10 @@ class Bench:
     def changes(self, since: int) -> list[FeedItem]:
         """What happened by itself from that position of the log on, in order."""
         return [item for event in self.session.since(since) for item in changes_of(event)]
+
+    async def reported(self, act: Callable[[], Awaitable[T]], report: Callable[[Progress], Awaitable[None]]) -> T:
+        """What `act` gives, while `report` is told how far it is. For the one whose `turn` it is."""
+        return await with_progress(self.session, act, report)
 
     def given_by(self, finished: ExecutionFinished) -> str:
         """What a statement gave, as text: output, value, traceback."""

@@ -6,8 +6,10 @@ For both eras and every transport. Owns how errors reach a client. Called by `se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -21,9 +23,12 @@ from mcp_tools.logs import Logs
 from mcp_tools.places import Places
 from mcp_tools.prompts import PROMPTS, orient, review
 from mcp_tools.replies import Reply, output_schema
-from mcp_tools.tasks import require_declared
+from mcp_tools.tasks import TaskContext, require_declared
 from mcp_tools.tools import RUNNING, TOOLS
-from mcp_tools.tools.row import ToolRow
+from mcp_tools.tools.row import Report, ToolRow
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import Progress
 
 Context = ServerRequestContext[Any, Any]
 _TEXT: Final = "text/plain"
@@ -101,7 +106,7 @@ class Requests:
         bench = await self._places.bench(ctx)
         before, cursor = bench.handles.names(), bench.cursor
         try:
-            return await row.call(bench, arguments)
+            return await row.call(bench, arguments, _reporter(ctx))
         finally:
             await self._logs.tell(ctx, bench.session.since(cursor))
             if bench.handles.names() != before:
@@ -217,6 +222,19 @@ class Requests:
                 values=found[:_COMPLETIONS], total=len(found), has_more=len(found) > _COMPLETIONS
             )
         )
+
+
+def _reporter(ctx: Context) -> Report:
+    """Says how far a call is: in its task, or as progress of its request, where the client has asked for that."""
+
+    async def report(progress: Progress) -> None:
+        if isinstance(ctx, TaskContext):
+            ctx.say(progress.text)
+            return
+        with suppress(MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError):  # a client that is gone
+            await ctx.session.report_progress(progress.done, progress.total, progress.text)
+
+    return report
 
 
 def _tool(row: ToolRow, structured: bool) -> types.Tool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -69,12 +69,25 @@ class Task:
         self.ended = anyio.Event()
         self.result: HandlerResult = None
         self.error: MCPError | None = None
+        self.said = ""
+
+    def say(self, text: str, now: datetime) -> None:
+        """That is being done now."""
+        self.said, self.updated = text, now
 
     def end(self, status: Status, now: datetime) -> None:
         """Nothing more comes of it."""
         self.status, self.updated = status, now
         self.expires = max(self.expires, now + KEPT)
         self.ended.set()
+
+
+@dataclass(kw_only=True)
+class TaskContext(Context):
+    """Of a call that has a task: what goes on is said there, because the stream of its request may have ended."""
+
+    say: Callable[[str], None]
+    """Has the task say what is being done."""
 
 
 class Tasks(Extension):
@@ -119,7 +132,11 @@ class Tasks(Extension):
         if task is None:
             return await call_next(ctx)
         # A task has no messages to a log, and the stream of its request may have ended by then.
-        self.spawn(self.carry_out, task, replace(ctx, meta=None), call_next)
+        known: dict[str, Any] = {field.name: getattr(ctx, field.name) for field in fields(ServerRequestContext)} | {
+            "meta": None
+        }
+        of_task = TaskContext(**known, say=lambda text: task.say(text, self._now()))
+        self.spawn(self.carry_out, task, of_task, call_next)
         try:
             with anyio.move_on_after(AT_ONCE_SECONDS):
                 await task.ended.wait()
@@ -224,7 +241,9 @@ def _check_header(ctx: Context, task_id: str) -> None:
 
 
 def _described(task: Task) -> dict[str, Any]:
+    said = {"statusMessage": task.said} if task.said and task.status == "working" else {}
     return {
+        **said,
         "taskId": task.task_id,
         "status": task.status,
         "createdAt": task.created.isoformat(timespec="milliseconds"),

@@ -40,10 +40,22 @@ class BegunCall(Struct, frozen=True):
 
 
 class BegunReplay(Struct, frozen=True):
-    """A replay that has not ended: how many statements it runs again, and how many of them have begun."""
+    """A replay or an edit that has not ended: how many statements it runs, and how many of them have begun.
+
+    `is_edit`: they are statements of their own.
+    """
 
     statements: int
     begun: int = 0
+    is_edit: bool = False
+
+    def next(self) -> BegunReplay:
+        """The same when one more has begun."""
+        return replace(self, begun=self.begun + 1)
+
+    def numbered(self, title: str) -> str:
+        """The title of the statement that began last."""
+        return f"{title} ({self.begun} of {max(self.statements, self.begun)})"
 
 
 class Shown(Struct, frozen=True, kw_only=True):

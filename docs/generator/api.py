@@ -72,7 +72,7 @@ AREAS = (
     Area(
         "What a session publishes",
         "A `Subscription` gives every event once it is durable, and between events the pieces of what is streamed.",
-        ("sessions.subscription", "sessions.signals"),
+        ("sessions.subscription", "sessions.signals", "sessions.progress"),
     ),
     Area(
         "Ports",

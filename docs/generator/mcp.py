@@ -26,12 +26,15 @@ With `--structured` the facts and the whole text are in `structuredContent` too,
 That is for programs: Claude Code and Codex show their models nothing else where it is there, as JSON that costs a fifth
 more tokens.
 
-`run`, `rewind`, and `tick` with `wait`, are answered with a task after half a second, where the request says that its
-client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` tells what came of it, for 30
-minutes from its beginning and 10 from its end; `tasks/cancel` stops the statement. A task goes on when its client is
-gone, and is known to every client of its session and to no other. It does not outlive the server: what runs then is
-cancelled, and what came of a statement is in `timeline`. A session has at most 64; further calls are answered as if
-there were none.
+`replay` and `rewind` tell how far they are, where the request has a `progressToken`: `statement 4 (2 of 5)` as each
+statement begins, and how many files are back. A request that is cancelled goes back to where it was.
+
+`run`, `replay`, `rewind`, and `tick` with `wait`, are answered with a task after half a second, where the request says
+that its client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` tells what came of it,
+for 30 minutes from its beginning and 10 from its end, and how far it is, as `statusMessage`; `tasks/cancel` stops it.
+A task goes on when its client is gone, and is known to every client of its session and to no other. It does not outlive
+the server: what runs then is cancelled, and what came of a statement is in `timeline`. A session has at most 64;
+further calls are answered as if there were none.
 """
 _CLIENTS_HEAD = """\
 # rewindow-mcp in your client

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from typing import Annotated, Final
 
-import anyio
 import typer
 
-from ..errors import EngineError
-from ..events.execution import ExecutionFinished
 from ..events.replays import Diverged
 from ..sessions.replay_commands import MODES, replay_text
 from ..sessions.replay_report import EDIT_MODES, ReplayReport
@@ -17,8 +13,14 @@ from ..sessions.session import Session
 from ..terminal.json_lines import print_json
 from ..text import visible
 from .opened_session import in_session
+from .progress_line import shown
 
-_NOT_ENDED = 1
+_NOT_ENDED: Final = 1
+_STOPPED: Final = (
+    "Stopped; names, files and the conversation are as they were.",
+    "Stopped; the names and the conversation are as they were, and what statements did to files stays.",
+)
+"""Said of an interrupt: of what acts on nothing, and of a live replay or edit."""
 
 
 def replay(
@@ -42,39 +44,24 @@ def replay(
         raise typer.BadParameter(f"with --edit, --mode is {' or '.join(EDIT_MODES)}")
 
     async def act(opened: Session) -> ReplayReport:
-        reports: list[ReplayReport] = []
-        failures: list[EngineError] = []
-        async with anyio.create_task_group() as tasks:
-            if sys.stderr.isatty():
-                tasks.start_soon(_show_progress, opened, (last or len(opened.cells)) - first + 1)
-            try:
-                if source is None:
-                    reports.append(await opened.replay(first, last, mode))
-                else:
-                    reports.append(await opened.edit(first, source, last, "live" if mode == "live" else "recorded"))
-            except EngineError as error:  # which the task group would wrap
-                failures.append(error)
-            tasks.cancel_scope.cancel()
-        if failures:
-            raise failures[0]
-        return reports[0]
+        async def run() -> ReplayReport:
+            if source is None:
+                return await opened.replay(first, last, mode)
+            return await opened.edit(first, source, last, "live" if mode == "live" else "recorded")
 
-    report = in_session(session, act)
+        return await shown(opened, run, quiet=as_json)
+
+    try:
+        report = in_session(session, act)
+    except KeyboardInterrupt:
+        typer.echo(_STOPPED[mode == "live"], err=True)
+        raise
     if as_json:
         print_json(_fields(report), ("status", "aspect", "mode", "outcome"))
     else:
         typer.echo(visible(replay_text(report)))
     if report.outcome != "completed":
         raise typer.Exit(_NOT_ENDED)
-
-
-async def _show_progress(session: Session, count: int) -> None:
-    """Which statement of how many, on the terminal; Ctrl-C gives it up."""
-    done = 0
-    async for batch in session.subscribe().batches(pace=0):
-        done += sum(isinstance(item, ExecutionFinished) for item in batch)
-        sys.stderr.write(f"\r{done} of {count}" + "\n" * (done == count))
-        sys.stderr.flush()
 
 
 def _fields(report: ReplayReport) -> dict[str, object]:

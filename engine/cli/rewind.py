@@ -14,6 +14,7 @@ from ..terminal.json_lines import print_json
 from ..text import visible
 from ..timeline.rewound import rewound_lines
 from .opened_session import in_session
+from .progress_line import shown
 
 
 def rewind(
@@ -30,7 +31,11 @@ def rewind(
     """Go back to where a statement had ended: conversation, namespace and files, on a new branch."""
 
     async def act(opened: Session) -> tuple[BranchId, str, Rewound | None]:
-        rewound = await opened.rewind(to, files=not keep_files, conversation=not keep_conversation)
+        rewound = await shown(
+            opened,
+            lambda: opened.rewind(to, files=not keep_files, conversation=not keep_conversation),
+            quiet=as_json,
+        )
         active = next(row.name for row in opened.branches if row.is_active)
         return active, opened.cwd, rewound
 

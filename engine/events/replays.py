@@ -26,6 +26,20 @@ class ReplayBegun(Event, frozen=True, kw_only=True):
     statements: int
 
 
+class EditBegun(Event, frozen=True, kw_only=True):
+    """Another source is about to run in the place of statement `first`, then what came behind it, up to `last`.
+
+    On the branch of that, whose first event it is but for the command; `statements` run, as new ones. It is over with
+    the end of its run.
+    """
+
+    kind: ClassVar[str] = "edit_begun"
+
+    first: int
+    last: int
+    statements: int
+
+
 class Diverged(Event, frozen=True, kw_only=True):
     """In one aspect the execution came out otherwise than `against`, the earlier one of the same statement.
 
@@ -52,4 +66,4 @@ class ReplayEnded(Event, frozen=True, kw_only=True):
     detail: str = ""
 
 
-ReplayEvent = ReplayBegun | Diverged | ReplayEnded
+ReplayEvent = ReplayBegun | EditBegun | Diverged | ReplayEnded

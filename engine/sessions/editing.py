@@ -20,7 +20,7 @@ import anyio
 from ..errors import EnvironmentUnavailableError, InvalidRequestError
 from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import ExecutionFinished
-from ..events.replays import Diverged, ReplayOutcome
+from ..events.replays import Diverged, EditBegun, ReplayOutcome
 from ..ids import BranchId, ToolCallId
 from ..ports import PastExecution, Store
 from ..projection.written import STATEMENT_TOOL
@@ -68,6 +68,7 @@ class Editing:
         run = _Edit(steps, request, self._runs, self._timeline, self._store)
         branch = await self._head.branch_at(place)
         begin_run()
+        self._runs.log.append(EditBegun(first=first, last=last, statements=len(steps)))
         ending = await self._carry_out(run, left, cancellation)
         reached = None if ending[0] == "cancelled" else branch
         return report_of(request, (first, last), run, ending, reasons, reached)

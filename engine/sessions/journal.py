@@ -21,7 +21,7 @@ from ..events.session import ProjectionSent
 from ..ids import Seq, SessionId
 from ..ports import Store
 from ..redaction import Redactor
-from .signals import Item, OutputStreamed, Signal
+from .signals import FilesPutBack, Item, OutputStreamed, Signal, Stream
 from .subscription import Subscription
 
 _NO_SECRETS: Final = Redactor([])
@@ -46,7 +46,7 @@ class Journal:
         """
         self._store = store
         self._redactor = redactor
-        self._held: dict[object, Signal] = {}
+        self._held: dict[object, Stream] = {}
         self._session_id = session_id
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Item] = deque()
@@ -96,6 +96,11 @@ class Journal:
         An end of it that may be the start of a secret waits for the next piece of its stream or for the stream's event;
         `is_whole` says that neither will come.
         """
+        if isinstance(signal, FilesPutBack):
+            self.flush()
+            self._enqueue(signal)
+            self._publish()
+            return
         stream = (signal.tool_call_id, signal.stream) if isinstance(signal, OutputStreamed) else signal.message_id
         held = self._held.pop(stream, None)
         text = (held.text if held else "") + signal.text
@@ -166,6 +171,11 @@ class Journal:
         subscription = Subscription(self._durable)
         self._subscriptions.append(subscription)
         return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Ends one that reads no more, after what it was sent so far."""
+        self._subscriptions.remove(subscription)
+        subscription.close()
 
     def close(self) -> None:
         """Ends every subscription after what it was sent so far."""

@@ -31,6 +31,7 @@ from ..tools import Replaced, Workspace, restore
 from .buffers import SessionBuffers
 from .cancellation import to_the_end
 from .journal import Journal
+from .signals import FilesPutBack
 
 _HIDDEN: Final = "a secret in its path is not kept, so which file it is nobody knows"
 _UNSAVED: Final = "it has unsaved changes in the editor"
@@ -84,7 +85,8 @@ class FileRewinding:
         """Into `replaced` goes each file that was not as it is to be."""
         done: list[FileToRestore] = []
         left = list(begun.left)
-        for file in begun.files:
+        for place, file in enumerate(begun.files):
+            self._journal.signal(FilesPutBack(place, len(begun.files)))
             put = partial(self._put, file)
             outcome = await (to_the_end(put) if _is_lost(file) else put())
             if isinstance(outcome, FileLeft):
@@ -92,6 +94,8 @@ class FileRewinding:
             else:
                 done.append(file)
                 replaced += [file] * outcome
+        if begun.files:
+            self._journal.signal(FilesPutBack(len(begun.files), len(begun.files)))
         return Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left))
 
     async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:

@@ -164,6 +164,10 @@ class Session:
         """A new reader of every event and signal that is published from now on; events once they are durable."""
         return self._parts.journal.subscribe()
 
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Ends one that reads no more, after what it was sent so far."""
+        self._parts.journal.unsubscribe(subscription)
+
     async def durable(self, seq: int) -> None:
         """Waits until the event at `seq` is on disk. Raises SessionReadOnlyError where it never will be."""
         await self._parts.journal.durable(Seq(seq))

@@ -1,6 +1,7 @@
-"""What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output.
+"""What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output,
+and how far a rewind is with its files.
 
-One event follows each stream when it ends and holds all of it. Published beside events, in order, by the journal.
+One event follows each of them when it ends and holds all of it. Published beside events, in order, by the journal.
 """
 
 from __future__ import annotations
@@ -39,7 +40,16 @@ class OutputStreamed(Struct, frozen=True):
     text: str
 
 
-Signal = TextStreamed | ReasoningStreamed | OutputStreamed
+class FilesPutBack(Struct, frozen=True):
+    """So many files of a rewind are as they are to be, or are left; what became of each follows as `Rewound`."""
+
+    done: int
+    total: int
+
+
+Stream = TextStreamed | ReasoningStreamed | OutputStreamed
+"""A piece of text."""
+Signal = Stream | FilesPutBack
 """A piece of what is happening. It is published in order and never stored."""
 Item = Event | Signal
 """What is published."""

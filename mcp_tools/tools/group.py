@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp_tools import statements
 from mcp_tools.arguments import ArgumentError
 from mcp_tools.replies import HANDLE, Reply, handle_reply
-from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, described, schema
+from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, Report, ToolRow, described, schema
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from mcp_tools.bench import Bench
@@ -23,7 +23,7 @@ _MEMBERS: Final = {
 }
 
 
-async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+async def call(bench: Bench, arguments: Mapping[str, Any], _report: Report) -> Reply:
     """Carries out a call; see the row."""
     async with bench.turn:
         return await _act(bench, arguments)

@@ -7,25 +7,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcp_tools.errors import CallError
 from mcp_tools.replies import Reply
-from mcp_tools.tools.row import ToolRow, described, schema
+from mcp_tools.tools.row import Report, ToolRow, described, schema
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import ReplayReport
     from mcp_tools.bench import Bench
 
 _TOKENS: Final = 2000
 
 
-async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+async def call(bench: Bench, arguments: Mapping[str, Any], report: Report) -> Reply:
     """Carries out a call; see the row."""
-    async with bench.turn:
+    if "code" in arguments and arguments.get("mode", "recorded") != "recorded":
+        raise CallError("With `code` the mode is recorded; leave `mode` out.")
+
+    async def act() -> ReplayReport:
         first, last = arguments["from"], arguments.get("to")
         if "code" in arguments:
-            if "mode" in arguments and arguments["mode"] != "recorded":
-                raise CallError("With `code` the mode is recorded; leave `mode` out.")
-            report = await bench.session.edit(first, arguments["code"], last)
-        else:
-            report = await bench.session.replay(first, last, arguments.get("mode", "recorded"))
-    return Reply(text=await bench.fitted(bench.replayed(report), _TOKENS), is_error=report.outcome != "completed")
+            return await bench.session.edit(first, arguments["code"], last)
+        return await bench.session.replay(first, last, arguments.get("mode", "recorded"))
+
+    async with bench.turn:
+        came = await bench.reported(act, report)
+    return Reply(text=await bench.fitted(bench.replayed(came), _TOKENS), is_error=came.outcome != "completed")
 
 
 ROW: Final = ToolRow(

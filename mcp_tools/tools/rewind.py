@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine import cut_line
 from mcp_tools.replies import BRANCH, STATEMENT, Reply
-from mcp_tools.tools.row import ToolRow, described, schema
+from mcp_tools.tools.row import Report, ToolRow, described, schema
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from mcp_tools.bench import Bench
@@ -16,11 +16,11 @@ _LINE_CHARS: Final = 1000
 _NOTHING: Final = "no file that statements wrote is otherwise"
 
 
-async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+async def call(bench: Bench, arguments: Mapping[str, Any], report: Report) -> Reply:
     """Carries out a call; see the row."""
     statement, takes_files = arguments["to"], arguments.get("files", True)
     async with bench.turn:
-        rewound = await bench.session.rewind(statement, files=takes_files)
+        rewound = await bench.reported(lambda: bench.session.rewind(statement, files=takes_files), report)
         branch = next(row.name for row in bench.session.branches if row.is_active)
     lines = [f"after statement {statement}  branch {branch}"]
     if rewound is not None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from mcp_tools.replies import Reply
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import Progress
     from mcp_tools.bench import Bench
 
 TOKENS: Final = {"type": "integer", "minimum": 1, "maximum": 20_000}
@@ -17,7 +18,9 @@ TOKENS: Final = {"type": "integer", "minimum": 1, "maximum": 20_000}
 LOD: Final = {"type": "integer", "minimum": 0, "maximum": 3}
 NAME: Final = {"type": "string", "minLength": 1, "maxLength": 64}
 PATH_CHARS: Final = 4096
-Call = Callable[["Bench", Mapping[str, Any]], Awaitable[Reply]]
+Report = Callable[["Progress"], Awaitable[None]]
+"""Tells the client how far a call is."""
+Call = Callable[["Bench", Mapping[str, Any], Report], Awaitable[Reply]]
 
 
 class ToolRow(Struct, frozen=True, kw_only=True):

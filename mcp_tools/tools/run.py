@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp_tools.replies import STATEMENT, STATUS, Reply
-from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+from mcp_tools.tools.row import TOKENS, Report, ToolRow, described, schema
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from mcp_tools.bench import Bench
@@ -17,7 +17,7 @@ _CODE_CHARS: Final = 1 << 20
 _TOKENS: Final = 2000
 
 
-async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+async def call(bench: Bench, arguments: Mapping[str, Any], _report: Report) -> Reply:
     """Carries out a call; see the row."""
     async with bench.turn:
         ran = await bench.run(arguments["code"], arguments.get("seconds", _SECONDS))

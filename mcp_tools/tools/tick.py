@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine import plural
 from mcp_tools.arguments import ArgumentError
 from mcp_tools.replies import CURSOR, Reply
-from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+from mcp_tools.tools.row import TOKENS, Report, ToolRow, described, schema
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from engine import FeedItem
@@ -19,7 +19,7 @@ _MOST_SECONDS: Final = 25
 _REST_TOKENS: Final = 16
 
 
-async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+async def call(bench: Bench, arguments: Mapping[str, Any], _report: Report) -> Reply:
     """Carries out a call; see the row."""
     since = arguments.get("since")
     if since is not None and since > bench.cursor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine import cut_line
 from mcp_tools.arguments import ArgumentError
 from mcp_tools.replies import Reply
-from mcp_tools.tools.row import TOKENS, ToolRow, described, schema
+from mcp_tools.tools.row import TOKENS, Report, ToolRow, described, schema
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from engine import Cell
@@ -19,7 +19,7 @@ _LINE_CHARS: Final = 120
 _LISTED: Final = 200
 
 
-async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+async def call(bench: Bench, arguments: Mapping[str, Any], _report: Report) -> Reply:
     """Carries out a call; see the row."""
     cells, tokens = bench.session.cells, arguments.get("tokens", _TOKENS)
     number: int | None = arguments.get("statement")

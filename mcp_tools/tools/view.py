@@ -11,7 +11,7 @@ from mcp_tools import statements
 from mcp_tools.arguments import ArgumentError
 from mcp_tools.errors import CallError
 from mcp_tools.replies import HANDLE, Reply, handle_reply, row_line
-from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, ToolRow, described, schema
+from mcp_tools.tools.row import LOD, NAME, PATH_CHARS, TOKENS, Report, ToolRow, described, schema
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from engine import Display
@@ -28,7 +28,7 @@ _SENTENCE: Final = re.compile(
 _NOTHING_THERE: Final = frozenset(("missing", "unreadable", "too large"))
 
 
-async def call(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
+async def call(bench: Bench, arguments: Mapping[str, Any], _report: Report) -> Reply:
     """Carries out a call; see the row."""
     if not arguments:
         return await _list(bench)

@@ -13,7 +13,7 @@ from engine import TOOLS
 from engine.events import EVENTS, AnyEvent, Event
 from engine.events.conversation import CondensationRequest, RunStop, ToolCall
 from engine.events.nodes import FileChanged
-from engine.sessions.signals import OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.signals import FilesPutBack, OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.acp_schema import validate_outgoing
 from tests.support.rich_log import CWD, events_of, rich_items
 from tests.support.scripts import transcript
@@ -36,7 +36,13 @@ def text(value: object) -> str:
 
 
 def test_the_session_holds_every_kind_of_event_and_of_signal() -> None:
-    assert {type(item) for item in rich_items()} == {*EVENTS, TextStreamed, ReasoningStreamed, OutputStreamed}
+    assert {type(item) for item in rich_items()} == {
+        *EVENTS,
+        TextStreamed,
+        ReasoningStreamed,
+        OutputStreamed,
+        FilesPutBack,
+    }
 
 
 async def test_what_happens_is_shown_as_recorded() -> None:

@@ -221,6 +221,7 @@ PUBLIC = [
     "CommandSubject",
     "FeedItem",
     "FileSubject",
+    "FilesPutBack",
     "PermissionSubject",
     "StatementSubject",
     "BranchId",
@@ -284,6 +285,7 @@ PUBLIC = [
     "PermissionAnswer",
     "PermissionQuestion",
     "Permissions",
+    "Progress",
     "Projection",
     "ProjectionPart",
     "Prompt",
@@ -355,5 +357,6 @@ PUBLIC = [
     "source_text",
     "tool_named",
     "unseen_changes",
+    "with_progress",
     "without_secrets",
 ]

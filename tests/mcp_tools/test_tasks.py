@@ -14,6 +14,7 @@ import anyio
 import mcp_types as types
 import pytest
 from jsonschema import Draft202012Validator
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams
 
@@ -167,6 +168,24 @@ async def test_a_statement_that_runs_long_goes_on_without_its_client_and_is_canc
 
 
 @pytest.mark.slow
+async def test_a_task_says_which_statement_of_how_many_runs_again(project: Path) -> None:
+    gate = project / "gate"
+    async with web(project, runs=True) as server:
+        peer = Peer(server)
+        await peer.call("run", code="import os, time")
+        gate.touch()
+        await peer.call("run", code=f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)")
+        gate.unlink()
+        task = await peer.task("replay", **{"from": 1})
+        found = await peer.get(task)
+        assert (found["status"], found["statusMessage"]) == ("working", "statement 2 (2 of 2)")
+        gate.touch()
+        found = await peer.ended(task)
+        assert "statusMessage" not in found
+        assert found["result"]["content"][0]["text"].startswith("2 statements ran again")
+
+
+@pytest.mark.slow
 async def test_a_client_that_knows_no_tasks_gets_none(project: Path) -> None:
     async with web(project, runs=True) as server:
         task = await Peer(server).task("tick", wait=25)
@@ -228,16 +247,15 @@ class FakeSession:
     client_capabilities: types.ClientCapabilities | None
 
 
-@dataclass
-class FakeContext:
+@dataclass(kw_only=True)
+class FakeContext(ServerRequestContext[Any, Any]):
     """As much of a request as tasks look at."""
 
     key: str = "mine"
     protocol_version: str = MODERN
     method: str = "tasks/get"
-    request: object = None
-    meta: object = None
     session: Any = None
+    lifespan_context: Any = None
 
     def __post_init__(self) -> None:
         self.session = FakeSession(types.ClientCapabilities(extensions={IDENTIFIER: {}}))

@@ -61,7 +61,7 @@ from engine.events.nodes import (
     StatementTicked,
     TickApplied,
 )
-from engine.events.replays import Diverged, ReplayBegun, ReplayEnded
+from engine.events.replays import Diverged, EditBegun, ReplayBegun, ReplayEnded
 from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.events.session import (
     ConfigChanged,
@@ -111,7 +111,7 @@ from engine.ids import (
     StatementId,
     ToolCallId,
 )
-from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.signals import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, TextStreamed
 
 CWD = "/work"
 BEGAN = 1_700_000_000.0
@@ -461,6 +461,17 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     DomainEntered(held=True, writable=("/work",)),
     DomainEntered(held=False, reason="this kernel does not offer landlock", statements=2),
     PermissionAnswered(tool_call_id=ToolCallId("domain-event-160"), scope="", outcome="allowed", remembered=False),
+    EditBegun(first=2, last=3, statements=2),
+    _recorded(60, "x = 2"),
+    _started(60),
+    FilesPutBack(1, 2),
+    ExecutionFinished(
+        execution_id=ExecutionId("execution-60"),
+        statement_id=StatementId("statement-60"),
+        status="ok",
+        started_at=1.0,
+        ended_at=2.0,
+    ),
 )
 
 

@@ -59,7 +59,7 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
             return _condensation_ended(shown, "failed", f"Nothing of the {event.tokens:,} tokens can be left out.")
         case RunStop():
             shown, updates = _condensation_ended(shown, "failed", "It was given up.")
-            return shown, [*updates, _run_ended(event, facts)]
+            return replace(shown, replay=None), [*updates, _run_ended(event, facts)]
         case _:
             assert_never(event)
 

@@ -77,9 +77,10 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     source = None if is_typed or is_opening else event.source
     begun = BegunStatement(event.tool_call_id, source, is_typed, asked is not None and asked.rest_left_out)
     given_input = source_input(event.source, _OPENING_CHARS) if is_opening else source_input(event.source)
+    title, shown = replays.recorded(source_title(event.source), shown)
     call = ToolCall(
         tool_call_id=event.tool_call_id,
-        title=source_title(event.source),
+        title=title,
         name="python",
         kind="execute",
         status="pending",

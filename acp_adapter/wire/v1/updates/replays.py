@@ -17,7 +17,7 @@ from acp_adapter.wire.v1.updates.parts import SOURCE_CHARS, Step, asked_content,
 from engine import ToolCallId, divergence_phrase
 from engine.events import ReplayEvent
 from engine.events.execution import ExecutionStarted, StatementRecorded
-from engine.events.replays import Diverged, ReplayBegun, ReplayEnded
+from engine.events.replays import Diverged, EditBegun, ReplayBegun, ReplayEnded
 
 
 def step(event: ReplayEvent, shown: Shown) -> Step:
@@ -25,6 +25,8 @@ def step(event: ReplayEvent, shown: Shown) -> Step:
     match event:
         case ReplayBegun():
             return replace(shown, replay=BegunReplay(event.statements)), []
+        case EditBegun():
+            return replace(shown, replay=BegunReplay(event.statements, is_edit=True)), []
         case Diverged():
             return _diverged(event, shown), []
         case ReplayEnded():
@@ -35,14 +37,11 @@ def step(event: ReplayEvent, shown: Shown) -> Step:
 
 def started(event: ExecutionStarted, statement: StatementRecorded, shown: Shown) -> Step:
     """A statement begins to run again."""
-    replay = shown.replay or BegunReplay(1)
+    replay = (shown.replay or BegunReplay(1)).next()
     begun = BegunStatement(ToolCallId(event.execution_id), statement.source, is_typed=False)
-    replay = replace(replay, begun=replay.begun + 1)
     call = ToolCall(
         tool_call_id=event.execution_id,
-        title=title_line(
-            f"Statement {statement.index} again ({replay.begun} of {max(replay.statements, replay.begun)})"
-        ),
+        title=title_line(replay.numbered(f"Statement {statement.index} again")),
         name="python",
         kind="execute",
         status="in_progress",
@@ -51,6 +50,14 @@ def started(event: ExecutionStarted, statement: StatementRecorded, shown: Shown)
     )
     shown = replace(shown, replay=replay, statements={**shown.statements, event.statement_id: begun})
     return shown, [call]
+
+
+def recorded(title: str, shown: Shown) -> tuple[str, Shown]:
+    """The title of a statement that was recorded; of one that an edit runs it says which of how many that is."""
+    if shown.replay is None or not shown.replay.is_edit:
+        return title, shown
+    replay = shown.replay.next()
+    return replay.numbered(title), replace(shown, replay=replay)
 
 
 def differences(begun: BegunStatement) -> list[ToolCallContent]:

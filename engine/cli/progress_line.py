@@ -1,0 +1,52 @@
+"""One line on a terminal's standard error that says how far a command is with a session, and goes when that is over.
+
+Nothing is written where that is no terminal. Called by the commands that run statements again or put files back.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from ..cutting import cut_line
+from ..sessions.progress import Progress, with_progress
+from ..sessions.session import Session
+
+T = TypeVar("T")
+_STOP: Final = "Ctrl-C goes back to where it was"
+
+
+async def shown(session: Session, act: Callable[[], Awaitable[T]], *, quiet: bool) -> T:
+    """What `act` gives; meanwhile the line says how far the session is, unless it is to be `quiet`."""
+    if quiet or not sys.stderr.isatty():
+        return await act()
+    line = _Line()
+    try:
+        return await with_progress(session, act, line.show)
+    finally:
+        line.clear()
+
+
+class _Line:
+    """The last line of the terminal, rewritten in place; the cursor stays at its end."""
+
+    def __init__(self) -> None:
+        self._length = 0
+
+    async def show(self, progress: Progress) -> None:
+        room = shutil.get_terminal_size().columns - 1  # in the last column a terminal may begin a new line
+        self._write(cut_line(f"{progress.text}; {_STOP}", max(room, 1)))
+
+    def clear(self) -> None:
+        if self._length:
+            self._write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        # Spaces over what was there, because not every terminal knows a sequence that erases.
+        sys.stderr.write(f"\r{text.ljust(self._length)}")
+        sys.stderr.flush()
+        self._length = len(text)
