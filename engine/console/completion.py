@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from ..cutting import plural
+from ..sessions.branch_rows import BranchRow
 from ..sessions.commands import COMMANDS
 from ..sessions.context_commands import TAIL
 from ..terminal.printing import shown
@@ -24,8 +26,12 @@ MOST: Final = 200
 """Entries of a directory that are offered."""
 _NAME: Final = re.compile(r"(?<![\w.])[^\W\d]\w*\Z")
 _COMMAND: Final = re.compile(r"\A/(\w*)\Z")
-_ARGUMENT: Final = re.compile(r"\A/(\w+)\s+(\S*)\Z")
+_ARGUMENT: Final = re.compile(r"\A/(\w+) +((?:\S+ +)*)(\S*)\Z")
 _SOURCE: Final = re.compile(r"\A/(\w+)\s+(.*)\Z", re.DOTALL)
+_EDITED: Final = re.compile(r"\A/(\w+)[^\n]*\n(.*)\Z", re.DOTALL)
+_OPTION: Final = re.compile(r"--[a-z-]+")
+_PLACE: Final = re.compile(r"\b[A-Z]+\b")
+"""Of a command's usage: what it may be given."""
 _QUOTED: Final = re.compile(r"""["']([^"'\n]*)\Z""")
 _MENTIONED: Final = re.compile(r"(?:\A|\s)@(\S*)\Z")
 
@@ -47,6 +53,8 @@ class Facts(Protocol):
     def names(self) -> Iterable[str]: ...
     @property
     def cells(self) -> Sequence[Cell]: ...
+    @property
+    def branches(self) -> Sequence[BranchRow]: ...
 
 
 def completions(before: str, facts: Facts, is_python: bool) -> list[Completion]:
@@ -59,8 +67,10 @@ def completions(before: str, facts: Facts, is_python: bool) -> list[Completion]:
         return _commands(match[1])
     if (match := _SOURCE.match(before)) and _takes(match[1]) == "source":
         return completions(match[2], facts, is_python=True)
+    if (match := _EDITED.match(before)) and _takes(match[1]) == "edit":
+        return completions(match[2], facts, is_python=True)
     if match := _ARGUMENT.match(before):
-        return _arguments(match[1], match[2], facts)
+        return _arguments(match[1], match[2].split(), match[3], facts)
     if not is_python and (match := _MENTIONED.search(before)):
         return _paths(match[1], facts.cwd)
     if is_python and (match := _QUOTED.search(before)):
@@ -87,21 +97,36 @@ def _takes(command: str) -> str:
     return COMMANDS[command].takes if command in COMMANDS else "nothing"
 
 
-def _arguments(command: str, start: str, facts: Facts) -> list[Completion]:
+def _arguments(command: str, given: Sequence[str], start: str, facts: Facts) -> list[Completion]:
     if command in LOCAL_COMMANDS:
-        values = LOCAL_COMMANDS[command].values
+        values = LOCAL_COMMANDS[command].values if not given else ()
         return [Completion(value, len(start)) for value in values if value.startswith(start)]
-    takes = _takes(command)
-    if takes == "call":
-        return [Completion(TAIL, len(start))] if TAIL.startswith(start) else []
-    if takes != "statement":
+    if command not in COMMANDS:
         return []
-    numbered = [(str(cell.statement.index), cell.statement.source) for cell in facts.cells]
-    return [
-        Completion(number, len(start), shown(source.strip().partition("\n")[0]))
-        for number, source in reversed(numbered)
-        if number.startswith(start)
-    ]
+    usage = COMMANDS[command].usage
+    options = _OPTION.findall(usage)
+    if start.startswith("-"):
+        return [Completion(each, len(start)) for each in options if each.startswith(start) and each not in given]
+    if len([each for each in given if each not in options]) >= len(_PLACE.findall(usage)):
+        return []
+    return [Completion(text, len(start), about) for text, about in _offered(command, facts) if text.startswith(start)]
+
+
+def _offered(command: str, facts: Facts) -> list[tuple[str, str]]:
+    """What a command takes, each with what it is."""
+    match _takes(command):
+        case "call":
+            return [(TAIL, "")]
+        case "branch":
+            return [
+                (row.name, f"{row.last} {plural(row.last, 'statement')}{', active' * row.is_active}")
+                for row in facts.branches
+            ]
+        case "statement" | "edit":
+            cells = [cell.statement for cell in reversed(facts.cells)]
+            return [(str(each.index), shown(each.source.strip().partition("\n")[0])) for each in cells]
+        case _:
+            return []
 
 
 def _names(start: str, facts: Facts, is_python: bool) -> list[Completion]:

@@ -92,7 +92,9 @@ def _files(gone: Gone) -> str:
 
 def _line(row: BranchRow) -> str:
     active = ", active" if row.is_active else ""
-    return f"- {branch_words(row)}: {_extent(row)}{active}"
+    own = row.last - row.shared
+    count = f"{row.last} {plural(row.last, 'statement')}" if row.last else "no statements"
+    return f"- {branch_words(row)}: {count}{f', {own} of its own' if row.shared and own else ''}{active}"
 
 
 def branch_words(row: BranchRow) -> str:

@@ -60,6 +60,25 @@ def branch_rows(branches: Branches, statements: BranchStatements) -> Sequence[Br
     return rows
 
 
+def in_common(rows: Sequence[BranchRow], left: BranchId, right: BranchId) -> int:
+    """The number of the last statement that both branches have, 0 where they have none in common."""
+    reached = _reached(rows, left)
+    other = _reached(rows, right)
+    return next(min(number, other[name]) for name, number in reached.items() if name in other)
+
+
+def _reached(rows: Sequence[BranchRow], name: BranchId) -> dict[BranchId, int]:
+    """The branches that the path of this one goes through, itself first, each with its last statement that counts."""
+    by_name = {row.name: row for row in rows}
+    row, number = by_name[name], by_name[name].last
+    reached = {row.name: number}
+    while row.parent is not None:
+        number = min(number, row.shared)
+        row = by_name[row.parent]
+        reached[row.name] = number
+    return reached
+
+
 def branch_named(branches: Branches, name: str) -> Branch:
     """The branch of that name. Raises InvalidRequestError with one sentence where there is none."""
     found = branches.named(name)

@@ -29,11 +29,12 @@ class CommandContext:
 
     `project`, `names`, `tick` and `compact` raise EnvironmentUnavailableError where there is no worker and none can be
     started. `compact` says what went, and how many tokens a model would now be sent; None where nothing could go.
-    `branches` are those of the log, to read, and `diff` compares two by their names. `rewind` goes back to a statement,
-    0 for the beginning, with the files or without, and with the conversation, which is on a new branch then, or
-    without; `switch` goes to the end of another branch, with the files or without. These three raise
-    InvalidRequestError with one sentence; the latter two are for commands that move the head. `omit` leaves a statement
-    out of the namespace, or takes it in again. `content` says in a sentence what is missing.
+    `branches` are those of the log, to read, `is_on_path` says whether an event is on the active one, and `diff`
+    compares two by their names. `rewind` goes back to a statement, 0 for the beginning, with the files or without, and
+    with the conversation, which is on a new branch then, or without; `switch` goes to the end of another branch, with
+    the files or without. These three raise InvalidRequestError with one sentence; the latter two are for commands that
+    move the head. `omit` leaves a statement out of the namespace, or takes it in again. `content` says in a sentence
+    what is missing.
     `names` is what the namespace calls its handles now, by their ids; one without a name is called by its id. `foresee`
     says what the next tick would find by now, of each handle that it would change. `replay` runs statements again, ends
     by itself when it is cancelled, and raises InvalidRequestError for what cannot be asked of it; so does `edit`, which
@@ -52,6 +53,7 @@ class CommandContext:
     project: Callable[[], Awaitable[Projection]]
     tick: Callable[[], Awaitable[Sequence[Event]]]
     names: Callable[[], Awaitable[Mapping[str, str]]]
+    is_on_path: Callable[[Event], bool]
     compact: Callable[[], Awaitable[tuple[Cut, int] | None]]
     omit: Callable[[StatementId, bool], Awaitable[None]]
     branches: Callable[[], Sequence[BranchRow]]
@@ -76,7 +78,8 @@ CommandRun = Callable[[CommandContext, str], Awaitable[str]]
 class Command(Struct, frozen=True):
     """One slash command. `usage` is its argument as `/help` spells it and `hint` in words, empty where it takes none.
 
-    `takes` says what may be completed: the number of a statement, that of a model call, or Python.
+    `takes` says what may be completed: the numbers of statements, that of a model call, names of branches, Python, or
+    the numbers and on the next lines Python.
     `glance` answers while a turn is running, from what is known already; None where it has to wait for its turn. Where
     `run` is None the argument is a statement, which the session runs as the user's own. One that `moves_head` is on the
     log where it leads: its message follows the move, or, where it made none, comes ahead of its answer. One
@@ -90,7 +93,7 @@ class Command(Struct, frozen=True):
     description: str
     run: CommandRun | None
     glance: Callable[[CommandContext, str], str] | None = None
-    takes: Literal["nothing", "statement", "call", "source"] = "nothing"
+    takes: Literal["nothing", "statement", "call", "branch", "source", "edit"] = "nothing"
     moves_head: bool = False
     torn: bool = True
     is_said: bool = False

@@ -97,6 +97,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "Switch to another branch: its conversation, its namespace, and files as they were when it was left; "
             "alone, list the branches",
             branch,
+            takes="branch",
             moves_head=True,
         ),
         Command(
@@ -106,6 +107,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "Compare two branches, or one with the active one: their statements, names and files",
             glancing(diff_glance),
             diff_glance,
+            "branch",
         ),
         Command(
             "replay",
@@ -124,7 +126,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "Run another statement in the place of K, on a new branch, then those behind it, to J or the last; with "
             "the recorded answers to what they ask for, or with --live acting again",
             edit,
-            takes="source",
+            takes="edit",
             moves_head=True,
             torn=False,
             is_said=True,
@@ -140,7 +142,7 @@ COMMANDS: Final[dict[str, Command]] = {
 def command_of(said: Composed) -> tuple[Command | None, str]:
     """As `command_in`, of a prompt. A statement of which only the beginning is in the text is refused."""
     command, argument = command_in(said.text)
-    if command is not None and command.takes == "source" and any(map(is_long_text, said.attachments)):
+    if command is not None and command.takes in ("source", "edit") and any(map(is_long_text, said.attachments)):
         return _saying(command.name, f"A statement may have at most {MAX_TEXT_CHARS:,} characters."), ""
     return command, argument
 

@@ -97,6 +97,8 @@ def _past(context: CommandContext, argument: str) -> str:
 
 
 def _when(context: CommandContext, call: ProjectionSent) -> str:
+    if not context.is_on_path(call):
+        return f"on branch {code_span(printable(call.branch_id))}"
     cells = reversed(context.timeline.cells)
     last = next((cell for cell in cells if cell.finished and cell.finished.seq < call.position), None)
     return f"after statement {last.statement.index}" if last else "before the first statement"

@@ -242,6 +242,7 @@ class Turns:
             compact=self._compact,
             omit=self.omit,
             cwd=parts.cwd,
+            is_on_path=log.branches.holds,
             branches=lambda: branch_rows(log.branches, parts.branch_statements),
             diff=lambda left, right: diff(log.events, log.branches, left, right),
             rewind=lambda statement, files, conversation: self._rewinder.go(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -32,6 +34,17 @@ async def _session_of(home: Home, project: str) -> str:
     return session.session_id
 
 
+PAGE = (Path(__file__).parents[3] / "docs" / "timeline.md").read_text(encoding="utf-8")
+
+
+def is_documented(command: str, printed: dict[str, Any]) -> bool:
+    """Whether the page has a table of the command with these fields, and no others."""
+    table = PAGE.partition("## For programs")[2]
+    table = table.partition(f"\n`rewindow {command}`")[2].partition("| --- | --- |\n")[2].partition("\n\n")[0]
+    fields = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    return fields == set(printed)
+
+
 def test_a_session_goes_back_and_its_branches_are_listed_and_compared(empty: Home, tmp_path: Path) -> None:
     project = tmp_path / "project"
     session = session_of(empty, project)
@@ -46,6 +59,7 @@ def test_a_session_goes_back_and_its_branches_are_listed_and_compared(empty: Hom
     assert (project / "x.txt").read_text() == "2\n"
     back = empty.run("rewind", session, "--to", "0", "--json", "--keep-files")
     assert json.loads(back.stdout) == {"branch": "b2", "statement": 0, "restored": [], "left": {}}
+    assert is_documented("rewind", json.loads(back.stdout))
     assert empty.run("branches", session).stdout.splitlines() == [
         "branch  from          statements",
         "main                  3",
@@ -54,11 +68,13 @@ def test_a_session_goes_back_and_its_branches_are_listed_and_compared(empty: Hom
     ]
     rows = [json.loads(line) for line in empty.run("branches", session, "--json").stdout.splitlines()]
     assert rows[1] == {"branch": "b1", "parent": "main", "shared": 2, "statements": 2, "active": False}
+    assert is_documented("branches", rows[1])
     lines = empty.run("diff", session, "main", "b1").stdout.splitlines()
     assert lines[:3:2] == ["`main` and `b1` have statements 1 to 2 in common.", "On `main` alone:"]
     assert lines[4].startswith("- statement 3. `x = 3 …` (ok, ")
     found = json.loads(empty.run("diff", session, "main", "b1", "--json").stdout)
     assert found["shared"] == 2
+    assert is_documented("diff", found)
     assert [each["statement"] for each in found["left"]["statements"]] == [3]
     assert (found["right"]["statements"], found["names"]["x"]) == ([], {"left": "3", "right": "2"})
     assert [Path(each["path"]).name for each in found["files"]] == ["x.txt"]
@@ -75,6 +91,7 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
     )
     found = json.loads(empty.run("replay", session, "--from", "1", "--to", "1", "--json").stdout)
     assert (found["outcome"], found["divergences"], len(found["executions"])) == ("completed", [], 1)
+    assert is_documented("replay", found)
     assert empty.run("replay", session, "--from", "1", "--mode", "never").returncode == 2
     (tmp_path / "new.py").write_text("y = 5\n")
     edited = ("replay", session, "--from", "3", "--edit", str(tmp_path / "new.py"), "--json")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from engine.console.completion import common_start, completions
 from engine.events.execution import StatementRecorded
-from engine.ids import Seq, StatementId, ToolCallId
+from engine.ids import BranchId, Seq, StatementId, ToolCallId
+from engine.sessions.branch_rows import BranchRow
 from engine.timeline.index import Cell
 
 
@@ -17,6 +18,7 @@ class Facts:
     cwd: str = "/nowhere"
     names: tuple[str, ...] = ("readme", "result", "_hidden")
     cells: Sequence[Cell] = ()
+    branches: Sequence[BranchRow] = ()
 
 
 def offered(before: str, facts: Facts | None = None, *, is_python: bool = True) -> list[str]:
@@ -46,11 +48,28 @@ def test_commands_and_their_arguments() -> None:
     assert offered("/mode a") == ["ask", "auto"]
     found = completions("/timeline ", Facts(cells=cells), True)
     assert [(each.text, each.about) for each in found] == [("2", "b = 2"), ("1", "a = 1")]
+    assert offered("/replay 1 ", Facts(cells=cells)) == ["2", "1"]
+    assert offered("/replay 1 2 ", Facts(cells=cells)) == offered("/timeline 1 ", Facts(cells=cells)) == []
+    assert offered("/replay 1 --") == ["--live", "--dry"]
+    assert offered("/replay --live ", Facts(cells=cells)) == ["2", "1"]
+    assert offered("/rewind 1 --keep-files --") == ["--keep-conversation"]
+    assert offered("/edit ", Facts(cells=cells)) == ["2", "1"]
+    assert offered("/edit 1\nx = rea") == ["read", "readme"]
     assert offered("/context ") == offered("/context t") == ["tail"]
     assert offered("/context 1") == offered("/views x") == offered("/nothing x") == []
     assert offered("/run a = islice; vie", Facts(names=("views",))) == ["view", "views"]
     assert offered("/help x") == []
     assert offered("/nothing x") == []
+
+
+def test_names_of_branches() -> None:
+    main = BranchRow(BranchId("main"), None, 0, 4, is_active=False)
+    facts = Facts(branches=[main, BranchRow(BranchId("b1"), BranchId("main"), 1, 1, is_active=True)])
+    found = completions("/branch ", facts, True)
+    assert [(each.text, each.about) for each in found] == [("main", "4 statements"), ("b1", "1 statement, active")]
+    assert offered("/branch m", facts) == offered("/diff b1 m", facts) == ["main"]
+    assert offered("/diff main b1 ", facts) == offered("/branch main ", facts) == []
+    assert offered("/branch main --k", facts) == ["--keep-files"]
 
 
 def test_paths_within_quotes_and_behind_an_at_sign(tmp_path: Path) -> None:

@@ -153,16 +153,26 @@ async def test_the_timeline_says_where_branches_are_and_what_differed(tmp_path: 
         session = await sessions.create(str(tmp_path))
         for source in ("x = 1", "import os; os.urandom(4).hex()", "x"):
             await session.accept(source).end()
-        assert "leaves" not in await said(session, "/timeline")
+        alone = await said(session, "/timeline")
+        assert "`/rewind K` goes back" in alone
+        assert "branch" not in alone.lower()
         await session.replay(2)
         assert (await said(session, "/timeline 2")).startswith("2. `import os; os.urandom(4).hex()` (ok, ")
         await session.rewind(1)
         await session.switch("main")
         lines = (await said(session, "/timeline")).splitlines()
+        await session.accept("w = write('new.txt', '')").end()
+        assert ", changed 1 file)" in (await said(session, "/timeline")).splitlines()[5]
+        await session.rewind(3)
+        on_another = (await said(session, "/timeline")).splitlines()
     assert [line.partition("(")[0] for line in lines] == [
         "Branch `main`:", "", "1. `x = 1` ", "2. `import os; os.urandom", "3. `x` ", "",
-        "`/rewind K` goes back to the end of statement K, `/branch NAME` over to another branch.",
+        "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning, `/branch NAME` over to"
+        " another branch.",
     ]  # fmt: skip
-    assert lines[2].endswith("; `b1` leaves here")
+    assert lines[2].endswith("; the last that `b1` has, too")
+    assert on_another[0] == "Branch `b2`, from `main` after statement 3:"
+    assert on_another[2].endswith("; the last that `b1` has, too")
+    assert on_another[4].endswith("; the last that `main` has, too")
     assert lines[3].endswith(", ran 2 times, last differed in value)")
     assert lines[4].endswith(", ran 2 times)")

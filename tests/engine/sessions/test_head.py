@@ -63,9 +63,9 @@ async def test_a_rewind_keeps_the_statement_and_what_was_before_it_and_a_switch_
         assert not session.cells
         assert await value(session, "'x' in globals()") == "False"
         assert await said(session, "/branch") == (
-            "- `main`: with 4 statements\n"
-            "- `b1`, from `main` after statement 2: with 4 statements\n"
-            "- `b2`, from `main` at the beginning: with 1 statement, active"
+            "- `main`: 4 statements\n"
+            "- `b1`, from `main` after statement 2: 4 statements, 2 of its own\n"
+            "- `b2`, from `main` at the beginning: 1 statement, active"
         )
         before = session.events
     async with sessions_of(tmp_path, store) as sessions:
