@@ -27,7 +27,7 @@ tests/%/node_modules/.installed: tests/%/package.json tests/%/package-lock.json 
 	cd tests/$* && PATH="$(NODE_WHEEL)/bin:$$PATH" node $(NODE_WHEEL)/lib/node_modules/npm/bin/npm-cli.js install --no-save --no-audit --no-fund --loglevel=error
 	@touch $@
 
-demo: .venv/.installed ## a real session on this source tree, driven over ACP
+demo: .venv/.installed ## a real session on a small project, driven over ACP; takes 6 seconds
 	$(BIN)/python examples/demo.py
 
 test: .venv/.installed tests/node/node_modules/.installed ## all tests but the slow ones

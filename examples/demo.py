@@ -1,32 +1,37 @@
 """Drives `rewindow-acp` as an editor would and prints what happens. Run it with `make demo`.
 
-Plain ACP over pipes with nothing but the standard library, so that it also shows how little a client needs. It opens a
-session on this source tree, runs statements, searches, changes a file, runs a command, has a statement act outside,
-edits a file behind a running view, cancels a statement that never ends, resumes the session in a new process that
-brings all names back, goes back to before a file was removed, puts another statement in the place of an earlier one,
-and says where the session was saved.
+Plain ACP over pipes with nothing but the standard library, so that it also shows how little a client needs. In a small
+project that it makes, it opens a view, follows a file that somebody else changes, runs tools, cancels a statement that
+never ends, puts another statement in the place of an earlier one, goes over to the branch that was left and back to
+before a file was removed, and kills the agent, whose next process has all names again.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-COLOURS = ("\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[0m")
-BOLD, DIM, RED, GREEN, PLAIN = COLOURS if sys.stdout.isatty() else ("",) * 5
+COLOURS = ("\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[36m", "\033[0m")
+BOLD, DIM, RED, GREEN, CYAN, PLAIN = COLOURS if sys.stdout.isatty() else ("",) * 6
+WIDTH = min(shutil.get_terminal_size().columns, 120)
+MOST_LINES = 20
+SAID_ABOVE = ("```python", "```sh", "(no output)")
+"""How content begins that says what the title does, or nothing."""
+FILES = {
+    "orders.csv": "item,price\nlamp,40\nchair,85\ndesk,210\nshelf,65\n",
+    "notes.md": "# Orders\n\nThe report adds up orders.csv, with tax.\n",
+}
 
 Message = dict[str, Any]
-
-running: dict[str, list[Message]] = {}
-"""The content of each call that has not ended: its output so far, or the change that it made."""
 
 
 class Editor:
@@ -35,6 +40,12 @@ class Editor:
     def __init__(self) -> None:
         self.agent = subprocess.Popen([str(BIN / "rewindow-acp")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.requests = 0
+        self.said = ""
+        self.used = ""
+        self.statement = 0
+        self.running: dict[str, list[Message]] = {}
+        """The content of each call that has not ended: its output so far, or the change that it made."""
+        self.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
 
     def call(self, method: str, params: Message) -> Message:
         """Sends a request, shows every update until its response, and returns the result."""
@@ -54,7 +65,7 @@ class Editor:
             message = self._receive()
             if "method" in message:
                 update = message["params"]["update"]
-                show(update)
+                self.show(update)
                 if until_running and update.get("status") == "in_progress":
                     return update
             elif "error" in message:
@@ -62,12 +73,42 @@ class Editor:
             else:
                 return message["result"]
 
-    def prompt(self, session: str, text: str, *links: Message) -> None:
-        say(f"prompt: {text}")
+    def prompt(self, session: str, text: str) -> None:
+        self.said, self.statement = text, 0
+        print_prompt(text)
         started = time.perf_counter()
-        blocks = [{"type": "text", "text": text}, *links]
-        result = self.call("session/prompt", {"sessionId": session, "prompt": blocks})
-        print(f"  {DIM}{result['stopReason']} after {(time.perf_counter() - started) * 1000:.0f} ms{PLAIN}")
+        result = self.call("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
+        milliseconds = (time.perf_counter() - started) * 1000
+        number = f"statement {self.statement}, " if self.statement else ""
+        print(f"  {DIM}{number}{result['stopReason']} after {milliseconds:.0f} ms{self.used}{PLAIN}")
+
+    def show(self, update: Message) -> None:
+        """One update as a line or a few."""
+        kind = update["sessionUpdate"]
+        if kind == "agent_message_chunk":
+            print_message(update["content"]["text"])
+        elif kind == "tool_call":
+            if update.get("rawInput", {}).get("command") == self.said:  # which stands above
+                self.statement = update["rawInput"]["statement"]
+            else:
+                print_line(f"  [{update['kind']}] {update['title']}", CYAN)
+            self.running[update["toolCallId"]] = update.get("content", [])
+            if update.get("status") == "completed":
+                self.show_end(update)
+        elif kind == "tool_call_update":
+            self.running[update["toolCallId"]] = update.get("content") or self.running.get(update["toolCallId"], [])
+            if update.get("status") in ("completed", "failed"):
+                self.show_end(update)
+        elif kind == "usage_update":
+            self.used = f", context {update['used']:,} of {update['size']:,} tokens"
+
+    def show_end(self, update: Message) -> None:
+        """What a call that has ended has come to."""
+        for content in self.running.pop(update["toolCallId"]):
+            if content["type"] == "diff":
+                print_diff(content["oldText"] or "", content["newText"])
+            elif not content["content"]["text"].startswith(SAID_ABOVE):
+                print_text(content["content"]["text"], "")
 
     def leave(self) -> None:
         assert self.agent.stdin
@@ -91,142 +132,98 @@ def say(text: str) -> None:
     print(f"\n{BOLD}{text}{PLAIN}")
 
 
-def show(update: Message) -> None:
-    """One update as a line or a few."""
-    kind = update["sessionUpdate"]
-    if kind == "agent_message_chunk":
-        print_indented(update["content"]["text"], GREEN)
-    elif kind == "tool_call":
-        print(f"  {DIM}[{update['kind']}] {update['title']}{PLAIN}")
-        show_content(update.get("content", []))
-    elif kind == "tool_call_update":
-        content = update.get("content") or running.pop(update["toolCallId"], [])
-        if update.get("status") in ("completed", "failed"):
-            print(f"  {DIM}[{update['status']}]{PLAIN}")
-            show_content(content)
-        else:
-            running[update["toolCallId"]] = content
-    elif kind == "usage_update":
-        print(f"  {DIM}context: {update['used']:,} of {update['size']:,} tokens{PLAIN}")
+def print_prompt(text: str) -> None:
+    for number, line in enumerate(text.splitlines()):
+        print_line(f"{'  ' if number else '> '}{line}", BOLD)
 
 
-def show_content(contents: list[Message]) -> None:
-    for content in contents:
-        if content["type"] == "diff":
-            show_diff(content["oldText"] or "", content["newText"])
-        else:
-            print_indented(content["content"]["text"].strip("`\n"), "")
+def print_diff(old: str, new: str) -> None:
+    for line in [*unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0)][3:]:
+        print_line(f"    {line}", {"-": RED, "+": GREEN}.get(line[0], DIM))
 
 
-def show_diff(old: str, new: str) -> None:
-    for line in [*difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1)][3:]:
-        print_indented(line, {"-": RED, "+": GREEN}.get(line[0], DIM))
+def print_message(text: str) -> None:
+    """What the agent says: prose is wrapped at the width of the terminal."""
+    room = WIDTH - 4
+    lines = (line if len(line) <= room else textwrap.fill(line, room) for line in text.splitlines())
+    print_text("\n".join(lines), GREEN)
 
 
-def print_indented(text: str, colour: str) -> None:
-    lines = text.splitlines()
-    for line in lines[:14]:
-        print(f"    {colour}{line[:140]}{PLAIN}")
-    if len(lines) > 14:
-        print(f"    {DIM}... {len(lines) - 14} more lines{PLAIN}")
+def print_text(text: str, colour: str) -> None:
+    """A text without the marks of Markdown and without empty lines, each line cut at the width of the terminal."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("```")]
+    for line in lines[:MOST_LINES]:
+        print_line(f"    {line}", colour)
+    if len(lines) > MOST_LINES:
+        print_line(f"    ... {len(lines) - MOST_LINES} more lines", DIM)
+
+
+def print_line(line: str, colour: str) -> None:
+    print(f"{colour}{line if len(line) <= WIDTH else line[: WIDTH - 1] + '…'}{PLAIN}")
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="rewindow-demo-") as scratch:
-        session = run(Path(scratch))
-    say("The session, as `rewindow show` finds it in the store")
-    subprocess.run([str(BIN / "rewindow"), "show", session], check=True)
-    say("What `rewindow doctor` says: where sessions are kept, and whether everything is in place")
-    subprocess.run([str(BIN / "rewindow"), "doctor"], check=True)
-    print(f"\n  To look at the session again: rewindow show {session}")
-
-
-def run(scratch: Path) -> str:
-    notes = scratch / "notes.md"
-    notes.write_text("# Notes\n\nThe context is a timeline.\n")
-    editor = Editor()
     started = time.perf_counter()
-    hello = editor.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-    agent = hello["agentInfo"]
-    say(f"{agent['name']} {agent['version']} answered in {(time.perf_counter() - started) * 1000:.0f} ms")
-    where = {"cwd": str(ROOT), "additionalDirectories": [str(scratch)], "mcpServers": []}
+    with tempfile.TemporaryDirectory(prefix="rewindow-demo-") as project:
+        for name, text in FILES.items():
+            Path(project, name).write_text(text)
+        session = run(Path(project))
+    say(f"That took {time.perf_counter() - started:.0f} s. All of it is on disk, and you can look at it:")
+    print(f"  rewindow show {session}\n  rewindow branches {session}\n  rewindow doctor   says whether all is in place")
+
+
+def run(project: Path) -> str:
+    editor = Editor()
+    where = {"cwd": str(project), "mcpServers": []}
     session = editor.call("session/new", where)["sessionId"]
-    print(f"  session {session} in {ROOT}")
 
-    editor.prompt(
-        session, 'turn = view("engine/turn/turn.py", tokens=260)\nlen(read("engine/turn/turn.py").splitlines())'
-    )
-    link = {"type": "resource_link", "uri": notes.as_uri(), "name": "notes.md"}
-    editor.prompt(session, 'notes_md.Run(freq="Sync")\nturn.SetPos("60").SetTokens(120)\nls()', link)
-    say("A file in outline around a symbol, and a group of files and views in one budget")
-    editor.prompt(session, 'fold = view("engine/view/fold.py", "ViewFold.apply", tokens=300, lod=1)')
-    editor.prompt(session, 'views = group("engine/view/**/*.py", turn, tokens=500)')
+    say("Each prompt is a statement, as a model would write it. A view has a budget")
+    editor.prompt(session, 'orders = view("orders.csv", tokens=30)')
 
-    say("Tools are shown as what they are: a search with its places, a change as a diff, a command with its output")
-    editor.prompt(session, 'len(grep(r"^class Store\\w+Error", "engine/errors.py"))')
-    editor.prompt(session, f'edit("{notes}", "a timeline", "a live timeline")')
-    editor.prompt(session, 'bash("wc -l engine/*.py | tail -3").code')
+    say("Tools are shown as what they are: a search, a change, a command")
+    editor.prompt(session, 'len(grep("chair|desk", "orders.csv"))')
+    editor.prompt(session, 'edit("notes.md", "with tax", "with the tax")')
+    editor.prompt(session, 'bash("wc -l orders.csv").code')
 
-    say("What a statement's own code does outside is seen as well: here it writes a file, and runs a process")
-    luck = scratch / "luck.txt"
-    editor.prompt(
-        session,
-        "import pathlib, random, subprocess\n"
-        "luck = random.random()\n"
-        'clock = subprocess.run(["date", "+%N"], capture_output=True, text=True).stdout\n'
-        f'pathlib.Path("{luck}").write_text(f"{{luck}}\\n")\n'
-        "luck, clock",
-    )
+    say("A view follows its file: somebody saves notes.md, and that is told")
+    editor.prompt(session, 'notes = view("notes.md").Run(freq="Sync")')
+    with (project / "notes.md").open("a") as file:
+        file.write("It is made anew each month.\n")
+    editor.prompt(session, 'prices = [int(line.split(",")[1]) for line in read("orders.csv").splitlines()[1:]]')
 
-    say("The editor saves notes.md; the change is reported before the next statement")
-    with notes.open("a") as file:
-        file.write("It can be rewound.\n")
-    editor.prompt(session, "total = sum(range(10)); total")
-
-    say("A statement that never ends is cancelled; the names that were set before it are still there")
-    editor.begin(
-        "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "while True: total += 1"}]}
-    )
+    say("A statement that never ends is cancelled; the names are still there")
+    editor.said = "while True: pass"
+    print_prompt(editor.said)
+    editor.begin("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": editor.said}]})
     editor.finish(until_running=True)
     editor.notify("session/cancel", {"sessionId": session})
     print(f"  {DIM}{editor.finish()['stopReason']}{PLAIN}")
-    editor.prompt(session, "total >= 45")
+    editor.prompt(session, "rate = 0.19")
+    editor.prompt(session, "total = sum(prices) * (1 + rate); total")
+    editor.prompt(session, 'write("report.md", f"Total: {total:.2f}\\n")')
+    travel(editor, session)
 
-    editor.prompt(session, "/timeline")
-    editor.prompt(session, "/context")
-
-    say("The agent is killed; a new process rebuilds the names, and sets from copies what would come out differently")
+    say("The agent is killed; the next process has the names, and does nothing twice")
     editor.agent.kill()
     editor.agent.wait(10)
     editor = Editor()
-    editor.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     editor.call("session/resume", {"sessionId": session, **where})
-    written = luck.stat().st_mtime_ns
-    editor.prompt(session, "total, luck, clock")
-    print(f"  {DIM}{luck.name} was {'not ' * (luck.stat().st_mtime_ns == written)}written again{PLAIN}")
-    go_back(editor, session, luck)
+    editor.prompt(session, 'total, read("report.md")')
     editor.leave()
     return session
 
 
-def go_back(editor: Editor, session: str, luck: Path) -> None:
-    say("A statement removes a file; going back to the one before brings it back, and the names with it")
-    editor.prompt(session, f'pathlib.Path("{luck}").unlink(); luck = None')
-    editor.prompt(session, f"/rewind {statements(session) - 1}")
-    editor.prompt(session, f'luck == float(read("{luck}"))')
-    editor.prompt(session, "/diff main")
-
-    say("An earlier statement is another one, and what came behind it runs again, on a branch of their own")
-    editor.prompt(session, "limit = 10")
-    editor.prompt(session, "sum(range(limit))")
-    editor.prompt(session, f"/edit {statements(session) - 1}\nlimit = 100")
-
-
-def statements(session: str) -> int:
-    """How many statements the session has where it is now; the store may be read while the agent has it open."""
-    command = [str(BIN / "rewindow"), "branches", session, "--json"]
-    rows = map(json.loads, subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines())
-    return next(row["statements"] for row in rows if row["active"])
+def travel(editor: Editor, session: str) -> None:
+    say("Another statement in the place of an earlier one, and what came behind it")
+    editor.prompt(session, "/edit 8 --live\nrate = 0.07")
+    say("That is a branch of its own; what was there before is there, with its files")
+    editor.prompt(session, "/branch main")
+    editor.prompt(session, 'total, read("report.md")')
+    editor.prompt(session, "/diff main b1")
+    say("A statement removes a file; going back to the one before brings it back")
+    editor.prompt(session, 'import os; os.remove("report.md"); total = None')
+    editor.prompt(session, "/rewind 11")
+    editor.prompt(session, "/timeline")
 
 
 main()
