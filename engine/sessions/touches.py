@@ -57,8 +57,6 @@ _AT_ONCE: Final = 256 << 10
 """A larger content is looked through on a thread."""
 _BATCH: Final = 50
 """Files after which others have their turn."""
-_TOOL: Final = "write"
-"""By this name the call is shown."""
 _UNSPELLED: Final = ("\ufffd", HIDDEN)
 """What stands in a path for what the log cannot hold."""
 
@@ -170,7 +168,7 @@ class Touches:
     def _show(self, event: FileWritten) -> None:
         call = self._records.minter.tool_call()
         removed = not event.after_digest
-        self._call(call, {"path": event.path})
+        self._call(call, {"path": event.path}, "remove" if removed else "write")
         self._records.log.append(replace(event, tool_call_id=call))
         self._end(call, f"{'removed' if removed else 'written'} by the statement's own code")
 
@@ -179,7 +177,7 @@ class Touches:
         if not unshown and not more:
             return
         call = self._records.minter.tool_call()
-        self._call(call, {})
+        self._call(call, {}, "write")
         for number, event in enumerate(unshown, 1):
             self._records.log.append(replace(event, tool_call_id=call, unshown=True))
             if number % _BATCH == 0:
@@ -188,8 +186,9 @@ class Touches:
         acts = f"{more:,} more {plural(more, 'act')} on files of which nothing is recorded"
         self._end(call, "; ".join([files] * bool(unshown) + [acts] * bool(more)))
 
-    def _call(self, call: ToolCallId, arguments: dict[str, object]) -> None:
-        event = ToolCall(tool_call_id=call, tool=_TOOL, arguments=arguments, parent_id=self._parent)
+    def _call(self, call: ToolCallId, arguments: dict[str, object], tool: str) -> None:
+        """Begins a call of the tool that does such an act."""
+        event = ToolCall(tool_call_id=call, tool=tool, arguments=arguments, parent_id=self._parent)
         self._records.log.append(event)
 
     def _end(self, call: ToolCallId, text: str) -> None:

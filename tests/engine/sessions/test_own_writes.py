@@ -118,6 +118,8 @@ async def test_a_removed_a_moved_and_a_new_file_are_shown_as_that(tmp_path: Path
         assert (found["a.txt"].after_digest, found["c.txt"].before_digest) == ("", "")
         assert found["c.txt"].changes == (TextChange(line=1, old=None, new="one\n"),)
         assert found["b.bin"].note == "binary, 2 bytes -> text, 0 bytes\nthe file was removed"
+        calls = [each.tool for each in session.events if isinstance(each, ToolCall) and each.parent_id]
+        assert sorted(calls) == ["remove", "remove", "write"]
         results = [each.text for each in session.events if isinstance(each, ToolResult) and each.parent_id]
         assert sorted(results) == ["removed by the statement's own code"] * 2 + ["written by the statement's own code"]
 
