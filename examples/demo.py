@@ -174,7 +174,7 @@ def main() -> None:
 
 def run(project: Path) -> str:
     editor = Editor()
-    where = {"cwd": str(project), "mcpServers": []}
+    where: Message = {"cwd": str(project), "mcpServers": []}
     session = editor.call("session/new", where)["sessionId"]
 
     say("Each prompt is a statement, as a model would write it. A view has a budget")

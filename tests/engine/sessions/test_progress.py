@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from engine import Progress, Session, with_progress
@@ -66,3 +67,21 @@ async def test_who_was_told_costs_nothing_afterwards(tmp_path: Path) -> None:
         await session.accept("x = 2").end()
         assert reader.published == 0
         assert [batch async for batch in reader.batches(pace=0)] == []
+
+
+async def test_what_is_still_to_be_told_at_the_end_is_told_before_it(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, MemoryStore(SystemClock())) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("x = 1").end()
+        is_over, told = anyio.Event(), list[Progress]()
+
+        async def act() -> None:
+            await session.replay(1)
+            is_over.set()
+
+        async def note(progress: Progress) -> None:
+            await is_over.wait()
+            told.append(progress)
+
+        await with_progress(session, act, note)
+        assert (told[-1].done, told[-1].total) == (1, 1)
