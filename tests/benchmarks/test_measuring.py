@@ -28,7 +28,7 @@ def test_a_row_has_the_ratio_of_new_to_old_and_every_other_figure_as_a_peer() ->
     assert (alone.ours, alone.change, alone.before, alone.peer) == ("3 s", "", "", "")
 
 
-@pytest.mark.parametrize("kind", ["engine", "raw", "bare"])
+@pytest.mark.parametrize("kind", [pytest.param("engine", marks=pytest.mark.slow), "raw", "bare"])
 def test_the_program_for_the_store_appends_and_opens_again(tmp_path: Path, kind: str) -> None:
     with programs({kind: (sys.executable, script("store.py"), kind, str(tmp_path / "events.db"))}) as started:
         program = started[kind]

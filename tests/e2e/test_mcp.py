@@ -35,7 +35,14 @@ def start(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
+async def test_a_client_views_a_file_in_a_process(project: Path) -> None:
+    async with process(project) as caller:
+        assert (await caller.text("view", path="a.txt")).startswith("a  a.txt  lines 1-2 of 2  ")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_client_views_a_file_and_finds_it_again_in_the_next_process(project: Path, era: Era) -> None:
     async with process(project, "--session", "work", era=era) as caller:
         assert (await caller.text("view", path="a.txt")).startswith("a  a.txt  lines 1-2 of 2  ")

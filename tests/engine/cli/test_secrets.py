@@ -79,8 +79,9 @@ KNOWN = {"A_TOKEN": SECRET, "B_TOKEN": SECRET[:13]}
         ("delete", SESSION),
         ("gc", "--older-than", "1d", "--dry-run"),
         ("show", SECRET),
-        ("doctor",),
-        ("doctor", "--json"),
+        # These look at all there is to look at, which takes a second.
+        pytest.param(("doctor",), marks=pytest.mark.slow),
+        pytest.param(("doctor", "--json"), marks=pytest.mark.slow),
     ],
     ids=" ".join,
 )

@@ -175,9 +175,9 @@ def test_only_what_was_left_out_before_the_call_that_counted_it_is_read() -> Non
 
 @pytest.mark.parametrize(("chars", "kept"), [(1, KEPT_EXPANSIONS), (KEPT_EXPANSION_CHARS // 3, 2), (10**7, 1)])
 def test_what_statements_from_outside_have_shown_is_kept_or_counted_until_it_is_read(chars: int, kept: int) -> None:
-    log = Log()
+    log, shown = Log(), "x" * chars
     for number in range(100):
-        log.add(recorded(number, f"outside-{number}"), shown_by(number, "x" * chars))
+        log.add(recorded(number, f"outside-{number}"), shown_by(number, shown))
     news = log.feed.news
     assert (len(news.expansions), news.expansions_left_out) == (kept, 100 - kept)
     assert news.expansions[-1].obj_id == "view-99.1"
