@@ -7,6 +7,7 @@ Owns the command line's grammar, exit codes and interruption. A command's module
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -92,7 +93,9 @@ def _run(arguments: Sequence[str]) -> int:
     own, program = split(arguments)
     parser = _parser(own[0] if own else "")
     try:
-        parsed = parser.parse_args(own)
+        parsed, unknown = parser.parse_known_args(own)
+        if unknown:
+            raise UsageError(_misplaced(parsed.command, unknown, program))
         parsed.program = program
         for number in _ENDING:
             signal.signal(number, _interrupt)
@@ -102,6 +105,13 @@ def _run(arguments: Sequence[str]) -> int:
     except UsageError as error:
         print(f"rewindow-conformance: {error}", file=sys.stderr)
         return _USAGE
+
+
+def _misplaced(command: str, words: Sequence[str], program: Sequence[str]) -> str:
+    """Says what is wrong with words that no option takes: most often the `--` in front of the program was forgotten."""
+    if program or any(word.startswith("-") for word in words[:1]):
+        return f"{command} has no option {' '.join(words)}; see `rewindow-conformance {command} --help`"
+    return f"name the program after `--`: rewindow-conformance {command} -- {shlex.join(words)}"
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -25,6 +25,9 @@ _MEANINGS: Final = {
     "informational": "it is recorded and never decides: the specification is silent, or contradicts itself",
 }
 
+_ALIKE: Final = 4
+"""Requirements whose ids hold what was asked for are named up to so many."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
@@ -44,7 +47,9 @@ def _find(suites: list[Suite], name: str) -> tuple[Suite, Requirement]:
         for row in suite.requirements:
             if row.id.upper() == name.upper():
                 return suite, row
-    raise UsageError(f"there is no requirement {name}; see `rewindow-conformance list`")
+    alike = [row.id for suite in suites for row in suite.requirements if name.upper() in row.id]
+    advice = f"there is {' and '.join(alike)}" if 0 < len(alike) <= _ALIKE else "see `rewindow-conformance list`"
+    raise UsageError(f"there is no requirement {name}; {advice}")
 
 
 def explained(suite: Suite, row: Requirement) -> str:

@@ -96,7 +96,10 @@ _MOST_JOBS: Final = 64
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < _DAY:
         raise argparse.ArgumentTypeError("give seconds, more than 0 and less than a day")
     return seconds

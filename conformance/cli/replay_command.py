@@ -14,6 +14,7 @@ from conformance.cli.judging_runs import (
     add_prompt_options,
     add_run_options,
     add_tool_options,
+    directory,
     report,
     starter,
     variables,
@@ -47,17 +48,20 @@ def run(arguments: argparse.Namespace) -> int:
     saved = read(arguments.file)
     if not arguments.program:
         raise UsageError("name the program after `--`")
-    arguments.cwd = arguments.cwd or Path.cwd()
-    if saved.scenario == SCENARIO:
-        return again(saved, arguments, _options(saved, arguments))
+    with no_orphans(), directory(arguments.cwd) as arguments.cwd:
+        if saved.scenario == SCENARIO:
+            return again(saved, arguments, _options(saved, arguments))
+        return _run_again(saved, arguments)
+
+
+def _run_again(saved: Transcript, arguments: argparse.Namespace) -> int:
     suite = suite_of(saved)
     scenario = next((one for one in suite.every_scenario() if one.name == saved.scenario), None)
     if scenario is None:
         raise UsageError(f"{arguments.file} is of no scenario of this suite, so that it can be judged and not repeated")
     start = starter(suite, arguments.program, variables(arguments.env), arguments.cwd)
     facts = {**saved.facts, "command": arguments.program}
-    with no_orphans():
-        transcript = run_scenario(scenario, start, _options(saved, arguments), facts)
+    transcript = run_scenario(scenario, start, _options(saved, arguments), facts)
     chosen = {row.id: row for row in suite.requirements if row.scenario in (None, scenario.name)}
     obstacle = next((str(entry.value) for entry in transcript.entries if entry.label == "not-started"), "")
     judged = [] if obstacle else suite.judge([transcript], chosen)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from conformance.documents import DOCUMENTS, link, readable
 from conformance.suite import Result
 from conformance.transcript import Transcript
+from conformance.values import at
 
 if TYPE_CHECKING:
     from conformance.reports import Context
@@ -29,6 +30,8 @@ _SENDERS: Final = {
 
 _PRINTED: Final = 10
 """Lines of standard error that are shown of a program that was not judged."""
+_LAST: Final = 3
+"""Lines of standard error that are shown of a program that ended in a scenario."""
 
 
 def render(run: Run, context: Context, *, verbose: bool = False, color: bool = False) -> str:
@@ -88,17 +91,40 @@ def violation(
     if transcript is not None:
         yield f"    in the scenario {verdict.scenario}:" if verdict.scenario else "    in this traffic:"
         yield from (f"      {line}" for line in shown_entries(transcript, verdict.evidence))
+        yield from (f"      {line}" for line in _unasked_end(transcript))
     if verdict.scenario in context.replays:
         yield f"    again: {context.replays[verdict.scenario]}"
 
 
+def _unasked_end(transcript: Transcript) -> Iterator[str]:
+    """That a program failed while it was wanted, and the last that it printed."""
+    marks = {entry.label: entry.value for entry in transcript.entries if entry.kind == "mark"}
+    ended = marks.get("ended")
+    if "input-closed" not in marks and at(ended, "by") == "by itself" and at(ended, "code"):
+        yield f"the program ended by itself, with status {at(ended, 'code')}"
+        yield from (f"  it printed: {line}" for line in list(printed(transcript))[-_LAST:])
+
+
 def shown_entries(transcript: Transcript, evidence: Iterable[int]) -> Iterator[str]:
     """The entries that a verdict is about, one on a line, with their moments."""
-    for index in evidence:
+    for index in dict.fromkeys(evidence):
         entry = transcript.entries[index]
-        text = visible(entry.data.decode(errors="replace").rstrip("\n"))
+        text = visible(_lines_of(transcript, index).decode(errors="replace").rstrip("\r\n"))
         more = " ..." if len(text) > _SHOWN else ""
         yield f"{entry.ms:9.1f} ms {_SENDERS[entry.kind]} {text[:_SHOWN]}{more}"
+
+
+def _lines_of(transcript: Transcript, index: int) -> bytes:
+    """What an entry holds, behind what was sent before of the line that it goes on with."""
+    entry = transcript.entries[index]
+    parts = [entry.data]
+    for earlier in reversed(transcript.entries[:index]):
+        if earlier.kind == entry.kind:
+            before = earlier.data.rpartition(b"\n")[2]
+            parts.append(before)
+            if len(before) < len(earlier.data):
+                break
+    return b"".join(reversed(parts))
 
 
 def _listed(results: Iterable[Result]) -> Iterator[str]:
@@ -110,7 +136,8 @@ def _listed(results: Iterable[Result]) -> Iterator[str]:
 def _summary(run: Run, violations: list[Result], *, color: bool) -> Iterator[str]:
     counts = Counter(result.verdict.outcome for result in run.results)
     counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
-    ran = f"; {len(run.transcripts)} scenarios in {run.seconds:.1f} s" if not run.saved else ""
+    count = len(run.transcripts)
+    ran = f"; {count} scenario{'' if count == 1 else 's'} in {run.seconds:.1f} s" if not run.saved else ""
     yield f"{_number(run.results)}: {counted}{ran}"
     if violations:
         yield _red(f"Not conformant: {_number(violations)} violated.", color=color)

@@ -11,6 +11,7 @@ import pytest
 from conformance.documents import readable
 from conformance.reports import REPORTS, Context, terminal
 from conformance.runner import Run
+from conformance.transcript import Transcript
 from tests.conformance.suite_runs import defect, suite, transcript_of
 
 HOSTILE = "</code><script>alert(1)</script>\x1b[2J`````|&"
@@ -104,3 +105,23 @@ def test_a_page_loads_nothing() -> None:
     page.feed(text)
     assert not {"script", "img", "link", "iframe"} & set(page.tags)
     assert "url(" not in text
+
+
+def test_a_line_that_came_in_pieces_is_shown_whole_and_once() -> None:
+    transcript = Transcript("opening")
+    transcript.add(0, "server", b"{}\nWel")
+    transcript.add(1, "client", b"[]\n")
+    transcript.add(2, "server", b"come")
+    transcript.add(3, "server", b"\n")
+    assert list(terminal.shown_entries(transcript, (3, 3))) == ["      3.0 ms        < Welcome"]
+
+
+@pytest.mark.parametrize(("ending", "is_shown"), [({"by": "by itself", "code": 1}, True), ({"by": "SIGTERM"}, False)])
+def test_a_program_that_ended_while_it_was_wanted_is_said_to_have(ending: dict[str, Any], is_shown: bool) -> None:
+    transcript = transcript_of("cancel", defect("ACP1-A-CANCEL-001"))
+    transcript.entries[-1:] = []
+    transcript.add(9, "server-log", b"out of memory\n")
+    transcript.mark(9, "ended", ending)
+    results = suite().judge([transcript], {r.id: r for r in suite().requirements if r.id == "ACP1-A-CANCEL-001"})
+    text = terminal.render(Run(suite(), results, [transcript], "", 1.0), Context(["agent"], {}))
+    assert ("the program ended by itself, with status 1\n        it printed: out of memory\n" in text) == is_shown
