@@ -7,6 +7,7 @@ Pure. Used by `worker_connection`, `forked_program` and `host_program`.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from typing import Final
 
@@ -49,24 +50,30 @@ _IN_SCRATCH: Final = {
     "npm_config_cache": ("npm",),
 }
 """Where programs keep what nobody misses, by the variables that say so; the others follow XDG_CACHE_HOME."""
+_OF_PYTEST: Final = "PYTEST_ADDOPTS"
 
 
 def worker_variables(spec: EnvironmentSpec) -> dict[str, str]:
     """Those of a worker. In a domain, caches and temporary files are in its scratch directory."""
-    return {**spec.variables, **_in_scratch(spec.domain)}
+    return {**spec.variables, **_in_scratch(spec.domain, spec.variables)}
 
 
 def program_variables(spec: EnvironmentSpec, request: CommandRequest) -> dict[str, str]:
     """Those of a program. In a domain they are as a worker's; outside of one nothing is where a statement can write."""
-    variables = {**spec.variables, **_in_scratch(request.domain)}
+    variables = {**spec.variables, **_in_scratch(request.domain, spec.variables)}
     kept = {name: value for name, value in variables.items() if name not in _SOURCED}
     return {**kept, **_path(kept, request.distrusted), **_UNATTENDED}
 
 
-def _in_scratch(domain: Domain | None) -> Mapping[str, str]:
+def _in_scratch(domain: Domain | None, given: Mapping[str, str]) -> Mapping[str, str]:
     if domain is None:
         return {}
-    return {name: os.path.join(domain.scratch, *place) for name, place in _IN_SCRATCH.items()}
+    # An option is all that says where pytest keeps its cache; without one it warns, which a project may make an error.
+    cache = shlex.join(("-o", f"cache_dir={os.path.join(domain.scratch, 'pytest')}"))
+    return {
+        **{name: os.path.join(domain.scratch, *place) for name, place in _IN_SCRATCH.items()},
+        _OF_PYTEST: " ".join(filter(None, (given.get(_OF_PYTEST), cache))),
+    }
 
 
 def _path(variables: Mapping[str, str], distrusted: tuple[str, ...]) -> Mapping[str, str]:

@@ -28,6 +28,7 @@ from .staging import LARGEST, Layer, Staging, layers, too_large
 
 _WRITING: Final = frozenset("wax+")
 _SYSTEM: Final = ("/dev/", "/proc/", "/sys/")
+_BYTECODE: Final = "/__pycache__/"
 _open: Final = original(builtins.open)
 
 
@@ -133,7 +134,8 @@ class Opening:
             pass
         except (ValueError, TypeError):
             return False
-        return not self._is_free(spelled(file, directory), self._writable if free is None else free)
+        place = spelled(file, directory)
+        return not (self.is_bytecode(place) or self._is_free(place, self._writable if free is None else free))
 
     def is_kept(self, file: Any, directory: int | None = None, *, follows: bool = True) -> bool:
         """Whether what is at the path is the host's to change, whatever it is, and somebody can be asked.
@@ -147,6 +149,13 @@ class Opening:
             return not self._is_free(place if follows else os.path.dirname(place.rstrip("/")), self._writable)
         except (OSError, ValueError, TypeError):
             return False
+
+    def is_bytecode(self, place: str) -> bool:
+        """Whether what would be made there is a cache of Python's, which nobody is to be asked about.
+
+        The kernel refuses it, and whoever makes it does without.
+        """
+        return self.files.routed and _BYTECODE in f"{place}/"
 
     def is_own(self, *places: str) -> bool:
         """Whether the domain allows to write at all of these absolute paths."""
@@ -184,9 +193,11 @@ class Opening:
         with self.files.lock:
             try:
                 real, held = self._found(place, file, flags)
-            except OSError:
+            except OSError as error:
                 # What is on the disk now is not what the statement found when it ran; nothing lands in a replay.
                 if self._looks:
+                    if error.errno is not None:
+                        error.filename = file  # and not the directory in which it was looked for
                     raise
                 real, held = os.path.realpath(place), None if flags & os.O_CREAT else b""
             staging = self._shared(real, held, flags)

@@ -94,7 +94,7 @@ def descriptor_opener(opening: Opening) -> Callable[..., int]:
             return unnamed(flags)
         if flags & os.O_DIRECTORY or not opening.is_staged(path, directory=dir_fd):
             return route.plain(path, flags, mode, dir_fd=dir_fd)
-        staging = opening.stage(path, flags, dir_fd, mode if mode != _USUAL_MODE else None)
+        staging = opening.stage(path, flags, dir_fd, mode & 0o777 if mode != _USUAL_MODE else None)
         descriptor = staging.opened(flags)
         files.lend(staging, descriptor)
         return descriptor

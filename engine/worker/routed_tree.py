@@ -81,10 +81,10 @@ class RoutedTree:
         route = routes.route(f"os.{name}")
 
         def make(path: Any, mode: int = usual, *, dir_fd: int | None = None) -> None:
-            if not self._is_kept(path, dir_fd):
+            place = self._place(path, dir_fd) if self._is_kept(path, dir_fd) else ""
+            if not place or self._opening.is_bytecode(place):
                 route.plain(path, mode, dir_fd=dir_fd)
                 return
-            place = self._place(path, dir_fd)
             self._ask(name, place, lambda: _check_new(place, path), mode=mode & 0o777)
 
         return make

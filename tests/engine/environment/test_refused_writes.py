@@ -19,7 +19,6 @@ OF_THE_PROJECT = "It works in a temporary directory (tempfile); shutil.copy() th
         ("sqlite3.connect('data.db').execute('create table t (x)')", "from writing {project}/data.db"),
         ("sqlite3.connect('there.db').execute('create table t (x)')", "from writing {project}/there.db"),
         ("multiprocessing.get_context('fork').Pool(1).apply(Path('a').write_text, ('x',))", "from writing {project}/a"),
-        ("subprocess.run(['touch', 'a'], check=True, capture_output=True, text=True)", "from writing what a program"),
         ("import posix; posix.open('a', os.O_WRONLY | os.O_CREAT)", "from writing {project}/a"),
         ("import posix; posix.open('old', os.O_RDWR)", "from writing {project}/old"),
         ("raise PermissionError(13, \"Failed to open local file 'a.parquet'. Detail: x\")", "from writing the file"),

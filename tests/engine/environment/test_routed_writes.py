@@ -229,6 +229,20 @@ ROWS = {
         [(W, "sub/f"), ("rmtree", "sub")],
         {},
     ),
+    "what Python keeps of what it compiled": Row(
+        "for make in (lambda: os.mkdir('__pycache__'), lambda: Path('__pycache__/a.pyc').write_bytes(b'')):\n"
+        "    try: make()\n"
+        "    except OSError: pass\n"
+        "    else: raise AssertionError\n"
+        "__import__('shutil').rmtree('sub')",
+        [("rmtree", "sub")],
+        {},
+    ),
+    "in place, by fileinput": Row(
+        "import fileinput\nfor line in fileinput.input('old', inplace=True): print(line.upper(), end='')",
+        [("rename", "old.bak"), (W, "old"), (W, "old"), ("remove", "old.bak")],
+        {"old": b"OLD\n"},
+    ),
     "shutil.rmtree, by a name bound earlier": Row(
         "import shutil; f = io.open('sub/f', 'w'); f.write('1'); shutil.move.__globals__['rmtree']('sub'); f.close()",
         [("rmtree", "sub")],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from engine.domain import Domain
 from engine.environment.variables import program_variables, worker_variables
 from engine.ports import CommandRequest, EnvironmentSpec
@@ -21,8 +23,14 @@ def test_a_worker_without_a_domain_has_the_variables_as_they_are() -> None:
 
 def test_a_worker_in_a_domain_keeps_temporary_files_and_caches_in_scratch() -> None:
     changed = {name: value for name, value in worker_variables(HELD).items() if VARIABLES.get(name) != value}
+    assert changed.pop("PYTEST_ADDOPTS") == "-o cache_dir=/state/scratch/s/pytest"
     assert all(value == "/state/scratch/s" or value.startswith("/state/scratch/s/") for value in changed.values())
     assert {"TMPDIR", "PYTHONPYCACHEPREFIX", "XDG_CACHE_HOME", "MPLCONFIGDIR"} <= changed.keys()
+
+
+def test_options_of_pytest_stay_those_of_the_user() -> None:
+    given = replace(HELD, variables={"PYTEST_ADDOPTS": "-x -q"}, domain=Domain(scratch="/state/a b"))
+    assert worker_variables(given)["PYTEST_ADDOPTS"] == "-x -q -o 'cache_dir=/state/a b/pytest'"
 
 
 def test_a_program_that_is_confined_has_those_of_the_worker_and_another_one_has_not() -> None:

@@ -166,14 +166,17 @@ async def test_git_commits_in_a_workspace_and_neither_its_configuration_nor_its_
         assert not (place / ".git/hooks/post-commit").exists()
 
 
-async def test_the_tests_of_a_project_run_in_a_workspace(tmp_path: Path) -> None:
+async def test_the_tests_of_a_project_run_in_a_workspace_and_in_one_that_is_not_theirs_to_write(tmp_path: Path) -> None:
     spec = spec_in(tmp_path)
     assert spec.domain is not None
     place = tmp_path / "project"
     place.mkdir()
     (place / "test_it.py").write_text("def test_it(tmp_path):\n    (tmp_path / 'file').write_text('x')\n")
+    (place / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     async with held(replace(spec, variables={**spec.variables, "TMPDIR": str(tmp_path / "scratch")})) as b:
-        domain = replace(spec.domain, writable=(str(place),))
-        done = await b.command(f"{sys.executable} -m pytest -q", cwd=str(place), domain=domain)
-        assert "1 passed" in done.stdout.text
-        assert (place / ".pytest_cache").exists()
+        for writable in ((str(place),), ()):
+            domain = replace(spec.domain, writable=writable)
+            done = await b.command(f"{sys.executable} -m pytest -q", cwd=str(place), domain=domain)
+            assert "1 passed" in done.stdout.text
+            assert done.code == 0, done.stderr.text
+        assert (tmp_path / "scratch" / "pytest").exists()
