@@ -15,6 +15,11 @@ from ..text import visible
 
 _SHOWN: Final = 50
 """Numbers of statements in a question."""
+_IN_ASK: Final = (
+    "Each other file that their Python code changes, and each command, asks in the mode ask and is refused in plan;"
+    " databases, C code and programs that they start do not write elsewhere."
+)
+_IN_AUTO: Final = "Commands run in there too; bash(command, outside=True) asks to run one without."
 
 
 def rights_phrase(rights: DomainEntered | RebuildSubject) -> str:
@@ -33,8 +38,7 @@ def entered_sentence(entered: DomainEntered) -> str:
             f"There is no sandbox here: {entered.reason}. Statements can do whatever you can, so in the mode ask each "
             "one that a model wrote asks before it runs."
         )
-    rest = "Commands run in there too; bash(command, outside=True) asks to run one without." if entered.writable else ""
-    return f"Statements run {rights_phrase(entered)}. What else they change goes through the tools. {rest}".rstrip()
+    return f"Statements run {rights_phrase(entered)}. {_IN_AUTO if entered.writable else _IN_ASK}"
 
 
 def rebuild_sentence(subject: RebuildSubject) -> str:

@@ -31,18 +31,16 @@ _OPEN: Final[Mapping[Layer, str]] = {
     ),
 }
 """What a statement may do without a layer, with all others in force."""
+_EACH: Final = "they may do whatever you may, so in the mode ask each one of a model asks"
 
 
 def sandbox() -> Iterator[Finding]:
-    return said_of(_entered())
+    return said_of(_entered(), settings().sandbox)
 
 
-def said_of(layers: Sequence[Layer]) -> Iterator[Finding]:
-    """The findings where these layers hold a worker."""
-    if is_held(layers):
-        yield Finding("ok", "the kernel can hold statements to what they may change")
-    else:
-        yield Finding("note", "the kernel cannot hold statements: they may do whatever you may, and are asked about")
+def said_of(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:
+    """The findings where these layers hold a worker, and the setting `sandbox` is `rule`."""
+    yield _in_short(is_held(layers), rule)
     for layer in LAYERS:
         if layer in layers:
             yield Finding("ok", f"sandbox, layer {layer}: in force")
@@ -53,6 +51,20 @@ def said_of(layers: Sequence[Layer]) -> Iterator[Finding]:
         for since, what in landlock.LACKS:
             if landlock.version() < since:
                 yield Finding("note", f"sandbox: before version {since} of Landlock statements may {what}")
+
+
+def _in_short(can_hold: bool, rule: str) -> Finding:
+    """What that means for whoever works with a model."""
+    if rule == "off":
+        can = "could" if can_hold else "cannot"
+        return Finding("note", f"no sandbox, as the setting says (the kernel {can} hold statements): {_EACH}")
+    if can_hold:
+        return Finding(
+            "ok", "a model's statements run in a sandbox: in the mode ask, what they change asks, and no more"
+        )
+    if rule == "required":
+        return Finding("failed", "the kernel cannot hold statements, and the setting sandbox = required runs none then")
+    return Finding("note", f"no sandbox, because the kernel cannot hold statements: {_EACH}")
 
 
 def others() -> Iterator[Finding]:

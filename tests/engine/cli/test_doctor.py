@@ -79,6 +79,21 @@ def test_a_layer_of_the_sandbox_that_is_missing_is_named_with_what_that_leaves_o
     assert [finding.grade for finding in found if ": in force" in finding.text] == ["ok", "ok"]
 
 
+@pytest.mark.parametrize(
+    ("layers", "rule", "grade", "said"),
+    [
+        (LAYERS, "auto", "ok", "a model's statements run in a sandbox"),
+        (LAYERS, "off", "note", "no sandbox, as the setting says (the kernel could hold statements)"),
+        ((), "auto", "note", "no sandbox, because the kernel cannot hold statements: they may do whatever you may"),
+        ((), "required", "failed", "sandbox = required runs none"),
+    ],
+)
+def test_what_the_sandbox_comes_to_is_said_first(layers: tuple[Layer, ...], rule: str, grade: str, said: str) -> None:
+    first, *_ = said_of(layers, rule)
+    assert first.grade == grade
+    assert said in first.text
+
+
 def test_a_grammar_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_lua", None)
     said = [finding.text for finding in outlines.outlines() if finding.grade == "note"]
