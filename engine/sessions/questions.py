@@ -42,6 +42,9 @@ _NAMES: dict[type[PermissionSubject], str] = {
 }
 
 
+_MOVE_IT: Final = (
+    "Split it up, or make the file in a temporary directory (tempfile) and have bash() move it, which asks about that."
+)
 _NOBODY: Final = "This {} needs permission, and nobody can be asked for it here, so it was not done."
 
 
@@ -121,7 +124,8 @@ def _size(subject: PermissionSubject) -> int:
 
 def _too_long(name: str, size: int) -> str:
     # What cannot be shown whole cannot be decided about.
+    way = _MOVE_IT if name == _NAMES[FileSubject] else "Split it up."
     return (
         f"The user was not asked about this {name}: it has {size:,} characters, and whoever decides about it "
-        f"can be shown at most {ASKED_CHARS:,}. Split it up."
+        f"can be shown at most {ASKED_CHARS:,}. {way}"
     )

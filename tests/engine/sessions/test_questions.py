@@ -115,20 +115,21 @@ async def test_the_latest_answer_that_covers_it_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "longest", "longer"),
+    ("name", "longest", "longer", "way"),
     [
-        ("statement", StatementSubject("x" * ASKED_CHARS), StatementSubject("x" * (ASKED_CHARS + 1))),
-        ("command", command("x" * ASKED_CHARS), command("x" * (ASKED_CHARS + 1))),
-        ("change", file(Path("/w/a"), "x" * ASKED_CHARS), file(Path("/w/a"), "x" * (ASKED_CHARS + 1))),
+        ("statement", StatementSubject("x" * ASKED_CHARS), StatementSubject("x" * (ASKED_CHARS + 1)), "Split it up."),
+        ("command", command("x" * ASKED_CHARS), command("x" * (ASKED_CHARS + 1)), "Split it up."),
+        ("change", file(Path("/w/a"), "x" * ASKED_CHARS), file(Path("/w/a"), "x" * (ASKED_CHARS + 1)), "bash() move"),
     ],
 )
 async def test_what_cannot_be_shown_whole_is_not_asked_about(
-    tmp_path: Path, name: str, longest: PermissionSubject, longer: PermissionSubject
+    tmp_path: Path, name: str, longest: PermissionSubject, longer: PermissionSubject, way: str
 ) -> None:
     asked = Asked(tmp_path, ONCE)
     verdict = await asked.questions.decide(CALL, longer)
     assert verdict.outcome == "rejected"
     assert verdict.reason.startswith(f"The user was not asked about this {name}: it has 1,000,001 characters")
+    assert way in verdict.reason
     assert not [event for event in asked.log.events if isinstance(event, PermissionAsked)]
     assert await asked.decide(longest) == ["allowed"]
 
