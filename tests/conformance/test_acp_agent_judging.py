@@ -13,7 +13,7 @@ from conformance.runner import run_scenario
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
 from tests.conformance.peers.acp_agent import Agent
-from tests.conformance.suite_runs import OPTIONS, in_memory, suite, transcript_of
+from tests.conformance.suite_runs import OPTIONS, conforming, in_memory, suite, transcript_of
 
 PROMPT = request_message(2, "session/prompt", {"sessionId": "s1", "prompt": []})
 CANCEL = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}
@@ -166,3 +166,18 @@ def test_what_one_process_asked_is_not_answered_to_the_next_and_ids_begin_anew()
     asked = [message for message in Traffic(transcript).messages if message.is_request]
     assert [message.answer is not None for message in asked] == [False, True]
     assert outcome("ACP1-A-RPC-007", transcript) == "pass"
+
+
+def test_an_agent_may_connect_to_an_mcp_server_behind_its_first_turn() -> None:
+    agent: Any = conforming()
+
+    class ConnectsLate(agent):
+        def __init__(self, world: Any, start_server: Any) -> None:
+            def later(server: Any) -> bool:
+                world.later(5, lambda: start_server(server))
+                return True
+
+            super().__init__(world, later)
+
+    transcript = transcript_of("mcp-server", ConnectsLate)
+    assert outcome("ACP1-A-MCP-001", transcript) == "pass"

@@ -21,9 +21,11 @@ from conformance.scenarios.acp1_agent.client import (
     start_turn,
 )
 from conformance.suite import Scenario
-from conformance.values import Object
+from conformance.values import Object, as_object
 
 _QUESTIONS: Final = 10
+_LOOKS: Final = 0.1
+"""Seconds between two looks at what an MCP server has recorded."""
 _PROBE: Final = Path(__file__).parents[2] / "probes" / "mcp_server.py"
 
 
@@ -72,9 +74,19 @@ def _mcp_server(driver: Driver) -> None:
         begin(driver)
         session = driver.call("session/new", new_session_params(driver, mcpServers=[server])).get("sessionId")
         finish_turn(driver, start_turn(driver, str(session), driver.options.prompt))
-        driver.mark(
-            "mcp-server", [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
-        )
+        driver.mark("mcp-server", _recorded(driver, record))
+
+
+def _recorded(driver: Driver, record: Path) -> list[Object]:
+    """What the MCP server was asked. Agents may connect behind a turn, so that it is given a response's time."""
+    left = driver.options.timeout
+    while True:
+        whole = record.read_text().rpartition("\n")[0] if record.exists() else ""
+        found = [as_object(json.loads(line)) for line in whole.splitlines()]
+        if left <= 0 or any(one.get("method") == "initialize" for one in found):
+            return found
+        driver.pause(_LOOKS)
+        left -= _LOOKS
 
 
 def _dead_mcp_server(driver: Driver) -> None:
