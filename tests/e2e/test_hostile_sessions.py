@@ -124,7 +124,13 @@ def test_over_a_damaged_store_the_agent_says_what_is_amiss_and_goes_on(
             assert len(ids) == 3
         for session in (VICTIM, *OTHERS):
             said = loaded(agent, session, work)
-            if damage.harm == "nothing" or (damage.harm != "store" and session != VICTIM and "lock" not in damage.name):
+            if damage.harm == "recording":
+                assert said is not None
+                assert "is read-only" in said
+                assert "restore it from a copy" in said
+            elif damage.harm == "nothing" or (
+                damage.harm != "store" and session != VICTIM and "lock" not in damage.name
+            ):
                 assert said is None
         session = agent.new_session(work)  # in memory where the store cannot take it
         assert agent.prompt(session, "6 * 7", seconds=SECONDS) == "end_turn"

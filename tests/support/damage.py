@@ -27,8 +27,9 @@ FIRST, VICTIM, LAST = SessionId("ses_first"), SessionId("ses_victim"), SessionId
 OTHERS: Final = (FIRST, LAST)
 NOW: Final = 1_700_000_000.0
 
-Harm = Literal["nothing", "loading", "session", "store"]
-"""What may be missing afterwards: nothing; the victim cannot be loaded; it may not even be listed; nothing is left."""
+Harm = Literal["nothing", "recording", "loading", "session", "store"]
+"""What may be missing afterwards: nothing; all is read as ever, and nothing can be added; the victim cannot be loaded;
+it may not even be listed; nothing is left."""
 
 
 @dataclass(frozen=True)
@@ -251,8 +252,8 @@ DAMAGES: Final = (
     Damage("no version", "store", _sql("PRAGMA user_version=0")),
     Damage("no table of sessions", "store", _sql("DROP TABLE sessions")),
     Damage("no table of events", "store", _sql("DROP TABLE events")),
-    Damage("no table of contents", "nothing", _unbound("DROP TABLE blobs")),
-    Damage("no table of references", "nothing", _sql("DROP TABLE refs")),
+    Damage("no table of contents", "recording", _unbound("DROP TABLE blobs")),
+    Damage("no table of references", "recording", _sql("DROP TABLE refs")),
     Damage("a column missing", "store", _sql("ALTER TABLE sessions DROP COLUMN size")),
     Damage("a trigger that deletes", "store", _sql(
         "CREATE TRIGGER evil AFTER UPDATE ON sessions BEGIN DELETE FROM events; END")),
