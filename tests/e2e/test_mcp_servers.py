@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import acp
 import anyio
 import psutil
 import pytest
-from acp import schema
 
+from tests.support import acp_sdk as acp
 from tests.support import mcp_server
 from tests.support.acpx import opened
 from tests.support.agents import AGENT, SECONDS, Agent
@@ -71,7 +70,7 @@ def model(folder: Path, project: Path) -> str:
     return scripted(folder, *replies)
 
 
-class Editor(acp.Client):
+class Editor:
     """Allows all that is asked, and keeps it with all updates."""
 
     def __init__(self) -> None:
@@ -83,14 +82,14 @@ class Editor(acp.Client):
 
     async def request_permission(self, options: Any, session_id: str, tool_call: Any, **_: Any) -> Any:
         self.asked.append(tool_call)
-        return schema.RequestPermissionResponse(
-            outcome=schema.AllowedOutcome(outcome="selected", option_id="allow_once")
+        return acp.schema.RequestPermissionResponse(
+            outcome=acp.schema.AllowedOutcome(outcome="selected", option_id="allow_once")
         )
 
 
 def shapes(folder: Path) -> list[Any]:
     return [
-        schema.McpServerStdio(**{**each, "env": [schema.EnvVariable(**pair) for pair in each["env"]]})
+        acp.schema.McpServerStdio(**{**each, "env": [acp.schema.EnvVariable(**pair) for pair in each["env"]]})
         for each in servers(folder)
     ]
 

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import acp
 import anyio
 import pytest
-from acp import schema
 
+from tests.support import acp_sdk as acp
 from tests.support.agents import AGENT, SECONDS
 from tests.support.coding_tasks import coding_task, environment, suite_passes
 from tests.support.scripts import scripted
@@ -18,7 +17,7 @@ from tests.support.scripts import scripted
 pytestmark = pytest.mark.anyio
 
 
-class Editor(acp.Client):
+class Editor:
     """Keeps every update the SDK could read."""
 
     def __init__(self) -> None:
@@ -58,22 +57,22 @@ async def test_the_sdk_client_drives_a_whole_session(tmp_path: Path) -> None:
 
             answer = await agent.prompt(session.session_id, [acp.text_block("x = 6 * 7\nprint('hello')\nx")])
             assert answer.stop_reason == "end_turn"
-            call = await editor.until(schema.ToolCallStart)
+            call = await editor.until(acp.schema.ToolCallStart)
             assert call.kind == "execute"
             assert call.raw_input["command"] == "x = 6 * 7\nprint('hello')\nx"
-            done = await editor.until(schema.ToolCallProgress, status="completed")
+            done = await editor.until(acp.schema.ToolCallProgress, status="completed")
             assert done.tool_call_id == call.tool_call_id
             assert done.content[0].content.text == "```\nhello\n```"
-            await editor.until(schema.UsageUpdate)
-            assert (await editor.until(schema.AgentMessageChunk)).content.text == "42"
-            await editor.until(schema.AvailableCommandsUpdate)
+            await editor.until(acp.schema.UsageUpdate)
+            assert (await editor.until(acp.schema.AgentMessageChunk)).content.text == "42"
+            await editor.until(acp.schema.AvailableCommandsUpdate)
 
             link = acp.resource_link_block("notes.md", (project / "notes.md").as_uri())
             answer = await agent.prompt(session.session_id, [acp.text_block("notes_md.Run()"), link])
             assert answer.stop_reason == "end_turn"
             (project / "notes.md").write_text("# Notes\nsecond\n")
             await agent.prompt(session.session_id, [acp.text_block("x += 1")])
-            change = await editor.until(schema.ToolCallStart, title="modified notes.md")
+            change = await editor.until(acp.schema.ToolCallStart, title="modified notes.md")
             diff = [update for update in editor.updates if getattr(update, "tool_call_id", None) == change.tool_call_id]
             assert "-first\n+second" in diff[-1].content[0].content.text
 
@@ -90,7 +89,7 @@ async def test_the_sdk_client_drives_a_whole_session(tmp_path: Path) -> None:
             assert ended[0].stop_reason == "cancelled"
             answer = await agent.prompt(session.session_id, [acp.text_block("assert x == 43; x")])
             assert answer.stop_reason == "end_turn"
-            chunks = [update for update in editor.updates if isinstance(update, schema.AgentMessageChunk)]
+            chunks = [update for update in editor.updates if isinstance(update, acp.schema.AgentMessageChunk)]
             assert chunks[-1].content.text == "43"
 
 
@@ -105,12 +104,14 @@ class Deciding(Editor):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[schema.ToolCallUpdate] = []
+        self.asked: list[acp.schema.ToolCallUpdate] = []
 
     async def request_permission(self, options: Any, session_id: str, tool_call: Any, **_: Any) -> Any:
         self.asked.append(tool_call)
         (allow,) = [each.option_id for each in options if each.kind == "allow_once"]
-        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=allow))
+        return acp.schema.RequestPermissionResponse(
+            outcome=acp.schema.AllowedOutcome(outcome="selected", option_id=allow)
+        )
 
 
 @pytest.mark.slow
@@ -130,9 +131,9 @@ async def test_the_sdk_client_reads_every_act_of_a_coding_task_and_is_asked_abou
             assert answer.stop_reason == "end_turn"
     assert [call.kind for call in editor.asked] == ["edit", "edit", "edit", "execute"]
     diffs = [call.content[0] for call in editor.asked if call.kind == "edit" and call.content]
-    assert all(isinstance(diff, schema.FileEditToolCallContent) for diff in diffs)
+    assert all(isinstance(diff, acp.schema.FileEditToolCallContent) for diff in diffs)
     assert [Path(diff.path).name for diff in diffs] == ["__init__.py", "test_cached.py", "CHANGELOG.rst"]
-    started = [update for update in editor.updates if isinstance(update, schema.ToolCallStart)]
+    started = [update for update in editor.updates if isinstance(update, acp.schema.ToolCallStart)]
     assert [call.kind for call in started if call.title.startswith("Search")] == ["search"]
     assert suite_passes(project)
 
@@ -146,12 +147,12 @@ class Holding(Editor):
         self.written: list[tuple[str, str]] = []
 
     async def read_text_file(self, path: str, session_id: str, **_: Any) -> Any:
-        return schema.ReadTextFileResponse(content=self.text)
+        return acp.schema.ReadTextFileResponse(content=self.text)
 
     async def write_text_file(self, content: str, path: str, session_id: str, **_: Any) -> Any:
         self.written.append((path, content))
         self.text = content
-        return schema.WriteTextFileResponse()
+        return acp.schema.WriteTextFileResponse()
 
 
 @pytest.mark.slow
@@ -160,13 +161,15 @@ async def test_the_sdk_client_offers_its_unsaved_text_and_takes_a_change_of_it(t
     project.mkdir()
     (project / "notes.md").write_text("# Notes\n")
     editor = Holding("# Notes\nunsaved\n")
-    offers = schema.ClientCapabilities(fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True))
+    offers = acp.schema.ClientCapabilities(
+        fs=acp.schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+    )
     variables = {**os.environ, "REWINDOW_STATE_DIR": str(tmp_path / "state")}
     with anyio.fail_after(60):
         async with acp.spawn_agent_process(editor, str(AGENT), env=variables) as (agent, _process):
             await agent.initialize(protocol_version=1, client_capabilities=offers)
             session = await agent.new_session(cwd=str(project), mcp_servers=[])
             await agent.prompt(session.session_id, [acp.text_block("notes = view('notes.md')")])
-            assert "2\tunsaved" in (await editor.until(schema.AgentMessageChunk)).content.text
+            assert "2\tunsaved" in (await editor.until(acp.schema.AgentMessageChunk)).content.text
             await agent.prompt(session.session_id, [acp.text_block("edit('notes.md', 'unsaved', 'changed')")])
             assert editor.written == [(str(project / "notes.md"), "# Notes\nchanged\n")]
