@@ -30,8 +30,9 @@ _MOST_CHAINED: Final = 20
 _COMMAND_CHARS: Final = 200
 _ADVICE: Final = (
     "The sandbox keeps this from writing {what}. It works in a temporary directory (tempfile); shutil.copy() then puts"
-    " the result in its place, after a question with its diff. So do open(), write() and edit(), and bash() runs a"
-    " whole command after a question; in mode auto the project can be written directly."
+    " the result in its place, after a question with its diff. So do open(), also for a library that takes an open"
+    " file, write() and edit(), and bash() runs a whole command after a question; in mode auto the project can be"
+    " written directly."
 )
 _OUTSIDE: Final = (
     "The sandbox keeps statements from writing {what}, which is outside of the project. A temporary directory"

@@ -197,7 +197,7 @@ class Opening:
                 # What is on the disk now is not what the statement found when it ran; nothing lands in a replay.
                 if self._looks:
                     if error.errno is not None:
-                        error.filename = file  # and not the directory in which it was looked for
+                        error.filename = os.fspath(file)  # and not the directory in which it was looked for
                     raise
                 real, held = os.path.realpath(place), None if flags & os.O_CREAT else b""
             staging = self._shared(real, held, flags)

@@ -73,6 +73,15 @@ async def test_what_says_by_itself_why_it_was_refused_gets_no_note(tmp_path: Pat
         assert "sandbox" not in outcome.exception.traceback
 
 
+@pytest.mark.parametrize("write", ["open('/usr/new', 'w')", "io.open('/usr/new', 'w')", "Path('/usr/new').touch()"])
+async def test_a_file_outside_is_named_as_it_was_spelled_with_what_would_work(tmp_path: Path, write: str) -> None:
+    async with routed(tmp_path) as worker:
+        outcome = await worker.run(PREAMBLE + write, effects=worker.effects)
+        assert outcome.exception is not None
+        assert outcome.exception.message.endswith(": '/usr/new'")
+        assert "from writing /usr/new, which is outside of the project" in outcome.exception.traceback
+
+
 async def test_a_refusal_is_raised_by_close_with_a_number_and_the_path(tmp_path: Path) -> None:
     async with routed(tmp_path) as worker:
         worker.refusal = "The user rejected this change."

@@ -78,9 +78,10 @@ async def test_a_tree_is_removed_by_one_act_whose_question_names_its_files(tmp_p
 async def test_directories_in_one_that_the_statement_made_ask_no_more(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     office, user = allowing(tmp_path)
+    assert (await office.perform("utime", path="old", times=[1, 2])).error is None
     for path in ("a", "a/b", "a/b/c", "old/d"):
         assert (await office.perform("mkdir", path=path, mode=0o777)).error is None
-    assert [subject.act for subject in subjects(user)] == ["Make the directory a", "Make the directory old/d"]
+    assert [subject.act for subject in subjects(user)[1:]] == ["Make the directory a", "Make the directory old/d"]
 
 
 async def test_a_tree_of_which_something_may_not_be_removed_stays_whole(tmp_path: Path) -> None:
