@@ -53,7 +53,7 @@ class PausedWorker:
             checkpoint = cls(zygote, control[0], life[0])
             ours.pop_all()
             ours.callback(checkpoint.close)
-            checkpoint._control.begin(Adopt(data_bytes))
+            checkpoint._control.begin(Adopt(data_bytes, pauses=True))
             handover.setblocking(False)
             socket.send_fds(handover, [b"C"], [life[1].fileno(), known[1].fileno()])
             ours.pop_all()

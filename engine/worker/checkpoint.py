@@ -15,21 +15,22 @@ comes to be the zygote's child is the business of `forking_off`. Must not know w
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from ..cutting import plural
-from .forking_off import fork_off
+from .forking_off import Coming, fork_off
 from .framing import frame
 from .keeping.descriptors import keep_high
 from .proc import children_of
+from .processes import block_signals, set_blocked
 from .protocol import FromCheckpoint, NotTaken, Paused
-from .separation import Separated, give_outputs, open_files_anew, separate
+from .separation import Shared, give_outputs, open_files_anew, separate, shared
 
 PASSED_TO_TAKE: Final = 2
 """Descriptors of a checkpoint to be: its socket to the host, and the one on which the zygote is told."""
@@ -38,11 +39,11 @@ PASSED_TO_RESTORE: Final = 6
 for, and the one on which the zygote is told."""
 _RECORD: Final = 16
 _EXIT_FAILED: Final = 73
-_LOST_IN_FORKS: Final = {"libgomp": "OpenMP", "libcuda.so": "CUDA"}
+_LOST_IN_FORKS: Final = {b"libgomp": "OpenMP", b"libcuda.so": "CUDA"}
 """Libraries that do not work in a copy: their own threads are not there, and the next call hangs or fails."""
-_WRITABLE: Final = "w"
-_SHARED: Final = "s"
-"""In the second and the fourth place of a mapping's rights."""
+_SHARED: Final = (b" rw-s ", b" rwxs ", b" -w-s ", b" -wxs ")
+"""Rights of a mapping in which others see what is written."""
+_CHUNK: Final = 4096
 
 
 class Restoring:
@@ -56,47 +57,44 @@ class Restoring:
         self.pipes = (stdout, stderr)
 
 
-def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | None:
-    """Makes a checkpoint of this worker, if that can be. None in this worker; what a restored one gets in each such.
+def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | Coming | None:
+    """Makes a checkpoint of this worker, if that can be. Returns also in each worker that is restored from it.
 
-    Where there is none, the host is told why. Without a host, or with a hand-over socket that a statement has closed,
-    there is none.
+    In this one what is to be waited for before anything of a statement's runs. Where there is no checkpoint, it is None
+    and the host is told why. Without a host, or with a hand-over socket that a statement has closed, there is none.
     """
     try:
         passed = _received(handover, PASSED_TO_TAKE, socket.MSG_DONTWAIT)
     except (OSError, ValueError):
         return None
-    life, known = (socket.socket(fileno=each) for each in passed)
-    with life, known:
-        started, children = time.monotonic(), len(children_of("self") or ())
-        if hindrance := _hindrance():
-            _say(life, NotTaken(hindrance))
-            return None
-        found = list[Separated]()
-
-        def separate_all() -> None:
-            handover.close()
-            found.append(separate(spares, frozenset((life.fileno(), known.fileno()))))
-
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            if not fork_off(known, separate_all, reaps=True):
-                return None
-        except OSError as error:
-            _say(life, NotTaken(error.strerror or str(error)))
-            return None
-        else:
-            return _live(life, found[0], started, children)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    # What it is need not be asked for.
+    life, known = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=passed[0]), passed[1]
+    started, children, hindrance = time.monotonic(), len(children_of("self") or ()), _hindrance()
+    coming, found, blocked = None, None, block_signals()
+    try:
+        if not hindrance:
+            found = shared(spares, frozenset(passed))
+            coming = fork_off(known, partial(separate, found), reaps=True, shares=found.has_statements)
+            if coming is None:
+                return _live(life, found, started, children)
+    except OSError as error:
+        hindrance = error.strerror or str(error)
+    finally:
+        set_blocked(blocked)
+    if hindrance:
+        _say(life, NotTaken(hindrance))
+    if found is not None:
+        found.close()
+    life.close()
+    os.close(known)
+    return coming
 
 
-def _live(life: socket.socket, found: Separated, started: float, children: int) -> Restoring:
+def _live(life: socket.socket, found: Shared, started: float, children: int) -> Restoring:
     """What the copy does. Returns in the workers that are restored from it, and never raises."""
     try:
-        life = socket.socket(fileno=keep_high(life.detach()))
-        _say(life, Paused(time.monotonic() - started, _shared(children, found.lost)))
-        restoring = _wait(life)
+        _say(life, Paused(time.monotonic() - started, _in_common(children, found.lost)))
+        restoring = _wait(life, found)
         give_outputs(found, restoring.pipes)
         for pipe in restoring.pipes:
             os.close(pipe)
@@ -105,22 +103,23 @@ def _live(life: socket.socket, found: Separated, started: float, children: int) 
     return restoring
 
 
-def _wait(life: socket.socket) -> Restoring:
+def _wait(life: socket.socket, found: Shared) -> Restoring:
     """Waits for as long as the host wants the checkpoint. Returns in the workers that are restored from it."""
     while True:
         try:
             passed = _received(life, PASSED_TO_RESTORE)
         except (OSError, ValueError):
             os._exit(0)
-        *rest, last = passed
-        with socket.socket(fileno=last) as known:
-            try:
-                if fork_off(known, open_files_anew, reaps=False):
-                    life.close()
-                    return Restoring(rest)
-            except OSError:
-                pass  # the host finds the sockets closed
-        for each in rest:
+        *rest, known = passed
+        try:
+            coming = fork_off(known, partial(open_files_anew, found), reaps=False, shares=True)
+            if coming is None:
+                life.close()
+                return Restoring(rest)
+            coming.wait()
+        except OSError:
+            pass  # the host finds the sockets closed
+        for each in passed:
             os.close(each)
 
 
@@ -146,22 +145,26 @@ def _hindrance() -> str:
         return f"{others} {plural(others, 'thread')} of the statements at work"
     if len(os.listdir("/proc/self/task")) > 1:
         for library, name in _LOST_IN_FORKS.items():
-            if any(library in mapping for mapping in _mappings()):
+            if library in _mappings():
                 return f"threads of {name} at work"
     return ""
 
 
-def _shared(children: int, lost: int) -> tuple[str, ...]:
+def _in_common(children: int, lost: int) -> tuple[str, ...]:
     """What a copy has in common with others, or lacks, in phrases."""
-    rights = [mapping.split(None, 2)[1] for mapping in _mappings()]
-    shared = sum(each[1:2] == _WRITABLE and each[3:4] == _SHARED for each in rights)
+    mappings = _mappings()
+    shared = sum(map(mappings.count, _SHARED))
     found = ((children, "child processes"), (lost, "open pipes and sockets"), (shared, "mappings of shared memory"))
     return tuple(f"{what}: {number}" for number, what in found if number)
 
 
-def _mappings() -> list[str]:
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as listed:
-            return listed.readlines()
-    except OSError:
-        return []
+def _mappings() -> bytes:
+    """What the kernel says of the mappings of this process, a line for each; empty where it cannot be read."""
+    pieces = list[bytes]()
+    with suppress(OSError):
+        # Not by `open`, which is a long way here.
+        descriptor = os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
+        while piece := os.read(descriptor, _CHUNK):
+            pieces.append(piece)
+        os.close(descriptor)
+    return b"".join(pieces)

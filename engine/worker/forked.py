@@ -32,11 +32,11 @@ class ForkedProcess:
     """One process and the channel over which the host asked for it.
 
     `limit` is how much memory its processes may hold, in bytes, `domain` what they may write, `who` what is said to
-    have held more, and `reason` why it was ended, where we did. `ask_outlines` gives the descriptor on which a worker
-    asks for outlines.
+    have held more, and `reason` why it was ended, where we did. One that `pauses` starts nothing. `ask_outlines` gives
+    the descriptor on which a worker asks for outlines.
     """
 
-    __slots__ = ("ask_outlines", "buffer", "control", "domain", "limit", "passed", "pid", "reason", "who")
+    __slots__ = ("ask_outlines", "buffer", "control", "domain", "limit", "passed", "pauses", "pid", "reason", "who")
 
     def __init__(self, control: socket.socket, passed: list[int], ask_outlines: Callable[[], socket.socket]) -> None:
         self.control = control
@@ -45,6 +45,7 @@ class ForkedProcess:
         self.pid: int | None = None
         self.limit = 0
         self.domain: Domain | None = None
+        self.pauses = False
         self.who = ""
         self.reason = ""
         self.buffer = FrameBuffer()
@@ -60,6 +61,7 @@ class ForkedProcess:
 
     def adopt_with(self, request: Adopt) -> None:
         self.limit, self.domain, self.who = request.data_bytes, request.domain, "the statement"
+        self.pauses = request.pauses
 
     def adopt(self, known: socket.socket) -> None:
         """Whoever spoke on the socket is this process, if it is below the zygote; says so to the host."""

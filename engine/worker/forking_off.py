@@ -9,9 +9,11 @@ zygote.
 But the zygote ends every child that it does not know: a dead worker's orphans come to it just so. Hence the copy says
 on a socket that it is there, and the kernel tells the zygote who has said it. Until then the zygote leaves alone what
 is in the session of a process of its own, as the copy is; and it looks whether the copy has said so before it takes a
-child for an orphan. This process goes on when the copy has said it, and has all that is to be its own. Whoever is
-killed at whatever moment, no process is left: a copy that nobody expects any more finds the socket closed, or is an
-orphan like others; one that is known is ended by the zygote with the socket over which it was asked for.
+child for an orphan. This process goes on at once, but runs nothing of a statement's until the copy has said it and is
+out of reach (`Coming`): a statement may end all of its session. Where both share descriptors of a statement's, that is
+when the copy has its own. Whoever is killed at whatever moment, no process is left: a copy that nobody expects any more
+finds the socket closed, or is an orphan like others; one that is known is ended by the zygote with the socket over
+which it was asked for.
 
 No signal is handled from before the first fork: a handler of a statement's could raise in the middle of this. Must not
 know what the copy is for. Used by `checkpoint`.
@@ -23,9 +25,9 @@ import os
 import random
 import select
 import signal
-import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -35,58 +37,79 @@ from .processes import become_subreaper, die_with_parent
 
 _SAYS: Final = b"C"
 _PATIENCE_MS: Final = 1000
-"""For the copy to become one: the worker waits meanwhile, and a statement for the worker."""
+"""For the copy to become one: a statement waits meanwhile."""
 _EXIT_LOST: Final = 72
 # Bound here, because they are a statement's to replace; what they act on stays the same.
 _state_of_random, _set_random = random.getstate, random.setstate
 
 
 class _Copy(Struct, frozen=True):
-    """What a copy needs to become one. `ready`: an eventfd on which it says so; `zygote`: its parent to be."""
+    """What a copy needs to become one. `ready`: an eventfd on which it says so; `zygote`: its parent to be.
 
-    known: socket.socket
+    `separate` gives it what is to be its own, `shares` says whether that has to be before the original goes on.
+    """
+
+    known: int
     separate: Callable[[], None]
+    shares: bool
     ready: int
     zygote: int
 
 
-def fork_off(known: socket.socket, separate: Callable[[], None], *, reaps: bool) -> bool:
-    """Forks the copy; returns whether this is the copy. Call it with all signals blocked.
+class Coming(Struct):
+    """A copy that this process has made. It may be on its way still: `process` pins it, on `ready` it says it is one.
+
+    Without these it is there.
+    """
+
+    ready: int = -1
+    process: int = -1
+
+    def wait(self) -> None:
+        """Returns when it is one, or is none and was ended. Call it once."""
+        if self.ready < 0:
+            return
+        try:
+            _has_come(self.ready, self.process)
+        finally:
+            os.close(self.ready)
+            os.close(self.process)
+
+
+def fork_off(known: int, separate: Callable[[], None], *, reaps: bool, shares: bool) -> Coming | None:
+    """Forks the copy. What is to be waited for; None in the copy. Call it with all signals blocked.
 
     Args:
-        known: where the zygote is told; the copy's own.
-        separate: called in the copy, before this process goes on.
+        known: the socket on which the zygote is told; closed in the copy.
+        separate: called in the copy.
         reaps: whether this process asked for orphans.
+        shares: whether what is waited for is the end of `separate`, and not that the copy is out of reach.
 
     Raises:
         OSError: there is no copy, nor a part of one.
     """
     state = _state_of_random()
-    copy = _Copy(known, separate, os.eventfd(0), os.getppid())
+    copy = _Copy(known, separate, shares, os.eventfd(0), os.getppid())
     try:
-        is_copy = _fork_beside(copy) if quiet_fork.can_be_beside() else _fork_twice(copy, reaps)
-    finally:
+        coming = _fork_beside(copy) if quiet_fork.can_be_beside() else _fork_twice(copy, reaps)
+    except BaseException:
         os.close(copy.ready)
-    if is_copy:
+        raise
+    if coming is None:
         # Python draws a new state in every forked process; a copy goes on where the original does.
         _set_random(state)
-    return is_copy
+    return coming
 
 
-def _fork_beside(copy: _Copy) -> bool:
-    process = quiet_fork.fork_beside()
+def _fork_beside(copy: _Copy) -> Coming | None:
+    process = quiet_fork.fork_beside(partial(_leave, copy))
     if process is None:
         _become(copy, None)
-        return True
-    try:
-        if not _has_come(copy, process):
-            raise OSError("the copy did not become one")
-    finally:
-        os.close(process)
-    return False
+        return None
+    return Coming(copy.ready, process)
 
 
-def _fork_twice(copy: _Copy, reaps: bool) -> bool:
+def _fork_twice(copy: _Copy, reaps: bool) -> Coming | None:
     was_pending = signal.SIGCHLD in signal.sigpending()
     is_quiet = quiet_fork.is_quiet()
     if reaps:
@@ -98,7 +121,7 @@ def _fork_twice(copy: _Copy, reaps: bool) -> bool:
         raise
     if middle == 0:
         _become_middle(copy)
-        return True
+        return None
     status = quiet_fork.wait(middle)
     if reaps:
         become_subreaper()
@@ -106,7 +129,8 @@ def _fork_twice(copy: _Copy, reaps: bool) -> bool:
         signal.sigtimedwait((signal.SIGCHLD,), 0)
     if status:
         raise OSError("the copy did not become one")
-    return False
+    os.close(copy.ready)
+    return Coming()
 
 
 def _become_middle(copy: _Copy) -> None:
@@ -115,21 +139,33 @@ def _become_middle(copy: _Copy) -> None:
         middle = os.pidfd_open(os.getpid())
         pid = os.fork()
         if pid:
-            os._exit(0 if _has_come(copy, os.pidfd_open(pid)) else _EXIT_LOST)
+            os._exit(0 if _has_come(copy.ready, os.pidfd_open(pid)) else _EXIT_LOST)
     except BaseException:
         os._exit(_EXIT_LOST)
+    _leave(copy)
     _become(copy, middle)
+
+
+def _leave(copy: _Copy) -> None:
+    """The copy says that it is there, and leaves the session that it began in."""
+    try:
+        os.write(copy.known, _SAYS)
+        # Only now, because in this session the zygote lets it be.
+        os.setsid()
+        if not copy.shares:
+            os.eventfd_write(copy.ready, 1)
+    except BaseException:
+        os._exit(_EXIT_LOST)
 
 
 def _become(copy: _Copy, middle: int | None) -> None:
     """Returns when the copy is the zygote's child; `middle` pins the parent it has until then."""
     try:
+        os.close(copy.known)
         copy.separate()
-        copy.known.send(_SAYS)
-        copy.known.close()
-        # Only now, because in this session the zygote lets it be, and ahead of what may end all of it.
-        os.setsid()
-        os.eventfd_write(copy.ready, 1)
+        if copy.shares:
+            os.eventfd_write(copy.ready, 1)
+        os.close(copy.ready)
         if middle is not None:
             _wait(middle)
             os.close(middle)
@@ -140,9 +176,9 @@ def _become(copy: _Copy, middle: int | None) -> None:
         os._exit(_EXIT_LOST)
 
 
-def _has_come(copy: _Copy, process: int) -> bool:
+def _has_come(ready: int, process: int) -> bool:
     """Whether the copy, which `process` pins, says that it is one. It is ended if it does not in time."""
-    if copy.ready in _wait(copy.ready, process, milliseconds=_PATIENCE_MS):
+    if ready in _wait(ready, process, milliseconds=_PATIENCE_MS):
         return True
     with suppress(OSError):
         signal.pidfd_send_signal(process, signal.SIGKILL)

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ..domain import Layer
 from ..tokens import counter
@@ -26,6 +26,9 @@ from .proc import children_of
 from .processes import become_subreaper, flush_c_streams
 from .protocol import CleanUp, Fork, FromWorker, Started
 from .serving import serve as serve_requests
+
+if TYPE_CHECKING:
+    from .forking_off import Coming
 
 
 class Surroundings:
@@ -44,6 +47,8 @@ class Surroundings:
         self._handover = handover
         self._outlines = outlines
         self._layers = layers
+        self._coming: Coming | None = None
+        """A checkpoint that may be on its way."""
         self._children: frozenset[int] | None = None
         """The processes that there were when the latest statement began."""
 
@@ -65,9 +70,10 @@ class Surroundings:
         return streams.is_empty(self._spares) and self._channel.idle
 
     def answering(self, answer: Callable[[Request], FromWorker | None]) -> Callable[[Request], FromWorker | None]:
-        """`answer`, followed by what has to be done to the process."""
+        """`answer`, with what has to be done to the process before and after."""
 
         def answer_all(request: Request) -> FromWorker | None:
+            self._let_come()
             reply = answer(request)
             if isinstance(request, CleanUp):
                 self._end_started()
@@ -78,18 +84,27 @@ class Surroundings:
     def snapshot(self, interpreter: Interpreter) -> Started | None:
         """Makes a checkpoint. A worker that is restored from it begins here, and says so."""
         # Late, as the keeper: the zygote loads it when it is ready.
-        from .checkpoint import take
+        from .checkpoint import Restoring, take
 
+        self._let_come()
         restoring = take(self._handover, self._spares)
-        if restoring is None:
+        if not isinstance(restoring, Restoring):
+            self._coming = restoring
             return None
         own_process.take_place()
         become_subreaper()
+        self._handover.close()
         self._handover = restoring.handover
         self._channel.reopen(restoring.channel)
         self._outlines.reopen(partial(next, iter((restoring.outlines,)), None))
         interpreter.take_place()
         return Started(self._layers)
+
+    def _let_come(self) -> None:
+        """Waits until a checkpoint that is on its way is out of reach of what runs next."""
+        coming, self._coming = self._coming, None
+        if coming is not None:
+            coming.wait()
 
     def _end_started(self) -> None:
         """Ends what the statement that was stopped has started: nothing of it goes on."""

@@ -69,10 +69,11 @@ class Watch(msgspec.Struct, frozen=True, tag=True):
 
 class Adopt(msgspec.Struct, frozen=True, tag=True):
     """The third first message on a control channel: a copy of a worker says on the socket that came with it that it is
-    there, and then counts as if it had been forked, in that domain. Size in bytes."""
+    there, and then counts as if it had been forked, in that domain. One that `pauses` starts nothing. Size in bytes."""
 
     data_bytes: int
     domain: Domain | None = None
+    pauses: bool = False
 
 
 ToZygote = Fork | Execute | Adopt | Interrupt | Kill | Watch

@@ -36,60 +36,80 @@ _Copies = dict[tuple[int, int], int]
 """By the identity of a file in memory, the descriptor that leads to the copy of it."""
 
 
-class Separated(Struct):
-    """What was found: the descriptors that led to stdout and to stderr, and how many pipes and sockets were left."""
+class Shared(Struct):
+    """What descriptors of a worker lead to that a copy must not share, each by number.
+
+    `outputs`: those that lead to stdout and to stderr; `files`: to regular files; `ends`: to pipes and sockets, of
+    which `lost` are a statement's. `null` and `dead` are open for the copy: what outputs and ends become.
+    """
 
     outputs: tuple[list[int], list[int]]
-    lost: int = 0
+    files: list[int]
+    ends: list[int]
+    lost: int
+    null: int
+    dead: int
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether any is a statement's: its reading would move the copy's place, the copy would hold its port."""
+        return bool(self.files or self.lost)
+
+    def close(self) -> None:
+        """For whoever is not the copy."""
+        os.close(self.null)
+        os.close(self.dead)
 
 
-def separate(spares: tuple[int, int], kept: frozenset[int]) -> Separated:
-    """Gives this process, a forked copy, descriptors of its own.
+def shared(spares: tuple[int, int], kept: frozenset[int]) -> Shared:
+    """What a copy of this process would share by descriptor. All that can be is done here and not in the copy.
 
     Args:
         spares: two that lead to stdout and stderr.
-        kept: those that are the copy's own already.
+        kept: those that are meant for the copy.
     """
     places = [_identity(os.fstat(spare)) for spare in spares]
-    found = Separated(outputs=([], []))
-    copies: _Copies = {}
-    null, dead = os.open(os.devnull, os.O_RDWR), _dead_end()
-    try:
-        for descriptor in _others({null, dead, *kept}):
-            with suppress(OSError):
-                file = os.fstat(descriptor)
-                if _identity(file) in places:
-                    found.outputs[places.index(_identity(file))].append(descriptor)
-                    _replace(null, descriptor)
-                elif stat.S_ISREG(file.st_mode):
-                    _open_anew(descriptor, copies)
-                elif stat.S_ISFIFO(file.st_mode) or stat.S_ISSOCK(file.st_mode):
-                    _replace(dead, descriptor)
-                    found.lost += not is_high(descriptor)
-    finally:
-        os.close(null)
-        os.close(dead)
+    found = Shared(outputs=([], []), files=[], ends=[], lost=0, null=-1, dead=-1)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor in kept:
+            continue
+        with suppress(OSError):
+            file = os.fstat(descriptor)
+            if _identity(file) in places:
+                found.outputs[places.index(_identity(file))].append(descriptor)
+            elif stat.S_ISREG(file.st_mode):
+                found.files.append(descriptor)
+            elif stat.S_ISFIFO(file.st_mode) or stat.S_ISSOCK(file.st_mode):
+                found.ends.append(descriptor)
+                found.lost += not is_high(descriptor)
+    found.null, found.dead = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), _dead_end()
     return found
 
 
-def open_files_anew() -> None:
-    """Gives a copy of a copy its own places in files, and its own files in memory."""
+def separate(shared: Shared) -> None:
+    """Gives this process, a forked copy, descriptors of its own."""
+    for source, targets in ((shared.null, shared.outputs[0] + shared.outputs[1]), (shared.dead, shared.ends)):
+        for target in targets:
+            # The channel has closed itself, as in all that is forked.
+            with suppress(OSError):
+                _replace(source, target)
+    shared.close()
+    open_files_anew(shared)
+
+
+def open_files_anew(shared: Shared) -> None:
+    """Gives a copy, also of a copy, its own places in files, and its own files in memory."""
     copies: _Copies = {}
-    for descriptor in _others(set()):
+    for descriptor in shared.files:
         with suppress(OSError):
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                _open_anew(descriptor, copies)
+            _open_anew(descriptor, copies)
 
 
-def give_outputs(found: Separated, pipes: tuple[int, int]) -> None:
+def give_outputs(shared: Shared, pipes: tuple[int, int]) -> None:
     """Has what led to stdout and stderr lead to these."""
-    for pipe, descriptors in zip(pipes, found.outputs, strict=True):
+    for pipe, descriptors in zip(pipes, shared.outputs, strict=True):
         for descriptor in descriptors:
             _replace(pipe, descriptor)
-
-
-def _others(kept: set[int]) -> list[int]:
-    return [number for name in os.listdir("/proc/self/fd") if (number := int(name)) not in kept]
 
 
 def _identity(file: os.stat_result) -> tuple[int, int]:

@@ -187,7 +187,12 @@ class ZygoteLoop:
 
     def _end(self, process: ForkedProcess) -> None:
         # What a statement had pass for a copy of its worker is nobody's child here: its id may be another's by now.
-        if process.pid is not None and is_below(process.pid, os.getpid()):
+        if process.pid is None or not is_below(process.pid, os.getpid()):
+            return
+        if process.pauses:
+            # What there should be below it, because a statement had something else pass for it, is then an orphan.
+            send(process.pid, signal.SIGKILL)
+        else:
             end_tree(process.pid, self._reap_orphan)
 
     def _handle(self, process: ForkedProcess, message: ToZygote) -> None:

@@ -19,6 +19,7 @@ import ctypes
 import os
 import platform
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -36,6 +37,8 @@ _WAIT_FOR_ALL: Final = 0x40000000
 # Of PyDLL, because these are to be called with the interpreter's lock.
 _C: Final = ctypes.PyDLL(None, use_errno=True)
 _C.syscall.restype = ctypes.c_long
+# Looked up now, because in a child each first time copies pages of memory.
+_BEFORE, _IN_PARENT, _IN_CHILD = _C.PyOS_BeforeFork, _C.PyOS_AfterFork_Parent, _C.PyOS_AfterFork_Child
 
 
 def is_quiet() -> bool:
@@ -58,8 +61,11 @@ def can_be_beside() -> bool:
     return is_quiet() and _thread_id() is not None
 
 
-def fork_beside() -> int | None:
+def fork_beside(first: Callable[[], None]) -> int | None:
     """Forks a child of the parent's. None in it, in this process a descriptor that pins it.
+
+    `first` is called in the child, ahead of what Python and a statement's modules do there after a fork. It may do
+    little more than system calls, and must not raise.
 
     Raises:
         OSError: there is none.
@@ -68,18 +74,20 @@ def fork_beside() -> int | None:
     flags = _CLONE_PARENT | _CLONE_PIDFD | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
     arguments = [flags, 0, ctypes.addressof(pinned), 0, 0]
     arguments[_THREAD_ID_AT] = _thread_id() or 0
-    return pinned.value if _clone(*arguments) else None
+    return pinned.value if _clone(*arguments, first=first) else None
 
 
-def _clone(*arguments: int) -> int:
+def _clone(*arguments: int, first: Callable[[], None] | None = None) -> int:
     """The system call between what Python does before and after a fork. Raises OSError."""
-    _C.PyOS_BeforeFork()
+    _BEFORE()
     pid = _C.syscall(ctypes.c_long(_CLONE or 0), *map(ctypes.c_long, arguments))
     if pid == 0:
-        _C.PyOS_AfterFork_Child()
+        if first is not None:
+            first()
+        _IN_CHILD()
         return 0
     number = ctypes.get_errno()
-    _C.PyOS_AfterFork_Parent()
+    _IN_PARENT()
     if pid < 0:
         raise OSError(number, os.strerror(number))
     return pid

@@ -57,6 +57,10 @@ class History:
         assert not [event for event in outcome.events if isinstance(event, RevisionAdopted)]
         self.steps.append(PastTick(round_id=round_id, now=float(round_id)))
 
+    async def ask(self) -> None:
+        """Asks for a checkpoint, and waits for nothing."""
+        assert await self.b.environment.snapshot(self.execution(-1))
+
     async def keep(self, execution_id: str) -> CheckpointNews:
         """Takes a checkpoint; what came of it."""
         assert await self.b.environment.snapshot(ExecutionId(execution_id))
@@ -248,6 +252,33 @@ ENDINGS = (
     "    except OSError: pass\n"
     "os._exit(0)",
 )
+
+
+ON_ONE_PROCESSOR = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])"
+"""So that a copy runs only when its original waits for it."""
+
+
+async def test_a_statement_that_ends_all_of_its_session_at_once_leaves_the_checkpoint_before_it(
+    forked: History,
+) -> None:
+    await forked.run(f"{ON_ONE_PROCESSOR}; x = [1]")
+    for _ in range(3):
+        await forked.ask()
+        outcome = await forked.b.run("os.kill(0, 9)")
+        assert outcome.exception is not None
+        assert outcome.exception.type == "WorkerDied"
+        restored = await forked.restore()
+        assert (restored.executions, restored.checkpoint) == (0, forked.execution(0))
+        assert await forked.b.value("x") == "[1]"
+
+
+async def test_a_statement_that_reads_on_at_once_does_not_move_the_place_of_the_checkpoint(forked: History) -> None:
+    (forked.b.cwd / "lines").write_bytes(b"one\ntwo\n")
+    await forked.run(f"{ON_ONE_PROCESSOR}; raw = os.open('lines', os.O_RDONLY)")
+    await forked.ask()
+    assert await forked.b.value("os.read(raw, 4)") == "b'one\\n'"
+    assert (await forked.restore()).executions == 0
+    assert await forked.b.value("os.read(raw, 4)") == "b'one\\n'"
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
