@@ -38,6 +38,7 @@ from engine.ports import (
 
 MEMORY = 8 << 30
 TRIVIAL = "count = {}"
+ANONYMOUS, HUGE = "Anonymous:", "AnonHugePages:"
 EFFECT = 'import os; os.utime("."); made = {}'
 
 
@@ -168,14 +169,31 @@ class Engine:
         self._steps = kept
         return took
 
-    async def memory(self, number: int) -> float:
-        """Bytes that a checkpoint adds to the whole tree, over so many of them, with a trivial statement each."""
-        before = self._held()
+    async def memory(self, number: int, part: str) -> float:
+        """Bytes that the whole tree grows by at a `checkpoint`, or in the `statement` after it, over so many."""
+        grown = {"checkpoint": 0, "statement": 0}
         for each in range(number):
-            await self._step(TRIVIAL.format(each))
+            before = self._held()
             await self._snapshot()
             await self._heard()
-        return (self._held() - before) / number
+            taken = self._held()
+            await self._step(TRIVIAL.format(each))
+            grown["checkpoint"] += taken - before
+            grown["statement"] += self._held() - taken
+        return grown[part] / number
+
+    async def shape(self, what: str) -> float:
+        """How many `mappings`, small `pages` and `huge` pages the worker has.
+
+        And how many pages it has `written` to for a first time when a trivial statement after a checkpoint is answered.
+        """
+        pid = self._live.pid
+        assert pid is not None
+        if what == "written":
+            before = _faults(pid)
+            await self.checkpoint()
+            return _faults(pid) - before
+        return _shape(pid)[what]
 
     def _held(self) -> int:
         tree = psutil.Process(self._zygote.pid)
@@ -205,6 +223,21 @@ class Engine:
         self._zygote.close()
 
 
+def _faults(pid: int) -> int:
+    """The page faults of a process that needed no disk."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
+
+
+def _shape(pid: int) -> dict[str, float]:
+    sizes = [line.split() for line in Path(f"/proc/{pid}/smaps").read_text().splitlines()]
+    total = {name: sum(int(line[1]) for line in sizes if line[0] == name) for name in (ANONYMOUS, HUGE)}
+    return {
+        "mappings": sum(line[0] == "VmFlags:" for line in sizes),
+        "pages": (total[ANONYMOUS] - total[HUGE]) // 4,
+        "huge": total[HUGE] // 2048,
+    }
+
+
 async def _refuse(_: EffectRequest) -> EffectAnswer:
     raise AssertionError("no statement here asks for an effect")
 
@@ -229,6 +262,7 @@ def main(directory: str, packages: str) -> None:
         "restore",
         "replay",
         "memory",
+        "shape",
         "session",
     )
     with anyio.from_thread.start_blocking_portal() as portal:
