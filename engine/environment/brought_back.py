@@ -47,7 +47,7 @@ class BroughtBack:
         self._compare = compare
         self._unloaded = unloaded
         self._kept = KeptValues()
-        self._take(behind)
+        self._behind = behind
         self._taken = 0
         self.sentences: list[str] = []
         self.without: set[str] = set()
@@ -87,18 +87,20 @@ class BroughtBack:
         self._say(past, phrases, set_names, without)
 
     def _wanted(self, position: int, past: PastExecution, outcome: RunOutcome) -> tuple[Sequence[str], Wanted]:
-        self._take_until(position)
         different = self._compare(past, outcome)
         phrases = told(outcome.stops, different.phrases)
         if phrases and different.is_told:
             phrases = _TOLD
         if not phrases:
             return (), Wanted()
+        self._take_until(position)
         names = (*past.bound, *past.unbound, *_names(outcome.diff))
         return phrases, self._kept.wanted(names, different.same)
 
     def _take_until(self, position: int) -> None:
-        self._take(self._steps[self._taken : position + 1])
+        # Only where something came out otherwise, because most often nothing does, and a history is long.
+        self._take((*self._behind, *self._steps[self._taken : position + 1]))
+        self._behind = ()
         self._taken = max(self._taken, position + 1)
 
     def _take(self, steps: Iterable[PastStep]) -> None:

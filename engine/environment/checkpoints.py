@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..ids import ExecutionId
 from ..ports import CheckpointNews, PastStep
-from ..timeline.checkpoints import given, surplus, trails
+from ..timeline.checkpoints import given, surplus
 from ..worker.memory import held_by
 from ..worker.protocol import NotTaken, Paused
 from .paused_worker import PausedWorker
@@ -68,10 +68,13 @@ class Checkpoints:
             if checkpoint in self._kept:
                 self.drop(checkpoint, _TOO_LARGE)
 
-    def serving(self, steps: Sequence[PastStep]) -> tuple[Checkpoint, int] | None:
-        """The one that has most of the steps behind it, the newest of several, and how many; None for none."""
+    def serving(self, steps: Sequence[PastStep], trails: Sequence[int]) -> tuple[Checkpoint, int] | None:
+        """The one that has most of the steps behind it, the newest of several, and how many; None for none.
+
+        `trails` are those of the steps.
+        """
         self._look()
-        places = {trail: number for number, trail in enumerate(trails(steps[: given(steps)]))}
+        places = {trail: number for number, trail in enumerate(trails[: given(steps) + 1])}
         found = [each for each in self._kept if each.trail in places]
         if not found:
             return None

@@ -338,9 +338,9 @@ class ConnectedEnvironment:
         """
         async with self._turn:
             try:
-                restored = await self._restored(plan, contents, compare)
-                anew, absent = restored.anew, restored.absent
-                self._trail = after_rebuild(trails(plan.steps)[-1], anew, absent)
+                passed = trails(plan.steps)
+                restored = await self._restored(plan, passed, contents, compare)
+                self._trail = after_rebuild(passed[-1], restored.anew, restored.absent)
                 return restored
             except BaseException:
                 # Half a namespace must not pass for a whole one.
@@ -436,11 +436,13 @@ class ConnectedEnvironment:
                 raise
         self._started = self._is_unused = True
 
-    async def _restored(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
-        """Goes through the plan, from the checkpoint on that has most of it behind it."""
+    async def _restored(
+        self, plan: RestorePlan, passed: Sequence[int], contents: Contents, compare: Comparison
+    ) -> Restored:
+        """Goes through the plan, whose trails are `passed`, from the checkpoint on that has most of it behind it."""
         limits = Limits() if self._spec is None else self._spec.limits
         await self._checkpoints.settle()
-        while (found := self._checkpoints.serving(plan.steps)) is not None:
+        while (found := self._checkpoints.serving(plan.steps, passed)) is not None:
             checkpoint, over = found
             rest = rest_of(plan, over)
             try:

@@ -254,27 +254,30 @@ ENDINGS = (
 )
 
 
-ON_ONE_PROCESSOR = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])"
-"""So that a copy runs only when its original waits for it."""
+SLOW_COPIES = (
+    "import os, sys, time; begun = {os.getpid()}\n"
+    "def dawdle(*_):\n    if os.getpid() not in begun: begun.add(os.getpid()); time.sleep(0.1)\n"
+    "sys.setprofile(dawdle)"
+)
+"""Has each copy wait at the first function that it calls, ahead of all that it has to do."""
 
 
 async def test_a_statement_that_ends_all_of_its_session_at_once_leaves_the_checkpoint_before_it(
     forked: History,
 ) -> None:
-    await forked.run(f"{ON_ONE_PROCESSOR}; x = [1]")
-    for _ in range(3):
-        await forked.ask()
-        outcome = await forked.b.run("os.kill(0, 9)")
-        assert outcome.exception is not None
-        assert outcome.exception.type == "WorkerDied"
-        restored = await forked.restore()
-        assert (restored.executions, restored.checkpoint) == (0, forked.execution(0))
-        assert await forked.b.value("x") == "[1]"
+    await forked.run(f"x = [1]\n{SLOW_COPIES}")
+    await forked.ask()
+    outcome = await forked.b.run("os.kill(0, 9)")
+    assert outcome.exception is not None
+    assert outcome.exception.type == "WorkerDied"
+    restored = await forked.restore()
+    assert (restored.executions, restored.checkpoint) == (0, forked.execution(0))
+    assert await forked.b.value("x") == "[1]"
 
 
 async def test_a_statement_that_reads_on_at_once_does_not_move_the_place_of_the_checkpoint(forked: History) -> None:
     (forked.b.cwd / "lines").write_bytes(b"one\ntwo\n")
-    await forked.run(f"{ON_ONE_PROCESSOR}; raw = os.open('lines', os.O_RDONLY)")
+    await forked.run(f"{SLOW_COPIES}; raw = os.open('lines', os.O_RDONLY)")
     await forked.ask()
     assert await forked.b.value("os.read(raw, 4)") == "b'one\\n'"
     assert (await forked.restore()).executions == 0
