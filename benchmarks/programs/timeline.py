@@ -7,6 +7,7 @@ process. Whatever `begin` has bound is in the checkpoint that `restore` and `rep
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Collection, Mapping
 from itertools import count
@@ -170,15 +171,20 @@ class Engine:
         return took
 
     async def memory(self, number: int, part: str) -> float:
-        """Bytes that the whole tree grows by at a `checkpoint`, or in the `statement` after it, over so many."""
-        grown = {"checkpoint": 0, "statement": 0}
+        """Bytes that the whole tree grows by at a `checkpoint`, or in the `statement` after it, over so many.
+
+        And those that the worker has `written` to again at a checkpoint, on its way to the next request.
+        """
+        assert self._live.pid is not None
+        grown = {"checkpoint": 0, "written": 0, "statement": 0}
         for each in range(number):
-            before = self._held()
+            before, faults = self._held(), _faults(self._live.pid)
             await self._snapshot()
             await self._heard()
             taken = self._held()
-            await self._step(TRIVIAL.format(each))
             grown["checkpoint"] += taken - before
+            grown["written"] += (_faults(self._live.pid) - faults) * resource.getpagesize()
+            await self._step(TRIVIAL.format(each))
             grown["statement"] += self._held() - taken
         return grown[part] / number
 

@@ -4,6 +4,9 @@ The copy shares the worker's memory as long as neither writes to it. It has a so
 ends. On it come the descriptors of a worker to be: then the copy is copied once more, and that copy takes the worker's
 place, with a channel, pipes and a hand-over socket of its own. The checkpoint stays as it is, for the next time.
 
+It waits in the middle of its fork, where that can be: what Python and the statements' modules do in a forked process is
+left to the workers that are restored. So it writes to little memory, and nothing of a statement's runs in it.
+
 Not taken where a fork would not do: threads are not copied, and whoever waits for one, or for a lock that it holds,
 would wait for ever. What a copy cannot have is told: processes, what is behind pipes and sockets, shared memory.
 
@@ -74,9 +77,10 @@ def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | Coming
     try:
         if not hindrance:
             found = shared(spares, frozenset(passed))
-            coming = fork_off(known, partial(separate, found), reaps=True, shares=found.has_statements)
+            pause = _Pause(life, found, started, children)
+            coming = fork_off(known, partial(separate, found), pause.live, reaps=True, shares=found.has_statements)
             if coming is None:
-                return _live(life, found, started, children)
+                return pause.over()
     except OSError as error:
         hindrance = error.strerror or str(error)
     finally:
@@ -90,37 +94,53 @@ def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | Coming
     return coming
 
 
-def _live(life: socket.socket, found: Shared, started: float, children: int) -> Restoring:
-    """What the copy does. Returns in the workers that are restored from it, and never raises."""
-    try:
-        _say(life, Paused(time.monotonic() - started, _in_common(children, found.lost)))
-        restoring = _wait(life, found)
-        give_outputs(found, restoring.pipes)
-        for pipe in restoring.pipes:
-            os.close(pipe)
-    except BaseException:
-        os._exit(_EXIT_FAILED)
-    return restoring
+class _Pause:
+    """What a copy does until it is wanted. `started` is when it was asked for, `children` are those of its original."""
 
+    def __init__(self, life: socket.socket, found: Shared, started: float, children: int) -> None:
+        self._life = life
+        self._found = found
+        self._started = started
+        self._children = children
+        self._passed: list[int] = []
 
-def _wait(life: socket.socket, found: Shared) -> Restoring:
-    """Waits for as long as the host wants the checkpoint. Returns in the workers that are restored from it."""
-    while True:
+    def live(self, amid: bool) -> None:
+        """Waits for as long as the host wants the checkpoint. Returns in the workers that are restored from it."""
         try:
-            passed = _received(life, PASSED_TO_RESTORE)
+            in_common = _in_common(self._children, self._found.lost)
+            _say(self._life, Paused(time.monotonic() - self._started, in_common))
+            while self._is_original(amid):
+                for each in self._passed:
+                    os.close(each)
+        except BaseException:
+            os._exit(_EXIT_FAILED)
+
+    def _is_original(self, amid: bool) -> bool:
+        """Whether this is the process that has waited, and not a worker that was restored from it."""
+        try:
+            self._passed = _received(self._life, PASSED_TO_RESTORE)
         except (OSError, ValueError):
             os._exit(0)
-        *rest, known = passed
-        try:
-            coming = fork_off(known, partial(open_files_anew, found), reaps=False, shares=True)
+        with suppress(OSError):  # the host finds the sockets closed
+            coming = fork_off(
+                self._passed[-1], partial(open_files_anew, self._found), reaps=False, shares=True, amid=amid
+            )
             if coming is None:
-                life.close()
-                return Restoring(rest)
+                return False
             coming.wait()
-        except OSError:
-            pass  # the host finds the sockets closed
-        for each in passed:
-            os.close(each)
+        return True
+
+    def over(self) -> Restoring:
+        """For a worker that was restored."""
+        try:
+            self._life.close()
+            restoring = Restoring(self._passed[:-1])
+            give_outputs(self._found, restoring.pipes)
+            for pipe in restoring.pipes:
+                os.close(pipe)
+        except BaseException:
+            os._exit(_EXIT_FAILED)
+        return restoring
 
 
 def _received(connection: socket.socket, number: int, flags: int = 0) -> list[int]:

@@ -46,11 +46,13 @@ _state_of_random, _set_random = random.getstate, random.setstate
 class _Copy(Struct, frozen=True):
     """What a copy needs to become one. `ready`: an eventfd on which it says so; `zygote`: its parent to be.
 
-    `separate` gives it what is to be its own, `shares` says whether that has to be before the original goes on.
+    `separate` gives it what is to be its own, `shares` says whether that has to be before the original goes on. Then it
+    calls `live`.
     """
 
     known: int
     separate: Callable[[], None]
+    live: Callable[[bool], None]
     shares: bool
     ready: int
     zygote: int
@@ -76,22 +78,36 @@ class Coming(Struct):
             os.close(self.process)
 
 
-def fork_off(known: int, separate: Callable[[], None], *, reaps: bool, shares: bool) -> Coming | None:
+def _go_on(_: bool) -> None: ...
+
+
+def fork_off(
+    known: int,
+    separate: Callable[[], None],
+    live: Callable[[bool], None] = _go_on,
+    *,
+    reaps: bool,
+    shares: bool,
+    amid: bool = False,
+) -> Coming | None:
     """Forks the copy. What is to be waited for; None in the copy. Call it with all signals blocked.
 
     Args:
         known: the socket on which the zygote is told; closed in the copy.
-        separate: called in the copy.
+        separate: called in the copy, and must not raise.
+        live: what the copy does next, and returns from where it is to go on as this process does. It is told whether it
+            is called amid the fork, and may fork off others then, which return in its place (`quiet_fork.fork_beside`).
         reaps: whether this process asked for orphans.
         shares: whether what is waited for is the end of `separate`, and not that the copy is out of reach.
+        amid: whether this process is one that was told so.
 
     Raises:
         OSError: there is no copy, nor a part of one.
     """
     state = _state_of_random()
-    copy = _Copy(known, separate, shares, os.eventfd(0), os.getppid())
+    copy = _Copy(known, separate, live, shares, os.eventfd(0), os.getppid())
     try:
-        coming = _fork_beside(copy) if quiet_fork.can_be_beside() else _fork_twice(copy, reaps)
+        coming = _fork_beside(copy, amid) if amid or quiet_fork.can_be_beside() else _fork_twice(copy, reaps)
     except BaseException:
         os.close(copy.ready)
         raise
@@ -101,12 +117,14 @@ def fork_off(known: int, separate: Callable[[], None], *, reaps: bool, shares: b
     return coming
 
 
-def _fork_beside(copy: _Copy) -> Coming | None:
-    process = quiet_fork.fork_beside(partial(_leave, copy))
-    if process is None:
-        _become(copy, None)
-        return None
-    return Coming(copy.ready, process)
+def _fork_beside(copy: _Copy, amid: bool) -> Coming | None:
+    process = quiet_fork.fork_beside(partial(_begin, copy), amid=amid)
+    return None if process is None else Coming(copy.ready, process)
+
+
+def _begin(copy: _Copy) -> None:
+    _become(copy, None)
+    copy.live(True)
 
 
 def _fork_twice(copy: _Copy, reaps: bool) -> Coming | None:
@@ -142,25 +160,18 @@ def _become_middle(copy: _Copy) -> None:
             os._exit(0 if _has_come(copy.ready, os.pidfd_open(pid)) else _EXIT_LOST)
     except BaseException:
         os._exit(_EXIT_LOST)
-    _leave(copy)
     _become(copy, middle)
+    copy.live(False)
 
 
-def _leave(copy: _Copy) -> None:
-    """The copy says that it is there, and leaves the session that it began in."""
+def _become(copy: _Copy, middle: int | None) -> None:
+    """Returns when the copy is the zygote's child; `middle` pins the parent it has until then."""
     try:
         os.write(copy.known, _SAYS)
         # Only now, because in this session the zygote lets it be.
         os.setsid()
         if not copy.shares:
             os.eventfd_write(copy.ready, 1)
-    except BaseException:
-        os._exit(_EXIT_LOST)
-
-
-def _become(copy: _Copy, middle: int | None) -> None:
-    """Returns when the copy is the zygote's child; `middle` pins the parent it has until then."""
-    try:
         os.close(copy.known)
         copy.separate()
         if copy.shares:

@@ -19,7 +19,7 @@ import ctypes
 import os
 import platform
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -53,7 +53,11 @@ def fork() -> int:
             # Python 3.12 and later print that this may deadlock, which a statement would show as its own.
             warnings.simplefilter("ignore", DeprecationWarning)
             return os.fork()
-    return _clone(0, 0, 0, 0, 0)
+    _BEFORE()
+    pid = _call((0, 0, 0, 0, 0))
+    (_IN_PARENT if pid else _IN_CHILD)()
+    _check(pid)
+    return pid
 
 
 def can_be_beside() -> bool:
@@ -61,11 +65,12 @@ def can_be_beside() -> bool:
     return is_quiet() and _thread_id() is not None
 
 
-def fork_beside(first: Callable[[], None]) -> int | None:
+def fork_beside(first: Callable[[], None], *, amid: bool = False) -> int | None:
     """Forks a child of the parent's. None in it, in this process a descriptor that pins it.
 
-    `first` is called in the child, ahead of what Python and a statement's modules do there after a fork. It may do
-    little more than system calls, and must not raise.
+    `first` is called in the child, ahead of what Python and a statement's modules do there after a fork: the import
+    lock is held, and locks of modules may be. It must not raise, import, or start a thread. It may fork again, `amid`
+    this fork: for Python the two are one fork, whose child is whoever returns.
 
     Raises:
         OSError: there is none.
@@ -74,23 +79,26 @@ def fork_beside(first: Callable[[], None]) -> int | None:
     flags = _CLONE_PARENT | _CLONE_PIDFD | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
     arguments = [flags, 0, ctypes.addressof(pinned), 0, 0]
     arguments[_THREAD_ID_AT] = _thread_id() or 0
-    return pinned.value if _clone(*arguments, first=first) else None
-
-
-def _clone(*arguments: int, first: Callable[[], None] | None = None) -> int:
-    """The system call between what Python does before and after a fork. Raises OSError."""
-    _BEFORE()
-    pid = _C.syscall(ctypes.c_long(_CLONE or 0), *map(ctypes.c_long, arguments))
+    if not amid:
+        _BEFORE()
+    pid = _call(arguments)
     if pid == 0:
-        if first is not None:
-            first()
-        _IN_CHILD()
-        return 0
-    number = ctypes.get_errno()
-    _IN_PARENT()
+        first()
+    if not amid:
+        (_IN_PARENT if pid else _IN_CHILD)()
+    _check(pid)
+    return pinned.value if pid else None
+
+
+def _call(arguments: Sequence[int]) -> int:
+    """The system call: 0 in the child, in this process the child's id, or less than 0 by the number of the error."""
+    pid = _C.syscall(ctypes.c_long(_CLONE or 0), *map(ctypes.c_long, arguments))
+    return pid if pid >= 0 else -ctypes.get_errno()
+
+
+def _check(pid: int) -> None:
     if pid < 0:
-        raise OSError(number, os.strerror(number))
-    return pid
+        raise OSError(-pid, os.strerror(-pid))
 
 
 def _thread_id() -> int | None:
