@@ -3,7 +3,9 @@
 Forked by the zygote when a request is there that nobody serves (`parsers`); ends itself when nobody has asked for a
 while, or nobody can any more. Each text has a bound: the kernel ends the process when the time is up, because a
 grammar's C code heeds nobody. The process that replaces it has the next request, and the one it died of is answered by
-another tier (`outlines`). Memory is bounded too, and it can read no other process.
+another tier (`outlines`). Memory is bounded too. A text may be made to have a grammar's C code do anything, so the
+process is in a sandbox of its own, whoever asks: it changes no file but in /dev, has no network and can read no other
+process, as far as the kernel has that to offer.
 
 Imports tree-sitter, which no other process does. Must not know what outlines are for.
 """
@@ -18,6 +20,7 @@ import time
 from contextlib import suppress
 from typing import Final, NoReturn
 
+from ..domain import Domain
 from ..nodes.outline import ctags
 from ..nodes.outline.indentation import outline_by_indentation
 from ..nodes.outline.languages import language_of
@@ -26,6 +29,7 @@ from ..nodes.outline.requests import RECORD_BYTES, Pieces, Reply, Request, recor
 from .limits import set_limits
 from .privileges import give_up_reading_others
 from .processes import die_with_parent
+from .sandbox.entering import enter
 
 SECONDS: Final = 1.0
 """Of one processor, for one text; then the kernel ends the process."""
@@ -38,6 +42,8 @@ _IDLE_SECONDS: Final = 10.0
 _DATA_BYTES: Final = 768 << 20
 _OPEN_FILES: Final = 64
 _EXIT_SETUP: Final = 70
+_NOTHING: Final = Domain(scratch="", without=("mounts",))
+"""May be written; and of mounts none are left that would matter."""
 _FOLDERS: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin")
 
 
@@ -49,7 +55,8 @@ def become_parser(connection: int, parent: int) -> NoReturn:
             os._exit(_EXIT_SETUP)
         _keep_alone(connection)
         set_limits(_DATA_BYTES, _OPEN_FILES)
-        give_up_reading_others(domain=True)
+        give_up_reading_others(domain=True)  # also of kernels too old for the rest
+        enter(_NOTHING, 0)
         gc.enable()
         _serve(socket.socket(fileno=connection))
     except BaseException:

@@ -20,6 +20,7 @@ from engine.nodes.outline.languages import language_of
 from engine.nodes.outline.model import Outline
 from engine.worker.outlines import Outlines
 from engine.worker.proc import children_of
+from engine.worker.sandbox import capabilities, seccomp
 from tests.support.workers import bench, shared_zygote
 
 pytestmark = pytest.mark.anyio
@@ -68,6 +69,16 @@ def test_a_process_below_the_zygote_makes_outlines_and_leaves_with_whoever_asked
     assert len(parsers() - before) == 1
     outlines.close()
     eventually(lambda: parsers() <= before)
+
+
+@pytest.mark.skipif(bool(seccomp.missing()), reason="this kernel has no filter of system calls")
+def test_the_process_that_reads_a_text_is_in_a_sandbox(outlines: Outlines) -> None:
+    before = parsers()
+    asked(outlines, PYTHON, "a.py")
+    (pid,) = parsers() - before
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
+    assert not int(status["CapEff"], 16) & ~sum(1 << each for each in capabilities.of_root())
 
 
 def test_a_text_that_ends_the_process_gets_another_tier_and_the_next_text_another_process(outlines: Outlines) -> None:
