@@ -12,6 +12,8 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
+from .paths import is_inside
+
 Layer = Literal["landlock", "seccomp", "mounts"]
 """A mechanism of the kernel: rights on paths, ports and signals; a filter of system calls; a view of the file tree."""
 LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
@@ -37,6 +39,17 @@ class Domain(Struct, frozen=True, kw_only=True):
     without: tuple[Layer, ...] = ()
 
 
-def is_held(layers: Collection[Layer]) -> bool:
-    """Whether these layers, in force, keep statements from changing files outside of a domain, and from the network."""
-    return _HOLDING.issubset(layers)
+def lacking(layers: Collection[Layer], domain: Domain | None = None) -> tuple[Layer, ...]:
+    """Those without which statements could change files outside, or use the network; of this domain, or of most.
+
+    Where what is hidden is inside of what is writable, as a state directory in a home directory that is the workspace,
+    only a file tree of one's own keeps it from being written.
+    """
+    is_exposed = domain is not None and any(is_inside(path, domain.writable) for path in domain.hidden)
+    needed = _HOLDING | {"mounts"} if is_exposed else _HOLDING
+    return tuple(layer for layer in LAYERS if layer in needed and layer not in layers)
+
+
+def is_held(layers: Collection[Layer], domain: Domain | None = None) -> bool:
+    """Whether none is `lacking` of these layers, which are in force."""
+    return not lacking(layers, domain)

@@ -1186,14 +1186,15 @@ class ServerCallSubject(Struct, frozen=True, kw_only=True):
 class RebuildSubject(Struct, frozen=True, kw_only=True):
     """Statements by their numbers, which are to run again for the names they bound, with more rights than they had.
 
-    These are the user's own where they are not `held`; else they may write below `writable`, and have TCP with
-    `network`.
+    These are the user's own where they are not `held`; else they may write below `writable`, have TCP with `network`,
+    and change modes, owners and times of all files where they are `bare`.
     """
 
     statements: tuple[int, ...]
     held: bool
     writable: tuple[str, ...] = ()
     network: bool = False
+    bare: bool = False
 
 
 PermissionSubject = RebuildSubject | StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject

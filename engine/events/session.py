@@ -255,8 +255,9 @@ class OthersWrote(Event, frozen=True, kw_only=True):
 class DomainEntered(Event, frozen=True, kw_only=True):
     """From here on statements run in a fresh worker with these rights: held by the kernel, or with the user's own.
 
-    What is held may write in its scratch directory and below `writable`, and has TCP with `network`. `reason` says why
-    one is not held. So many `statements` have run with fewer rights; what they bound is there again only where the user
+    What is held may write in its scratch directory and below `writable`, and has TCP with `network`; where it has no
+    file tree of its own, it is `bare`: modes, owners and times of files elsewhere are not held. `reason` says why one
+    is not held. So many `statements` have run with fewer rights; what they bound is there again only where the user
     has allowed, as the answer to `call`, that they run again with these.
     """
 
@@ -267,6 +268,7 @@ class DomainEntered(Event, frozen=True, kw_only=True):
     held: bool
     writable: tuple[Exact, ...] = ()
     network: bool = False
+    bare: bool = False
     reason: str = ""
     statements: int = 0
 

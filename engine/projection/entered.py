@@ -28,7 +28,8 @@ def rights_phrase(rights: DomainEntered | RebuildSubject) -> str:
         return "with your own rights"
     places = ["their scratch directory", *map(visible, rights.writable)]
     network = "with TCP" if rights.network else "without a network"
-    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}"
+    bare = ", and can change modes, owners and times of files elsewhere" if rights.bare else ""
+    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}{bare}"
 
 
 def entered_sentence(entered: DomainEntered) -> str:

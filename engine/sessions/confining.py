@@ -11,16 +11,18 @@ Must not know how a domain is held, nor start a worker. Used by `live_environmen
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
 from typing import Final
 
 from ..config.settings import SandboxRule
-from ..domain import LAYERS, Domain, Layer, is_held
+from ..domain import Domain, Layer, is_held, lacking
 from ..errors import EnvironmentUnavailableError
 from ..events.session import DomainEntered, Mode
 from ..log import EventLog
 from ..paths import is_inside
 from ..ports import RebuildSubject
+from ..repositories import places_that_run
 from ..timeline.domains import UNHELD, Domains, Rights, rights_of
 from ..timeline.provenance import Provenance
 from ..timeline.replay import History
@@ -28,12 +30,12 @@ from .policy import Policy
 from .questions import Questions
 from .scratch import Scratch
 
-_RUN_BY_GIT: Final = ("config", "hooks")
-"""What in a repository names programs that git runs."""
 SWITCHED_OFF: Final = "the setting sandbox is off"
 
 
-def domain_of(mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, state: str) -> Domain:
+def domain_of(
+    mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, state: str, kept: Sequence[str]
+) -> Domain:
     """What statements of a session may change by themselves.
 
     Args:
@@ -42,6 +44,7 @@ def domain_of(mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, 
         roots: the absolute directories of the session.
         scratch: its directory for files that nobody misses.
         state: where sessions are kept.
+        kept: what in the directories would have programs run later.
     """
     writable = tuple(roots) if mode == "auto" else ()
     # What is covered is gone with all that is below it, so a session in there would have no directory.
@@ -49,15 +52,15 @@ def domain_of(mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, 
     return Domain(
         scratch=scratch,
         writable=writable,
-        read_only=tuple(os.path.join(root, ".git", name) for root in writable for name in _RUN_BY_GIT),
+        read_only=tuple(kept) if writable else (),
         hidden=() if is_around else (state,),
         network=network,
     )
 
 
-def rights_in(domain: Domain) -> Rights:
-    """What a log says of a domain."""
-    return Rights(writable=domain.writable, network=domain.network)
+def rights_in(domain: Domain, *, bare: bool = False) -> Rights:
+    """What a log says of a domain; `bare` is one without a file tree of its own."""
+    return Rights(writable=domain.writable, network=domain.network, bare=bare)
 
 
 class Confinement:
@@ -115,7 +118,13 @@ class Confinement:
             roots=self._roots,
             scratch=self._scratch.path,
             state=self._state,
+            kept=self._kept,
         )
+
+    @cached_property
+    def _kept(self) -> tuple[str, ...]:
+        # Once, because with other places the domain is another one, and takes a fresh worker.
+        return tuple(place for root in self._roots for place in places_that_run(root))
 
     @property
     def distrusted(self) -> tuple[str, ...]:
@@ -139,10 +148,10 @@ class Confinement:
         Raises:
             EnvironmentUnavailableError: it is not held and has to be, or the question was dismissed.
         """
-        is_in = domain is not None and is_held(layers)
+        is_in = domain is not None and is_held(layers, domain)
         if domain is not None and not is_in and self._rule == "required":
-            raise EnvironmentUnavailableError(f"statements have to be held here, and cannot be: {_lacking(layers)}")
-        self._rights = rights_in(domain) if is_in and domain is not None else UNHELD
+            raise EnvironmentUnavailableError(f"statements have to be held here, and cannot be: {_why(layers, domain)}")
+        self._rights = rights_in(domain, bare="mounts" not in layers) if is_in and domain is not None else UNHELD
         if self._is_news(domain):
             self._record(domain, layers, history)
         if self._domains.asks:
@@ -151,6 +160,14 @@ class Confinement:
     def allows(self, seq: int) -> bool:
         """Whether what ran at that position may run again with the rights that were entered."""
         return self._domains.allows(seq, self._rights)
+
+    def given_to(self, seq: int) -> tuple[Rights, ...]:
+        """The rights of what ran at that position of the path that is active now."""
+        return tuple(self._domains.given_to(seq))
+
+    def exceed(self, given: Iterable[Rights]) -> bool:
+        """Whether the rights that were entered allow anything that none of these does."""
+        return not any(map(self._rights.within, given))
 
     def may_allow(self, seq: int) -> bool:
         """The same with those of the domain that is wanted now, as far as that is known before there is a worker."""
@@ -165,11 +182,12 @@ class Confinement:
 
     def _record(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
         rights = self._rights
-        reason = "" if rights.held else SWITCHED_OFF if domain is None else _lacking(layers)
+        reason = "" if rights.held else SWITCHED_OFF if domain is None else _why(layers, domain)
         event = DomainEntered(
             held=rights.held,
             writable=rights.writable,
             network=rights.network,
+            bare=rights.bare,
             reason=reason,
             statements=len(history.beyond(self.allows)),
         )
@@ -184,6 +202,7 @@ class Confinement:
             held=entered.held,
             writable=entered.writable,
             network=entered.network,
+            bare=entered.bare,
         )
         verdict = await self._questions.decide(entered.call, subject)
         if verdict.outcome == "cancelled":
@@ -193,6 +212,7 @@ class Confinement:
             )
 
 
-def _lacking(layers: Collection[Layer]) -> str:
-    missing = [layer for layer in LAYERS if not is_held((*layers, *(each for each in LAYERS if each != layer)))]
-    return f"this kernel does not offer {' and '.join(missing)}"
+def _why(layers: Collection[Layer], domain: Domain) -> str:
+    missing = lacking(layers, domain)
+    where = "" if lacking(layers) == missing else ", and the state directory is in what statements may write"
+    return f"this system does not offer {' and '.join(missing)}{where}"

@@ -148,15 +148,18 @@ class _Edit:
         round_id = self._runs.ticker.open_round("replay")
         await self._runs.ticker.tick(round_id, cancellation)
         call = self._called(step, source)
-        approved = True
+        acts = False
         if self._request.mode == "live" and call is not None:
+            acts = True
             self._runs.statements.announce(source, call)
-            verdict, approved = await self._consent.ask(step.cell, call, cancellation)
-            if verdict.outcome == "cancelled":
-                raise WorkCancelledError
-            if verdict.outcome == "rejected":
+        shown = call or self._runs.minter.tool_call()
+        verdict, approved = await self._consent.ask(step.cell, shown, cancellation, acts=acts)
+        if verdict.outcome == "cancelled":
+            raise WorkCancelledError
+        if verdict.outcome == "rejected":
+            if call is not None:
                 self._runs.log.append(ToolResult(tool_call_id=call, status="rejected", text=verdict.reason))
-                return _NOT_ALLOWED.format(number)
+            return _NOT_ALLOWED.format(number)
         finished = await self._runs.statements.run(
             source,
             round_id,

@@ -188,9 +188,14 @@ class LiveEnvironment:
         return self._environment
 
     @property
+    def confinement(self) -> Confinement:
+        """What says which rights statements have here, and had."""
+        return self._confinement
+
+    @property
     def is_held(self) -> bool:
         """Whether the kernel holds what statements do, in the namespace that there is."""
-        return self._environment is not None and self._domain is not None and is_held(self._layers)
+        return self._environment is not None and self._domain is not None and is_held(self._layers, self._domain)
 
     @property
     def domain(self) -> Domain | None:

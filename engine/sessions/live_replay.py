@@ -98,10 +98,20 @@ class LiveReplay:
 
 
 class Consent:
-    """Whether statements of the timeline may run again: those that a model wrote are asked about, as they were."""
+    """Whether these statements of the timeline may run again: those that a model wrote are asked about, as they were.
+
+    Whoever wrote them, those that would have more rights than when they ran are asked about, because what was refused
+    to them then would be done now. That holds for what acts on nothing, too: only the kernel keeps all code to that.
+    """
 
     def __init__(self, runs: RunsAgain, cells: Sequence[Cell]) -> None:
         calls = {cell.statement.tool_call_id for cell in cells}
+        # Now, because on another branch positions of this path mean nothing.
+        self._given = {
+            cell.statement.statement_id: runs.environment.confinement.given_to(cell.current.started.seq)
+            for cell in cells
+            if cell.current is not None
+        }
         self._written = {
             event.tool_call_id
             for event in runs.log.path
@@ -112,15 +122,33 @@ class Consent:
         self._policy = runs.policy
         self._environment = runs.environment
 
-    async def ask(self, cell: Cell, shown: ToolCallId, cancellation: Cancellation) -> tuple[Verdict, bool]:
-        """Whether the statement may run, and whether the user stands behind all that it does; `shown` is its call."""
+    async def ask(
+        self, cell: Cell, shown: ToolCallId, cancellation: Cancellation, *, acts: bool = True
+    ) -> tuple[Verdict, bool]:
+        """Whether the statement may run, and whether the user stands behind all that it does.
+
+        Args:
+            shown: its call.
+            acts: what it asks for is done.
+        """
         statement = cell.statement
-        if statement.tool_call_id not in self._written or statement.statement_kind == "meta":
+        if await self._gains_rights(cell, cancellation):
+            return await self._asked(statement.source, shown, cancellation), True
+        if not acts or statement.tool_call_id not in self._written or statement.statement_kind == "meta":
             return Verdict("allowed"), True
         if self._policy.asks_about(held=self._environment.is_held) != "statements":
             return Verdict("allowed"), False
-        subject = StatementSubject(statement.source)
-        return await cancellation.guard(lambda: self._questions.decide(shown, subject)), True
+        return await self._asked(statement.source, shown, cancellation), True
+
+    async def _gains_rights(self, cell: Cell, cancellation: Cancellation) -> bool:
+        given = self._given.get(cell.statement.statement_id)
+        if given is None:
+            return False
+        await cancellation.guard(self._environment.ready)  # because what holds a worker is known when there is one
+        return self._environment.confinement.exceed(given)
+
+    async def _asked(self, source: str, shown: ToolCallId, cancellation: Cancellation) -> Verdict:
+        return await cancellation.guard(lambda: self._questions.decide(shown, StatementSubject(source)))
 
 
 def fault_of(finished: ExecutionFinished, number: int) -> str:

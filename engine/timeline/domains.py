@@ -25,19 +25,21 @@ from .provenance import Provenance
 class Rights(Struct, frozen=True):
     """What statements may do outside beside what they ask for: nothing is in their way, or where they may write.
 
-    `writable` are absolute, without the scratch directory, which every session has of its own.
+    `writable` are absolute, without the scratch directory, which every session has of its own. `bare`: metadata of
+    files is not held, wherever they are.
     """
 
     held: bool = True
     writable: tuple[str, ...] = ()
     network: bool = False
+    bare: bool = False
 
     def within(self, other: Rights) -> bool:
         """Whether they allow nothing that `other` does not allow."""
         if not other.held:
             return True
         places = all(is_inside(path, other.writable) for path in self.writable)
-        return self.held and places and self.network <= other.network
+        return self.held and places and self.network <= other.network and self.bare <= other.bare
 
 
 UNHELD: Final = Rights(held=False)
@@ -86,10 +88,10 @@ class Domains:
 
     def allows(self, seq: int, rights: Rights) -> bool:
         """Whether what ran at that position may run again with these rights."""
-        return any(map(rights.within, self._had(seq)))
+        return any(map(rights.within, self.given_to(seq)))
 
-    def _had(self, seq: int) -> Iterator[Rights]:
-        """The rights that were given to it: when it ran, and by the user's word since."""
+    def given_to(self, seq: int) -> Iterator[Rights]:
+        """The rights that were given to what ran at that position of the path: when it ran, and by the user since."""
         imported = self._provenance.imported_at
         before = [event for event in self._entered if imported < event.seq < seq]
         if seq <= imported:
@@ -103,4 +105,4 @@ class Domains:
 
 def rights_of(event: DomainEntered) -> Rights:
     """What the event says was entered."""
-    return Rights(held=event.held, writable=event.writable, network=event.network)
+    return Rights(held=event.held, writable=event.writable, network=event.network, bare=event.bare)

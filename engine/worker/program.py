@@ -72,7 +72,7 @@ def become_keeper(
 def _confine(request: Execute) -> None:
     if request.domain is None:
         give_up_reading_others(domain=not request.allow_sudo)
-    elif not is_held(enter(request.domain, request.data_bytes)):
+    elif not is_held(enter(request.domain, request.data_bytes), request.domain):
         raise PermissionError(errno.EPERM, "the program was not started: its sandbox is not to be had here", "")
 
 

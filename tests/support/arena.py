@@ -36,13 +36,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.domain import Domain, Layer
+from engine.repositories import places_that_run
 from engine.worker.sandbox.entering import enter
 from engine.worker.sandbox.system_calls import AARCH64, X86_64
 from tests.support.attacks import Attack
 
 ORDINARY_USER: Final = 12345
 _SECONDS: Final = 20
-_KEY: Final = 0x52570001
+_NO_SIGNAL_SECONDS: Final = 0.2
+_FOLLOW: Final = 0x400
+"""AT_SYMLINK_FOLLOW, which `os.link` leaves out."""
+_SET_SIGNAL: Final = 10
+"""F_SETSIG, which Python has no name for."""
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "openat": (257, 56),
     "openat2": (437, 437),
@@ -53,6 +58,13 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "renameat2": (316, 276),
     "name_to_handle_at": (303, 264),
     "pidfd_getfd": (438, 438),
+    "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
+    "migrate_pages": (256, 238),
+    "rt_sigqueueinfo": (129, 138),
+    "tkill": (200, 130),
+    "fanotify_init": (300, 262),
+    "acct": (163, 89),
 }
 """Those that the filter does not name, on x86_64 and on aarch64."""
 _IS_X86: Final = platform.machine() == "x86_64"
@@ -74,7 +86,7 @@ class Arena:
     def __init__(self, base: Path, user: int) -> None:
         self.base, self.user = base, user
         self.scratch, self.state = base / "scratch", base / "state"
-        self.out = base / "outside"
+        self.out, self.work = base / "outside", base / "workspace"
         self._sockets = [*self._listen()]
         self.master, slave = os.openpty()
         self.tty = os.ttyname(slave)
@@ -85,7 +97,8 @@ class Arena:
         for folder in (self.scratch, self.state):
             folder.mkdir()
         (self.state / "db").write_text("secret")
-        self._segment = _libc.shmget(_KEY, 4096, 0o1000 | 0o666)
+        self._key = 0x52570000 ^ os.getpid()  # of its own, where several are attacked at once
+        self._segment = _libc.shmget(self._key, 4096, 0o1000 | 0o666)
         self._make_files()
         self._start_victim()
         self._give(self.scratch, self.state, Path(self.tty))
@@ -96,6 +109,7 @@ class Arena:
             **_tools(self),
             "a": str(self.out / "a"),
             "out": str(self.out),
+            "work": str(self.work),
             "home": str(self.out / "home"),
             "scratch": str(self.scratch),
             "state": str(self.state),
@@ -104,7 +118,7 @@ class Arena:
             "tty": self.tty,
             "tty_device": os.stat(self.tty).st_dev,
             "shm": str(self.shm),
-            "segment_key": _KEY,
+            "segment_key": self._key,
             "abstract": f"\0{self.base.name}",
             "abstract_datagram": f"\0{self.base.name}-datagram",
             "path_socket": str(self.base / "socket"),
@@ -116,11 +130,19 @@ class Arena:
         }
 
     def domain(self, without: tuple[Layer, ...]) -> Domain:
-        return Domain(scratch=str(self.scratch), hidden=(str(self.state),), without=without)
+        """As that of the mode `auto`, because all that is held there is held in the others, too."""
+        return Domain(
+            scratch=str(self.scratch),
+            writable=(str(self.work),),
+            read_only=places_that_run(str(self.work)),
+            hidden=(str(self.state),),
+            without=without,
+        )
 
     def witness(self) -> Witness:
         """All that an attack could have changed."""
-        files = {path: _state(path) for path in (self.out, *self.out.rglob("*"), self.shm) if os.path.lexists(path)}
+        trees = (each for top in (self.out, self.work) for each in (top, *top.rglob("*")))
+        files = {path: _state(path) for path in (*trees, self.shm) if os.path.lexists(path)}
         return Witness(files, self._printed(), _process(self.victim))
 
     def restore(self, before: Witness, after: Witness) -> None:
@@ -146,6 +168,10 @@ class Arena:
             *("project/.git/hooks", "project/__pycache__"),
         ):
             (self.out / folder).mkdir(parents=True, exist_ok=True)
+        for folder in (".git/hooks", ".git/modules/m/hooks", "project", "nested/.git/hooks"):
+            (self.work / folder).mkdir(parents=True, exist_ok=True)
+        for name in (".git/HEAD", ".git/config", ".git/modules/m/HEAD", ".git/modules/m/config", "nested/.git/config"):
+            (self.work / name).touch()
         for name in ("a", "b", "folder/inner", "home/.bashrc", "home/.ssh/authorized_keys", "bin/ls", "project/m.py"):
             if not (self.out / name).exists():
                 (self.out / name).write_text("pass\n")
@@ -153,7 +179,7 @@ class Arena:
             path.touch()
         if not (self.out / "link").is_symlink():
             (self.out / "link").symlink_to("a")
-        self._give(self.out, *self.out.rglob("*"), self.shm)
+        self._give(self.out, *self.out.rglob("*"), self.work, *self.work.rglob("*"), self.shm)
         if os.geteuid() == 0:
             (self.out / "id").unlink(missing_ok=True)
             shutil.copy("/usr/bin/id", self.out / "id")
@@ -342,6 +368,30 @@ def _call(name: str, *arguments: int | bytes | None) -> int:
     return _checked(_libc.syscall(ctypes.c_long(number), *passed))
 
 
+def _write_memory(victim: int) -> None:
+    """Of this program's memory, which is as in the victim."""
+    held = ctypes.create_string_buffer(1)
+    here = struct.pack("QQ", ctypes.addressof(held), 1)
+    with open("/proc/self/maps") as maps:
+        place = next(int(line.partition("-")[0], 16) for line in maps if " rw-p " in line)
+    _call("process_vm_readv", victim, here, 1, struct.pack("QQ", place, 1), 1, 0)
+    _call("process_vm_writev", victim, here, 1, struct.pack("QQ", place, 1), 1, 0)
+
+
+def _linked_by_descriptor(scratch: str, target: str) -> None:
+    descriptor = os.open(scratch, os.O_TMPFILE | os.O_RDWR)
+    _checked(_libc.linkat(-100, f"/proc/self/fd/{descriptor}".encode(), -100, target.encode(), _FOLLOW))
+
+
+def _in_directory(path: str) -> None:
+    os.fchdir(os.open(path, os.O_RDONLY))
+    Path("new").write_text("x")
+
+
+def _kernel_log() -> None:
+    _checked(_libc.klogctl(3, ctypes.create_string_buffer(16), 16))
+
+
 def _refused() -> None:
     raise PermissionError("it is another")
 
@@ -431,6 +481,24 @@ def _mounted() -> None:
     _checked(_libc.mount(b"none", b"/dev", b"tmpfs", 0, b""))
 
 
+def _ended_by_a_pipe(pid: int) -> None:
+    """The kernel sends a signal of one's choice to whoever is said to own a descriptor."""
+    descriptor = os.pidfd_open(pid)
+    reader, writer = os.pipe()
+    fcntl.fcntl(reader, _SET_SIGNAL, signal.SIGKILL)
+    fcntl.fcntl(reader, fcntl.F_SETOWN, pid)
+    fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(writer, b"x")
+    if not select.select([descriptor], [], [], _NO_SIGNAL_SECONDS)[0]:
+        _refused()  # the kernel leaves it out without an error
+
+
+def _typed(terminal: str) -> None:
+    """Puts a key into a terminal, as if it had been typed there."""
+    os.setsid()
+    _checked(_libc.ioctl(os.open(terminal, os.O_RDONLY), 0x5412, b"x"))
+
+
 def _joined(namespace: str) -> None:
     _checked(_libc.setns(os.open(namespace, os.O_RDONLY), 0x00020000))
 
@@ -443,6 +511,12 @@ def _posix_queue(name: str) -> None:
 def _capable(path: str) -> None:
     Path(path).touch()
     os.setxattr(path, "security.capability", struct.pack("<IIIII", 0x02000001, 1 << 12, 0, 0, 0))
+
+
+def _x32() -> None:
+    """getpid by the calls for pointers of 32 bits."""
+    if not _IS_X86 or _checked(_libc.syscall(ctypes.c_long(0x40000000 | 39))) != os.getpid():
+        _refused()
 
 
 def _raise_limit() -> None:
@@ -486,17 +560,21 @@ def _tools(arena: Arena) -> dict[str, Any]:
         "capable": _capable,
         "checked": _checked,
         "end": _end,
+        "ended_by_a_pipe": _ended_by_a_pipe,
         "exchange": exchange,
         "fcntl": fcntl,
         "forked_by": _forked_by,
         "fresh": fresh,
+        "in_directory": _in_directory,
         "in_fork": _in_fork,
         "in_memory": _in_memory,
         "in_thread": _in_thread,
         "interrupt_80": _interrupt_80,
         "joined": _joined,
         "latest": lambda: latest[0],
+        "kernel_log": _kernel_log,
         "libc": _libc,
+        "linked_by_descriptor": _linked_by_descriptor,
         "mounted": _mounted,
         "os": os,
         "pathlib": pathlib,
@@ -517,6 +595,9 @@ def _tools(arena: Arena) -> dict[str, Any]:
         "struct": struct,
         "subprocess": subprocess,
         "tempfile": tempfile,
+        "typed": _typed,
+        "write_memory": _write_memory,
+        "x32": _x32,
         "zipfile": zipfile,
     }
 

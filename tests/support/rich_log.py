@@ -458,7 +458,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     CheckpointTaken(execution_id=ExecutionId("execution-1"), time_ms=2.0, shared=("child processes: 1",)),
     CheckpointDropped(execution_id=ExecutionId("execution-1"), reason="its process ended"),
     OthersWrote(by="model"),
-    DomainEntered(held=True, writable=("/work",)),
+    DomainEntered(held=True, writable=("/work",), bare=True),
     DomainEntered(held=False, reason="this kernel does not offer landlock", statements=2),
     PermissionAnswered(tool_call_id=ToolCallId("domain-event-160"), scope="", outcome="allowed", remembered=False),
     EditBegun(first=2, last=3, statements=2),

@@ -99,8 +99,9 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
     for path in covers:
         if path not in clones:
             _set(path, 0, attributes=_ATTR_RDONLY)
+    bound = set[str]()
     for path in read_only:
-        _bind_read_only(path, tuple(clones))
+        _bind_read_only(path, tuple(clones), bound)
     _renew_devices(shared_bytes)
 
 
@@ -117,14 +118,16 @@ def _leave_shared_tree() -> None:
                 file.write(text)
 
 
-def _bind_read_only(path: str, roots: Collection[str]) -> None:
+def _bind_read_only(path: str, roots: Collection[str], bound: set[str]) -> None:
+    """`bound` are the directories that are bound to themselves by now: once more would copy all that is bound below."""
     root = next((each for each in roots if PurePath(path).is_relative_to(each)), None)
     if root is None or path == root or not _leads_there(path):
         return
     on_the_way = [str(each) for each in PurePath(path).parents if each != PurePath(root) and each.is_relative_to(root)]
     for directory in reversed(on_the_way):
-        if not os.path.ismount(directory):
+        if directory not in bound:
             _attach(_clone(directory), directory)
+            bound.add(directory)
     _attach(_clone(path), path, attributes=_ATTR_RDONLY)
 
 

@@ -15,6 +15,7 @@ from engine.config.settings import SandboxRule
 from engine.errors import EnvironmentUnavailableError
 from engine.events.session import DomainEntered
 from engine.ports import PermissionAnswer, RebuildSubject, StatementAsked, StatementSubject, TextDelta
+from engine.projection.entered import rebuild_sentence
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.guarded import Kernel
@@ -249,6 +250,46 @@ async def test_a_session_that_was_held_is_told_where_it_is_no_more_and_asked_bef
             assert [question.subject for question in user.questions] == [RebuildSubject(statements=(1,), held=False)]
             assert other.rerun == [[]]
             assert entered(loaded)[1:] == [(False, (), False, 1)]
+
+
+async def test_the_state_directory_in_the_workspace_is_not_written_where_nothing_keeps_it(tmp_path: Path) -> None:
+    bare = Kernel(("landlock", "seccomp"))
+    (tmp_path / "home").mkdir()
+    async with sessions_of(
+        tmp_path / "home/state",
+        model=AnsweringModel(writes("x = 1", "y = 2")),
+        environments=bare.environment,
+        settings={"sandbox": "auto"},
+    ) as sessions:
+        session = await sessions.create(str(tmp_path / "home"))
+        await turns(session)
+        session.set_mode("auto")
+        user = FixedPermissions([NO])
+        session.attach(user)
+        await turns(session)
+    assert [held for held, *_ in entered(session)] == [True, False]
+    assert isinstance(user.questions[0].subject, RebuildSubject)
+
+
+async def test_a_system_without_file_trees_of_one_s_own_has_more_rights_and_is_asked_about(tmp_path: Path) -> None:
+    store = MemoryStore(FixedClock())
+    async with served(tmp_path, Kernel(), writes("x = 1", "y = 2"), store=store) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await turns(session)
+    bare, user = Kernel(("landlock", "seccomp")), FixedPermissions([NO])
+    async with served(tmp_path, bare, writes("y = 2"), store=store) as sessions:
+        loaded = await sessions.load(session.session_id)
+        loaded.attach(user)
+        await turns(loaded)
+        (asked,) = (question.subject for question in user.questions)
+        assert isinstance(asked, RebuildSubject)
+        assert asked == RebuildSubject(statements=(1,), held=True, bare=True)
+        assert "can change modes, owners and times of files elsewhere" in rebuild_sentence(asked)
+    back = Kernel()
+    async with served(tmp_path, back, None, store=store) as sessions:
+        loaded = await sessions.load(session.session_id)
+        await loaded.accept("z = 3").end()
+    assert (bare.rerun, back.rerun) == ([[]], [["x = 1", "y = 2"]])
 
 
 async def test_another_directory_is_more_rights_in_the_mode_auto(tmp_path: Path) -> None:

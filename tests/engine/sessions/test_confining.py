@@ -12,10 +12,11 @@ from engine.sessions.confining import domain_of, rights_in
 from engine.timeline.domains import Rights
 
 ROOTS = ("/work/project", "/more")
+KEPT = ("/work/project/.git/config", "/more/.git/hooks")
 
 
 def domain(mode: Mode, *, network: bool = False) -> Domain:
-    return domain_of(mode, network=network, roots=ROOTS, scratch="/state/scratch/s", state="/state")
+    return domain_of(mode, network=network, roots=ROOTS, scratch="/state/scratch/s", state="/state", kept=KEPT)
 
 
 @pytest.mark.parametrize("mode", [mode for mode in get_args(Mode) if mode != "auto"])
@@ -26,14 +27,13 @@ def test_a_mode_that_asks_or_refuses_leaves_the_scratch_directory_alone(mode: Mo
 def test_auto_adds_the_session_s_directories_but_not_what_git_would_run() -> None:
     found = domain("auto")
     assert found.writable == ROOTS
-    assert set(found.read_only) == {
-        "/work/project/.git/config", "/work/project/.git/hooks", "/more/.git/config", "/more/.git/hooks"
-    }  # fmt: skip
+    assert found.read_only == KEPT
     assert rights_in(found) == Rights(writable=ROOTS)
 
 
 def test_a_state_directory_is_not_covered_where_the_session_is_in_it() -> None:
-    found = domain_of("ask", network=False, roots=("/state/work",), scratch="/state/scratch/s", state="/state")
+    roots = ("/state/work",)
+    found = domain_of("ask", network=False, roots=roots, scratch="/state/scratch/s", state="/state", kept=())
     assert found.hidden == ()
 
 

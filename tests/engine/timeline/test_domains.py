@@ -16,7 +16,9 @@ ONLINE = Rights(network=True)
 
 
 def entered(rights: Rights, statements: int = 0) -> DomainEntered:
-    return DomainEntered(held=rights.held, writable=rights.writable, network=rights.network, statements=statements)
+    return DomainEntered(
+        held=rights.held, writable=rights.writable, network=rights.network, bare=rights.bare, statements=statements
+    )
 
 
 def answered(seq: int, outcome: PermissionOutcome = "allowed") -> PermissionAnswered:
@@ -42,6 +44,9 @@ def folded(*events: Event) -> Domains:
         (WORK, LEAST, False),
         (WORK, Rights(writable=("/",)), True),
         (Rights(writable=("/work/sub",)), WORK, True),
+        (Rights(bare=True), Rights(), False),
+        (Rights(), Rights(bare=True), True),
+        (Rights(bare=True), UNHELD, True),
         (Rights(writable=("/works",)), WORK, False),
         (Rights(writable=("/work", "/else")), WORK, False),
         (ONLINE, LEAST, False),
