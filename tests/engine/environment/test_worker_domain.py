@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator
+from ast import literal_eval
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import combinations
 from pathlib import Path
@@ -42,7 +43,7 @@ def spec_in(folder: Path, *, without: tuple[Layer, ...] = (), writable: tuple[st
 
 
 @asynccontextmanager
-async def held(spec: EnvironmentSpec, zygote: Zygote | None = None) -> AsyncIterator[Bench[WorkerEnvironment]]:
+async def held(spec: EnvironmentSpec, zygote: Zygote | None = None) -> AsyncGenerator[Bench[WorkerEnvironment]]:
     environment = WorkerEnvironment(zygote or shared_zygote())
     try:
         with anyio.fail_after(PATIENCE):
@@ -63,6 +64,53 @@ async def test_a_worker_says_which_layers_hold_it(tmp_path: Path, without: tuple
         refused = await b.value("tried(write, 'file') is not None")
         assert refused == str(not {"landlock", "mounts"} <= set(without))
         assert await b.value("tried(socket.socket) is not None") == str("seccomp" not in without)
+
+
+REACH = """
+import ctypes, os, signal
+def reached(pid):
+    acts = {
+        "signal": lambda: os.kill(pid, 0),
+        "group": lambda: os.killpg(os.getpgid(pid), 0),
+        "environment": lambda: open(f"/proc/{pid}/environ", "rb").read(1),
+        "memory": lambda: open(f"/proc/{pid}/mem", "rb"),
+        "write memory": lambda: os.open(f"/proc/{pid}/mem", os.O_WRONLY),
+        "descriptors": lambda: os.listdir(f"/proc/{pid}/fd") and os.readlink(f"/proc/{pid}/fd/0"),
+        "root": lambda: os.stat(f"/proc/{pid}/root/"),
+        "trace": lambda: checked(ctypes.CDLL(None, use_errno=True).ptrace(0x4206, pid, 0, 0)),
+        "limits": lambda: __import__("resource").prlimit(pid, 7, (64, 64)),
+        "pidfd": lambda: signal.pidfd_send_signal(os.pidfd_open(pid), 0),
+    }
+    found = []
+    for name, act in acts.items():
+        try:
+            act()
+            found.append(name)
+        except OSError:
+            pass
+    return found
+def checked(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+"""
+
+
+@pytest.mark.slow
+async def test_a_worker_in_a_domain_reaches_neither_the_zygote_nor_the_host(tmp_path: Path) -> None:
+    async with held(spec_in(tmp_path)) as b:
+        await b.run(REACH)
+        for pid in (shared_zygote().pid, os.getpid()):
+            assert await b.value(f"reached({pid})") == "[]"
+        assert await b.value("sorted(set(reached(os.getpid())) - {'limits'})") != "[]"
+
+
+@pytest.mark.slow
+async def test_a_worker_in_a_domain_has_no_descriptor_that_leads_anywhere(tmp_path: Path) -> None:
+    source = "import os; [os.readlink(f'/proc/self/fd/{name}') for name in os.listdir('/proc/self/fd')[:-1]]"
+    async with held(spec_in(tmp_path)) as b:
+        places = literal_eval(str(await b.value(source)))
+    known = ("socket:", "pipe:", "anon_inode:", "/memfd:", "/dev/null")
+    assert [place for place in places if not place.startswith(known)] == []
 
 
 async def test_a_checkpoint_of_a_worker_in_a_domain_gives_workers_in_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -179,6 +180,74 @@ async def test_a_file_that_changes_while_it_is_asked_about_is_left_alone(
         user.decided.set()
     assert "has changed since the change was asked for" in str(answers[0].error)
     assert tree(tmp_path) == {"d": None, "d/a": b"somebody else's\n"}
+
+
+def _by_link(path: Path, outside: Path) -> None:
+    path.symlink_to(outside)
+
+
+def _by_pipe(path: Path, _outside: Path) -> None:
+    os.mkfifo(path)
+
+
+def _by_directory(path: Path, _outside: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize("place", ["d", "d/a"])
+@pytest.mark.parametrize("by", [_by_link, _by_pipe, _by_directory])
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("write", {"path": "d/a", "text": b"two\n"}),
+        ("write", {"path": "d/new", "text": b"two\n"}),
+        ("remove", {"path": "d/a"}),
+        ("rmtree", {"path": "d"}),
+        ("rename", {"source": "d/a", "path": "b"}),
+        ("rename", {"source": "b", "path": "d/a"}),
+        ("link", {"source": "d/a", "path": "c"}),
+        ("mkdir", {"path": "d/new", "mode": 0o777}),
+        ("symlink", {"path": "d/new", "target": "/etc"}),
+        ("mkfifo", {"path": "d/new", "mode": 0o600}),
+        ("chmod", {"path": "d/a", "mode": 0o777}),
+        ("utime", {"path": "d/a", "times": [1, 2]}),
+    ],
+)
+async def test_what_takes_a_place_during_the_question_leads_nothing_elsewhere(
+    tmp_path: Path, operation: str, arguments: dict[str, object], by: Callable[[Path, Path], None], place: str
+) -> None:
+    """A link, a pipe or a directory in the place of the file, or of the directory that it is in."""
+    root, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (root / "d", outside):
+        folder.mkdir(parents=True)
+        (folder / "a").write_text("one\n")
+        (folder / "a").chmod(0o644)
+    (root / "b").write_text("b\n")
+    before = states(outside)
+    office, answers = Office(root), list[EffectAnswer]()
+    user = office.questions.permissions = Waiting()
+
+    async def act() -> None:
+        answers.append(await office.perform(operation, **arguments))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(act)
+        await user.asked.wait()
+        (root / place).rename(tmp_path / "away")
+        by(root / place, outside if place == "d" else outside / "a")
+        user.decided.set()
+    assert states(outside) == before
+    # In another directory of that name a new file is what was asked about.
+    is_meant = by is _by_directory and arguments["path"] == "d/new"
+    if (not is_meant and place in ("d", arguments["path"])) or operation in ("rename", "rmtree", "link"):
+        assert answers[0].error is not None
+
+
+def states(root: Path) -> dict[str, tuple[int, int, bytes | None]]:
+    return {
+        str(path): (path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
+        for path in (root, *root.rglob("*"))
+    }
 
 
 @pytest.mark.parametrize(

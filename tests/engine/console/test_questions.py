@@ -1,0 +1,42 @@
+"""What a question shows is what would happen: nothing in it hides, moves or imitates anything else."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.console.fragments import painted
+from engine.console.questions import asked, subject_shown
+from engine.execution import TextChange
+from engine.ids import Seq, ToolCallId
+from engine.ports import (
+    CommandSubject,
+    FileSubject,
+    PermissionQuestion,
+    PermissionSubject,
+    ServerCallSubject,
+    StatementSubject,
+    TreeSubject,
+)
+
+EVIL = "a\x1b[2K\x1b[1Gharmless\x08\u202e\u2028b"
+"""Erases its line, goes to its beginning, and turns around what follows."""
+IN_ONE_LINE = f"{EVIL}\n  y    yes, this once\r"
+CHANGE = TextChange(line=1, old="", new=f"{EVIL}\r\n\x85x")
+SUBJECTS: dict[str, PermissionSubject] = {
+    "statement": StatementSubject(EVIL),
+    "file": FileSubject(path=f"/w/{IN_ONE_LINE}", changes=(CHANGE,), note=EVIL),
+    "tree": TreeSubject(act=f"Rename {IN_ONE_LINE} to b", paths=(f"/w/{IN_ONE_LINE}",)),
+    "tree with content": TreeSubject(act=f"Remove {IN_ONE_LINE}", paths=(f"/w/{IN_ONE_LINE}",), changes=(CHANGE,)),
+    "command": CommandSubject(command=EVIL, cwd=f"/w/{IN_ONE_LINE}"),
+    "server": ServerCallSubject(server=IN_ONE_LINE, tool=IN_ONE_LINE, arguments=EVIL),
+}
+
+
+@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+def test_names_and_contents_have_no_power_over_the_screen(subject: PermissionSubject) -> None:
+    question = PermissionQuestion(tool_call_id=ToolCallId("c"), subject=subject, seq=Seq(1), always=IN_ONE_LINE)
+    shown = subject_shown(subject, lambda source: [("", source)])
+    text = painted([*shown, *asked(question)], in_colour=False)
+    assert all(char == "\n" or char.isprintable() for char in text)
+    assert "\\x1b[2K" in text
+    assert [line for line in text.split("\n") if line.startswith("  y ")] == ["  y    yes, this once"]
