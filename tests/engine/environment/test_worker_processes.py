@@ -526,6 +526,7 @@ LOADED = [
     "worker.serving",
     "worker.sharing",
     "worker.shown",
+    "worker.source_lines",
     "worker.staged_files",
     "worker.staging",
     "worker.streams",
