@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from ..cutting import cut_line
@@ -42,11 +43,11 @@ class _Line:
     def clear(self) -> None:
         if self._length:
             self._write("")
-            sys.stderr.write("\r")
-            sys.stderr.flush()
+            self._write("")  # from the margin on, which the first left
 
     def _write(self, text: str) -> None:
         # Spaces over what was there, because not every terminal knows a sequence that erases.
-        sys.stderr.write(f"\r{text.ljust(self._length)}")
-        sys.stderr.flush()
+        with suppress(OSError):  # a terminal that is gone ends nothing
+            sys.stderr.write(f"\r{text.ljust(self._length)}")
+            sys.stderr.flush()
         self._length = len(text)

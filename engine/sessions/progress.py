@@ -73,8 +73,8 @@ async def with_progress(
 ) -> T:
     """What `act` gives, while `report` is told how far the session is with it; the last of it before this returns.
 
-    Where `report` is slower than the session, only the latest of what came meanwhile is reported. Raises what `act`
-    raises.
+    Where `report` is slower than the session, only the latest of what came meanwhile is reported. What others have the
+    session run again meanwhile is reported, too. Raises what `act` raises.
     """
     subscription = session.subscribe()
     given: list[T] = []

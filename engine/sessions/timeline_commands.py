@@ -18,6 +18,8 @@ from .command import CommandContext
 from .numbered import no_statement, numbered
 
 SHOWN_STATEMENTS: Final = 20
+SHOWN_BRANCHES: Final = 3
+"""Of those that end at one statement."""
 _BACK: Final = "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning"
 _OVER: Final = "`/branch NAME` over to another branch"
 
@@ -41,8 +43,10 @@ def timeline_glance(context: CommandContext, argument: str) -> str:
 
 def _line_among(cell: Cell, others: Sequence[tuple[BranchRow, int]]) -> str:
     ended = [row for row, common in others if common == cell.statement.index]
-    names = " and ".join(code_span(printable(row.name)) for row in ended)
-    return cell_line(cell) + (f"; the last that {names} {'has' if len(ended) == 1 else 'have'}, too" if ended else "")
+    names = [code_span(printable(row.name)) for row in ended[:SHOWN_BRANCHES]]
+    names += [f"{len(ended) - SHOWN_BRANCHES} more"] if len(ended) > SHOWN_BRANCHES else []
+    have = "has" if len(ended) == 1 else "have"
+    return cell_line(cell) + (f"; the last that {' and '.join(names)} {have}, too" if ended else "")
 
 
 async def omit(context: CommandContext, argument: str) -> str:
