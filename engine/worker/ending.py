@@ -8,6 +8,12 @@ pass (a fork that was under way when its process was told to stop still ends), t
 pass has seen all there are, and the set is closed. On a machine where others start processes all the time the number
 never rests; there, several passes without a new member have to do.
 
+What forks faster than /proc can be read, because it has the processors, is stopped by whole process groups, each in
+one step: the kernel gives a signal that is sent to a group to a child that is being forked at that moment, too, so that
+nobody of the group slips through. Whoever leads a session, as a worker does, has all of what it starts in it that did
+not go out of its way to leave. A group may hold one that is not meant, such as a copy of a worker that has not left
+yet; so all are told to go on at the end. This process's own session is left alone.
+
 After the kill the same is done again, until there was nobody new: a member whose parent ended before it was seen became
 a child of somebody else's in the meantime.
 
@@ -34,7 +40,7 @@ from contextlib import suppress
 from typing import Final
 
 from .brands import Brand, brand_of, host_is_dead
-from .proc import latest_pid, pids, stat_of
+from .proc import Stat, latest_pid, pids, stat_of
 
 _PASSES: Final = 50
 """Passes without a new member that are enough where process ids are given all the time."""
@@ -62,7 +68,7 @@ def _leave(_: int) -> None: ...
 def end_tree(root: int, reap: Reap = _leave) -> None:
     """Ends `root` and everything below it."""
     if not _has_ended_alone(root):
-        _end(lambda pid, parent, found: pid == root or parent in found, reap)
+        _end(lambda pid, parent, found: pid == root or parent in found, reap, root)
 
 
 def _each(_: int) -> bool:
@@ -143,10 +149,15 @@ def _is_childless(root: int) -> bool:
         return not listed.read()
 
 
-def _end(belongs: Belongs, reap: Reap = _leave) -> None:
+def _end(belongs: Belongs, reap: Reap = _leave, root: int | None = None) -> None:
     round_up = _RoundUp(belongs, reap)
-    while round_up.stop():
-        round_up.kill()
+    try:
+        if root is not None and (found := stat_of(root)) is not None:
+            round_up.stop_group(found)  # before the first pass, which takes long where many want the processors
+        while round_up.stop():
+            round_up.kill()
+    finally:
+        round_up.spare()
 
 
 class _RoundUp:
@@ -159,6 +170,9 @@ class _RoundUp:
         self._members: dict[int, int] = {}
         self._others: set[int] = set()
         self._stopped: list[int] = []
+        self._groups: set[int] = set()
+        """Those that were told to stop."""
+        self._session = os.getsid(0)
 
     def stop(self) -> bool:
         """Stops members until no new one can appear; whether there was any."""
@@ -178,6 +192,19 @@ class _RoundUp:
         for pid in self._stopped:
             self._send(pid, signal.SIGKILL)
 
+    def spare(self) -> None:
+        """Has those go on that were stopped with others."""
+        for group in self._groups:
+            with suppress(OSError):
+                os.killpg(group, signal.SIGCONT)
+
+    def stop_group(self, stat: Stat) -> None:
+        """Stops the group of that process, unless it is of the own session."""
+        if stat.session != self._session and stat.group not in self._groups:
+            self._groups.add(stat.group)
+            with suppress(OSError):
+                os.killpg(stat.group, signal.SIGSTOP)
+
     def _look(self) -> tuple[list[int], bool]:
         """New members, parents before children, and whether every process could be told to be one or not."""
         present = set(pids())
@@ -191,6 +218,7 @@ class _RoundUp:
         fresh: list[int] = []
         while more := [pid for pid in unknown if self._belongs(pid, unknown[pid].parent, self._members)]:
             for pid in more:
+                self.stop_group(unknown[pid])
                 self._members[pid] = unknown.pop(pid).start
             fresh += more
         # A parent that was gone before it was looked at may have been a member: its child is looked at again.

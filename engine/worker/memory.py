@@ -1,4 +1,5 @@
-"""How much memory a worker or a program and all its processes hold, and the watch that finds those that hold too much.
+"""How much memory a worker or a program and all its processes hold, how many these are, and the watch that finds those
+that are too many or hold too much.
 
 RLIMIT_DATA bounds what one process allocates for itself. What passes it: memory shared between processes, files that
 live in memory alone (memfd), and the number of processes. So the whole tree is counted while a statement or a
@@ -9,6 +10,9 @@ needs them.
 PSS is expensive: the kernel walks every page. So first an upper bound is looked at which the kernel keeps ready: as
 long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so that
 looking takes a tenth of one processor at most.
+
+Processes are counted too, because what forks without end takes the processors long before it has taken the memory, and
+RLIMIT_NPROC means nothing to root. The count ends at the limit, so that a look at a fork bomb takes milliseconds.
 
 Of processes in a domain the watch looks at the scratch directory too.
 
@@ -30,6 +34,8 @@ from .scratch_size import held
 
 LOOK_SECONDS: Final = 0.25
 """Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
+MOST_PROCESSES: Final = 1000
+"""In one tree: more than builds and test runs on many cores start, and a fork bomb of a second."""
 _SHARE: Final = 9
 """How many times as long as a look took the next one is away at least."""
 _MOST: Final = 2
@@ -43,9 +49,8 @@ _HEADER_FIELDS: Final = 6
 """Of the first line about a mapping in smaps, where it has a name: addresses, rights, offset, device, inode, name."""
 
 
-def exceeds(root: int, limit: int) -> int:
-    """Bytes that the tree below and with `root` holds if they are more than `limit`, else 0."""
-    pids = _tree(root)
+def _excess_of(pids: Sequence[int], limit: int) -> int:
+    """Bytes that the processes hold together if they are more than `limit`, else 0."""
     memfds = _memfds(pids)
     if sum(_sum(f"/proc/{pid}/status", _BOUND) for pid in pids) + sum(memfds.values()) <= limit:
         return 0
@@ -97,7 +102,10 @@ class Watch:
 
     def _excess(self, pid: int, limit: int, who: str) -> str:
         """What it holds too much, in words; empty where it does not."""
-        if too_much := exceeds(pid, limit):
+        tree = _tree(pid)
+        if len(tree) > MOST_PROCESSES:
+            return f"{who} had more than the {MOST_PROCESSES:,} processes that it may have at a time; they were ended"
+        if too_much := _excess_of(tree, limit):
             return _reason(who, too_much, limit)
         if pid in self._scratches:
             # What frees space may go on; and what was there before is not its fault.
@@ -116,8 +124,11 @@ def _reason(who: str, held: int, limit: int) -> str:
 
 
 def _tree(root: int) -> list[int]:
+    """As far as one more than may be."""
     found = [root]
     for pid in found:
+        if len(found) > MOST_PROCESSES:
+            break
         found += children_of(pid) or ()
     return found
 

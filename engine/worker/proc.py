@@ -12,16 +12,19 @@ from typing import Final, NamedTuple
 
 _ANY_KIND: Final = 0x40000000
 """`__WALL`: also those of whose end nobody is told by a signal."""
-_STATE, _PARENT, _START = 0, 1, 19
+_STATE, _PARENT, _GROUP, _SESSION, _START = 0, 1, 2, 3, 19
 """Of the fields of /proc/PID/stat that come after the command."""
 
 
 class Stat(NamedTuple):
-    """One process: its state as a letter, its parent, and its start in clock ticks after that of the machine."""
+    """One process: its state as a letter, its parent, its start in clock ticks after that of the machine, and the
+    process group and the session that it is in."""
 
     state: bytes
     parent: int
     start: int
+    group: int
+    session: int
 
 
 def read(path: str) -> bytes:
@@ -50,7 +53,10 @@ def stat_of(pid: int | str) -> Stat | None:
     """What the kernel says of a process, None where it is gone."""
     # The command may hold spaces and brackets: fields are counted from the last closing one.
     fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return Stat(fields[_STATE], int(fields[_PARENT]), int(fields[_START])) if len(fields) > _START else None
+    if len(fields) <= _START:
+        return None
+    numbers = (int(fields[place]) for place in (_PARENT, _START, _GROUP, _SESSION))
+    return Stat(fields[_STATE], *numbers)
 
 
 def children_of(pid: int | str) -> frozenset[int] | None:

@@ -87,6 +87,8 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_a_statement_whose_processes_hold_too_much_memory_is_ended",
         "tests/e2e/test_session.py::test_a_flood_of_output_is_bounded_and_counted",
         "tests/engine/environment/test_worker_deaths.py::test_limits_are_in_force_and_nothing_is_inherited",
+        "tests/engine/environment/test_fork_bombs.py::test_a_fork_bomb_ends_with_its_statement_and_the_names_come_back",
+        "tests/engine/environment/test_fork_bombs.py::test_a_tree_of_too_many_processes_is_found_with_the_reason",
     ),
     "Cancelling works": (
         "tests/e2e/test_cancel_races.py::test_cancel_of_a_loop_in_c_kills_the_worker_and_names_come_back",

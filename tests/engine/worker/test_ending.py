@@ -114,3 +114,32 @@ def test_a_zygote_looks_for_orphans_once_for_many_that_ended_and_reaps_those_tha
     # One is because it leaves. One of the children may be the orphan, which was killed only just now.
     assert len(left) <= 3
     assert max(left) <= 1
+
+
+IN_ONE_GROUP = """\
+import os, subprocess
+meant = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], process_group=0, stdout=subprocess.PIPE)
+meant.stdout.readline()  # it is not alone any more
+other = subprocess.Popen(["sleep", "60"], process_group=meant.pid)
+print(meant.pid, other.pid, flush=True)
+while True:
+    _, status = os.waitpid(other.pid, os.WUNTRACED | os.WCONTINUED)
+    if os.WIFCONTINUED(status):
+        print("went on", flush=True)
+    elif not os.WIFSTOPPED(status):
+        break
+meant.wait()
+"""
+
+
+def test_a_group_is_stopped_at_once_and_who_is_not_meant_goes_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_ONE_GROUP], stdout=subprocess.PIPE, start_new_session=True, text=True
+    ) as parent:
+        assert parent.stdout
+        meant, other = map(int, parent.stdout.readline().split())
+        end_tree(meant)
+        assert Path(f"/proc/{other}/stat").exists()
+        went_on = select.select([parent.stdout], [], [], 10)[0]  # which its end would hide
+        os.kill(other, signal.SIGKILL)
+        assert went_on

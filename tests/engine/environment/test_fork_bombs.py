@@ -1,0 +1,73 @@
+"""Statements that fork exponentially: their end takes all of them, and the session goes on.
+
+Each bomb is bounded in itself, whatever becomes of the test: it goes DEPTH generations deep, and its processes end by
+themselves after SECONDS.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+import anyio
+import pytest
+
+from engine.worker import memory
+from engine.worker.memory import Watch
+from tests.support.environments import PATIENCE, until
+from tests.support.workers import bench, processes_in
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+DEPTH: Final = 8
+SECONDS: Final = 20
+BOMB: Final = f"""
+import os, time
+end = time.monotonic() + {SECONDS}
+for _ in range({DEPTH}):
+    {{fork}}
+while time.monotonic() < end:
+    pass
+os._exit(0)
+"""
+"""2 ** DEPTH processes, of which each wants a processor."""
+FORKS: Final = {"in one group": "os.fork()", "each in a session of its own": "os.fork() or os.setsid()"}
+
+
+@pytest.mark.parametrize("fork", FORKS.values(), ids=FORKS)
+async def test_a_fork_bomb_ends_with_its_statement_and_the_names_come_back(tmp_path: Path, fork: str) -> None:
+    async with bench(tmp_path, grace_seconds=0.1) as b:
+        await b.run("import os; x = [1]")
+        begun = time.monotonic()
+        outcome = await b.run(BOMB.format(fork=fork), time_limit=0.5)
+        assert outcome.status == "timeout"
+        with anyio.fail_after(PATIENCE):
+            await until(lambda: processes_in(tmp_path) == 0)
+        assert time.monotonic() - begun < SECONDS / 2  # nobody waited for them to end by themselves
+
+
+def test_a_tree_of_too_many_processes_is_found_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(
+        ["sh", "-c", "for i in 1 2 3 4 5; do sleep 60 & done; echo; wait"],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as parent:
+        try:
+            assert parent.stdout
+            parent.stdout.readline()
+            watch = Watch()
+            watch.begin(parent.pid, 1 << 40, "the program")
+            assert watch.look() == []
+            watch.end(parent.pid)
+            monkeypatch.setattr(memory, "MOST_PROCESSES", 5)
+            watch.begin(parent.pid, 1 << 40, "the program")
+            (found,) = watch.look()
+            assert found == (
+                parent.pid,
+                "the program had more than the 5 processes that it may have at a time; they were ended",
+            )
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
