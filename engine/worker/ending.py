@@ -12,7 +12,8 @@ What forks faster than /proc can be read, because it has the processors, is stop
 one step: the kernel gives a signal that is sent to a group to a child that is being forked at that moment, too, so that
 nobody of the group slips through. Whoever leads a session, as a worker does, has all of what it starts in it that did
 not go out of its way to leave. A group may hold one that is not meant, such as a copy of a worker that has not left
-yet; so all are told to go on at the end. This process's own session is left alone.
+yet; so all are told to go on at the end. The group of a leader who lives and is not meant is left alone, and so is this
+process's own session.
 
 After the kill the same is done again, until there was nobody new: a member whose parent ended before it was seen became
 a child of somebody else's in the meantime.
@@ -153,7 +154,7 @@ def _end(belongs: Belongs, reap: Reap = _leave, root: int | None = None) -> None
     round_up = _RoundUp(belongs, reap)
     try:
         if root is not None and (found := stat_of(root)) is not None:
-            round_up.stop_group(found)  # before the first pass, which takes long where many want the processors
+            round_up.stop_group(root, found)  # before the first pass, which takes long where many want the processors
         while round_up.stop():
             round_up.kill()
     finally:
@@ -198,12 +199,15 @@ class _RoundUp:
             with suppress(OSError):
                 os.killpg(group, signal.SIGCONT)
 
-    def stop_group(self, stat: Stat) -> None:
-        """Stops the group of that process, unless it is of the own session."""
-        if stat.session != self._session and stat.group not in self._groups:
-            self._groups.add(stat.group)
+    def stop_group(self, pid: int, stat: Stat) -> None:
+        """Stops the group of that member, unless one leads it who is not meant, or it is of the own session."""
+        group = stat.group
+        if group in self._groups or stat.session == self._session:
+            return
+        if group == pid or group in self._members or (leader := stat_of(group)) is None or leader.state in _ENDED:
+            self._groups.add(group)
             with suppress(OSError):
-                os.killpg(stat.group, signal.SIGSTOP)
+                os.killpg(group, signal.SIGSTOP)
 
     def _look(self) -> tuple[list[int], bool]:
         """New members, parents before children, and whether every process could be told to be one or not."""
@@ -218,7 +222,7 @@ class _RoundUp:
         fresh: list[int] = []
         while more := [pid for pid in unknown if self._belongs(pid, unknown[pid].parent, self._members)]:
             for pid in more:
-                self.stop_group(unknown[pid])
+                self.stop_group(pid, unknown[pid])
                 self._members[pid] = unknown.pop(pid).start
             fresh += more
         # A parent that was gone before it was looked at may have been a member: its child is looked at again.

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -49,12 +49,19 @@ _HEADER_FIELDS: Final = 6
 """Of the first line about a mapping in smaps, where it has a name: addresses, rights, offset, device, inode, name."""
 
 
-def _excess_of(pids: Sequence[int], limit: int) -> int:
-    """Bytes that the processes hold together if they are more than `limit`, else 0."""
+def _excess_of(pids: Sequence[int], limit: int, is_wanted: Callable[[], bool]) -> int:
+    """Bytes that the processes hold together if they are more than `limit`, else 0; also where somebody `is_wanted`."""
     memfds = _memfds(pids)
     if sum(_sum(f"/proc/{pid}/status", _BOUND) for pid in pids) + sum(memfds.values()) <= limit:
         return 0
-    held = sum(_proportional(pid) for pid in pids) + _unmapped(pids, memfds)
+    held = 0
+    for pid in pids:
+        if is_wanted():
+            return 0
+        held += _proportional(pid)
+        if held > limit:  # and how much more is not worth the time
+            return held
+    held += _unmapped(pids, memfds)
     return held if held > limit else 0
 
 
@@ -65,9 +72,14 @@ def held_by(pids: Sequence[int], limit: int) -> Sequence[int]:
 
 
 class Watch:
-    """The processes that are watched, each with its limit in bytes and what a reason calls it."""
+    """The processes that are watched, each with its limit in bytes and what a reason calls it.
 
-    def __init__(self) -> None:
+    A look at hundreds of processes that hold much takes seconds; it is given up, and begun anew at once, where
+    `is_wanted` says that somebody asks for something else, perhaps for their end.
+    """
+
+    def __init__(self, is_wanted: Callable[[], bool] = lambda: False) -> None:
+        self._is_wanted = is_wanted
         self._limits: dict[int, tuple[int, str]] = {}
         self._scratches: dict[int, tuple[Domain, int]] = {}
         """With what each may hold: its bound, or what it held already."""
@@ -105,7 +117,7 @@ class Watch:
         tree = _tree(pid)
         if len(tree) > MOST_PROCESSES:
             return f"{who} had more than the {MOST_PROCESSES:,} processes that it may have at a time; they were ended"
-        if too_much := _excess_of(tree, limit):
+        if too_much := _excess_of(tree, limit, self._is_wanted):
             return _reason(who, too_much, limit)
         if pid in self._scratches:
             # What frees space may go on; and what was there before is not its fault.

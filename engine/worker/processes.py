@@ -15,6 +15,8 @@ from typing import Final
 
 from .brands import Brand
 
+_FIRST: Final = -20
+"""The highest precedence that is no real-time one."""
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -31,6 +33,21 @@ def die_with_parent(number: signal.Signals, parent: int) -> bool:
 def become_subreaper(on: bool = True) -> None:
     """Makes orphaned descendants children of this process, or no longer."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+
+
+def take_precedence() -> None:
+    """Has this process run before others, but none of those that it starts; without effect where that is not permitted.
+
+    Whoever is to end what forks without end must get a processor among hundreds that want it. A kernel that shares the
+    processors between sessions goes by the number of the session (sched(7), autogroup), another by that of the process.
+    """
+    if os.getpriority(os.PRIO_PROCESS, 0) != 0:
+        return  # somebody has chosen one, which those that it starts are to have
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as number:
+        number.write(str(_FIRST))
 
 
 def take_brand(brand: Brand) -> None:

@@ -30,7 +30,7 @@ from .memory import Watch as MemoryWatch
 from .parsers import Parsers
 from .privileges import become_unreadable
 from .proc import children_of, is_below, session_of
-from .processes import become_subreaper, die_with_parent, give_back_memory, send, take_brand
+from .processes import become_subreaper, die_with_parent, give_back_memory, send, take_brand, take_precedence
 from .protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
 
 LIVES: Final = b"L"
@@ -58,7 +58,7 @@ class ZygoteLoop:
         self._forks = forks
         self._is_swept = is_swept
         self._has_orphans = False
-        self._memory = MemoryWatch()
+        self._memory = MemoryWatch(lambda: bool(readable(self._processes.keys())))
         self._poll = select.epoll()
         self._poll.register(forks.fileno(), select.EPOLLIN)
         self._processes: dict[int, ForkedProcess] = {}
@@ -273,6 +273,7 @@ def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> N
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     become_unreadable()
     become_subreaper()
+    take_precedence()
     take_brand(brand)
     zygote = ZygoteLoop(forks, is_swept=is_swept)
     zygote.announce(LIVES)

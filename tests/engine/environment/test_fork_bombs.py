@@ -49,6 +49,27 @@ async def test_a_fork_bomb_ends_with_its_statement_and_the_names_come_back(tmp_p
         assert time.monotonic() - begun < SECONDS / 2  # nobody waited for them to end by themselves
 
 
+async def test_what_statements_run_in_has_no_precedence(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        outcome = await b.run("import os, subprocess\nos.getpriority(0, 0), subprocess.getoutput('nice')")
+        assert outcome.value == f"(0, '{os.getpriority(os.PRIO_PROCESS, 0)}')"
+        assert (
+            await b.value(
+                "open('/proc/self/autogroup').read().split()[-1] if os.path.exists('/proc/self/autogroup') else '0'"
+            )
+            == "'0'"
+        )
+
+
+def test_a_look_is_given_up_where_somebody_wants_something(tmp_path: Path) -> None:
+    watch = Watch(lambda: True)
+    watch.begin(os.getpid(), 1, "the statement")
+    assert watch.look() == []
+    watch = Watch()
+    watch.begin(os.getpid(), 1, "the statement")
+    assert "more than the 0.00 GB" in watch.look()[0][1]
+
+
 def test_a_tree_of_too_many_processes_is_found_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen(
         ["sh", "-c", "for i in 1 2 3 4 5; do sleep 60 & done; echo; wait"],
