@@ -1,6 +1,7 @@
 """Statements that attack their process or start others: each is recorded, variables come back, the next prompt is fine.
 
-And what a rebuild of the namespace must never do again: whatever such a statement did outside.
+And what a rebuild of the namespace must never do again: whatever such a statement did outside. By re-execution and from
+checkpoints.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from engine.timeline.checkpoints import NEWEST
 from tests.support.agents import Agent
 from tests.support.scripts import assert_at_rest, assert_cancelled, family, last_value, load, logged, update_in
 
@@ -23,9 +25,20 @@ WAITING = (
 )
 
 
+@pytest.fixture(params=["re-execution", "checkpoints"])
+def restore(request: pytest.FixtureRequest) -> dict[str, str]:
+    """How names come back, as the environment of an agent says it."""
+    return {"REWINDOW_RESTORE_BY": request.param}
+
+
+def at_most(restore: dict[str, str]) -> int:
+    """How many processes a session that is at rest has: its worker, and the copies that it keeps."""
+    return 1 + NEWEST if "checkpoints" in restore.values() else 1
+
+
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
-    with Agent(tmp_path / "state") as running:
+def agent(tmp_path: Path, restore: dict[str, str]) -> Iterator[Agent]:
+    with Agent(tmp_path / "state", env=restore) as running:
         yield running
 
 
@@ -48,7 +61,9 @@ FATAL = (
 
 
 @pytest.mark.slow
-def test_statements_that_end_their_worker_are_recorded_and_names_come_back(agent: Agent, tmp_path: Path) -> None:
+def test_statements_that_end_their_worker_are_recorded_and_names_come_back(
+    agent: Agent, tmp_path: Path, restore: dict[str, str]
+) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "kept = [1]; also = kept")
     for source, words in FATAL:
@@ -62,7 +77,32 @@ def test_statements_that_end_their_worker_are_recorded_and_names_come_back(agent
     assert last_value(agent) == "[1, 1, 1, 1]"
     recorded = [event["exception"] and event["exception"]["type"] for event in finished(tmp_path, session)]
     assert recorded == [None, *["WorkerDied", None] * 3, None]
-    assert_at_rest(agent)
+    assert_at_rest(agent, at_most(restore))
+
+
+ACTS = """\
+import os, random, subprocess
+kept = [random.random()]
+with open('made', 'a') as file: n = file.write('once')
+clock = subprocess.run(['date', '+%N'], capture_output=True, text=True).stdout
+key = os.urandom(8)
+"""
+
+
+@pytest.mark.slow
+def test_names_of_statements_that_acted_outlive_every_attack_and_nothing_is_done_again(
+    agent: Agent, tmp_path: Path
+) -> None:
+    session = agent.open(tmp_path)
+    agent.prompt(session, ACTS)
+    agent.prompt(session, "kept.append(n)")
+    agent.prompt(session, "kept, clock, key")
+    before = last_value(agent)
+    for source, _ in FATAL:
+        agent.prompt(session, f"kept.append(0); {source}")
+        assert agent.prompt(session, "kept[:2], clock, key") == "end_turn"
+        assert last_value(agent) == before
+    assert (tmp_path / "made").read_text() == "once"
 
 
 @pytest.mark.slow
@@ -80,8 +120,10 @@ def test_a_statement_that_closes_standard_streams_loses_no_later_output(agent: A
 
 
 @pytest.mark.slow
-def test_a_statement_that_cannot_be_interrupted_ends_at_its_time_limit_and_names_come_back(tmp_path: Path) -> None:
-    with Agent(tmp_path / "state", "--statement-seconds", "0.3") as agent:
+def test_a_statement_that_cannot_be_interrupted_ends_at_its_time_limit_and_names_come_back(
+    tmp_path: Path, restore: dict[str, str]
+) -> None:
+    with Agent(tmp_path / "state", "--statement-seconds", "0.3", env=restore) as agent:
         session = agent.open(tmp_path)
         agent.prompt(session, "kept = 41")
         assert agent.prompt(session, LOOP_IN_C) == "end_turn"
@@ -89,18 +131,20 @@ def test_a_statement_that_cannot_be_interrupted_ends_at_its_time_limit_and_names
         assert shown["_meta"]["rewindow"]["execution"]["status"] == "timeout"
         assert agent.prompt(session, "kept + 1") == "end_turn"
         assert last_value(agent) == "42"
-        assert_at_rest(agent)
+        assert_at_rest(agent, at_most(restore))
 
 
 @pytest.mark.slow
-def test_cancelled_statements_take_the_processes_they_wait_for_with_them(agent: Agent, tmp_path: Path) -> None:
+def test_cancelled_statements_take_the_processes_they_wait_for_with_them(
+    agent: Agent, tmp_path: Path, restore: dict[str, str]
+) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "import os, subprocess; kept = 41")
     for number, source in enumerate(WAITING):
         prompt = agent.begin_prompt(session, f"print('go {number}', flush=True)\n{source}")
         agent.until(lambda message, said=f"go {number}": said in str(update_in(message).get("content")))
         agent.notify("session/cancel", {"sessionId": session})
-        assert_cancelled(agent, prompt)
+        assert_cancelled(agent, prompt, sessions=at_most(restore))
         assert "sleep" not in [process.name() for process in family(psutil.Process(agent.process.pid))]
     assert agent.prompt(session, "kept + 1") == "end_turn"
     assert last_value(agent) == "42"

@@ -1,7 +1,7 @@
 """Paths and URIs that are meant to lead out of the roots: none does, and nothing is told of what lies there.
 
 What the tests of other file servers try, the official one first. Run as whoever runs this, and by
-`tests/e2e/test_mcp_ordinary_user` without root's rights too.
+`tests/e2e/test_ordinary_user` without root's rights too.
 """
 
 from __future__ import annotations

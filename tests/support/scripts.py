@@ -124,11 +124,11 @@ def load(agent: Agent, session: str, cwd: Path, method: str = "session/load") ->
 # --- what must be true afterwards -----------------------------------------------------------------------------------
 
 
-def assert_cancelled(agent: Agent, *prompts: int | str) -> None:
+def assert_cancelled(agent: Agent, *prompts: int | str, sessions: int = 1) -> None:
     """All of them end as cancelled, nothing follows, and nothing runs any more."""
     for response in responses(agent, prompts).values():
         assert reason(response) == "cancelled"
-    assert_at_rest(agent)
+    assert_at_rest(agent, sessions)
 
 
 def assert_at_rest(agent: Agent, sessions: int = 1) -> None:
