@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from engine.branches import path_of
+from engine.branches import branches_of, path_of
 from engine.config.system import SystemClock
 from engine.cycles import cycles_of
 from engine.errors import InvalidEventError, SessionReadOnlyError
@@ -42,10 +42,11 @@ def rebuilt(events: tuple[Event, ...]) -> ViewFold:
 
 
 def assert_one(events: Sequence[Event], view: Window, stored: tuple[Event, ...]) -> None:
-    """Log, store and View say the same, in every reading of the View, and what they say is in order."""
-    path = tuple(path_of(events))
-    again = rebuilt(path).view
-    assert not cycles_of(path).anomalies
+    """Log, store and View say the same, in every reading of the View, and each branch is in order, active or not."""
+    branches = branches_of(events)
+    for branch in branches.all:
+        assert not cycles_of(branches.path(events, branch.name)).anomalies, branch
+    again = rebuilt(tuple(path_of(events))).view
     assert stored == tuple(events)
     for reading in ("events", "indices", "batches", "tool_loop_ranges", "unhandled_condensation_request"):
         assert getattr(view, reading) == getattr(again, reading)

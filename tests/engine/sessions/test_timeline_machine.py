@@ -2,8 +2,9 @@
 
 A random session is held to a model that executes the statements of its path from scratch, in plain Python: statements
 run, are stopped, edited, replayed, left out; the session goes back, over to another branch, loses its worker or its
-process. After each step everything is looked at. What comes out differently has to be planted: a file that somebody
-else changes, and what is drawn at random. It is told once; nothing else is ever told.
+process, also in the middle of all that. After each step everything is looked at. What comes out differently has to be
+planted: a file that somebody else changes, what is drawn at random, the time, and another answer of the user's. It is
+told once; nothing else is ever told. More than 300 lines, because the rules act on one state and stand side by side.
 """
 
 from __future__ import annotations
@@ -12,52 +13,56 @@ import os
 import re
 import signal
 from ast import literal_eval
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final, Literal
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from engine import EditMode, Environment, OutputStreamed, ReplayMode, ReplayReport, RunRequest, Session, Sessions
-from engine.environment.in_process import InProcessEnvironment
+from engine import EditMode, Environment, OutputStreamed, ReplayMode, ReplayReport
 from engine.environment.worker_environment import WorkerEnvironment
-from engine.errors import InvalidRequestError
+from engine.errors import InvalidRequestError, StatementWithdrawnError
 from engine.events.execution import ExecutionFinished
-from engine.events.replays import Diverged
+from engine.events.replays import Diverged, ReplayEnded
 from engine.events.session import EnvironmentRestored
-from engine.ids import ExecutionId, SessionId
-from engine.store.memory import MemoryStore
+from engine.execution import INTERRUPTED
 from tests.engine.sessions.test_one_truth import assert_one
 from tests.support import timeline_model as model
 from tests.support.examples import examples
-from tests.support.fixed import CountingEntropy, FixedClock
-from tests.support.sessions import sessions_of
-from tests.support.timeline_model import Omitted, Ran, Replayed, Space, Step, World
+from tests.support.timeline_life import Life, Moment, Watch, WatchedInProcess, WatchedWorker
+from tests.support.timeline_model import Omitted, Ran, Replayed, Step, Ticked
 from tests.support.timeline_model import Path as Timeline
-from tests.support.workers import gone, shared_zygote
+from tests.support.timeline_space import BEGUN, OWN, REFUSED, STOPS, Ask, Outcome, Space
+from tests.support.timeline_world import World
+from tests.support.workers import gone
 
-T = TypeVar("T")
+Author = Literal["cell", "prompt", "model"]
+"""A statement comes as a cell, as the command `/run`, or from a model."""
+Breach = tuple[Literal["cancel", "kill"], int]
+"""What ends something in the middle, at the n-th statement of it."""
 _FILES = ("in-a", "in-b")
-_PROBE = """
-def _shown(value):
-    if type(value).__name__ == "generator":
-        frame = value.gi_frame
-        return f"generator at {frame.f_locals.get('n') if frame else 'its end'}"
-    return f"function of {value()}" if callable(value) else repr(value)
-print({n: _shown(v) for n, v in sorted(globals().items()) if n.rstrip("0123") in tuple("xltrnfgs")})
-del _shown
-"""
 _NUMBER = re.compile(r"statement (\d+)")
 _OTHER = re.compile("is left out, as the user asked|was stopped")
 """Sentences on what does not run again."""
+_DRAWN: Final = {"r0": "urandom", "r1": "time_ns"}
+"""The names that hold what is drawn, and what that is drawn by."""
+_ENDS: Final = {
+    *(f"run {author}{end}" for author in ("cell", "prompt", "model") for end in ("", " killed")),
+    *(f"replay {mode}{end}" for mode in ("recorded", "live", "dry") for end in ("", " cancelled", " killed")),
+    *(f"edit {mode}{end}" for mode in ("recorded", "live") for end in ("", " cancelled", " killed")),
+    *(f"queue {way}{end}" for way in ("rewind", "branch") for end in ("", " way withdrawn", " statement withdrawn")),
+    *(f"run_what_is_stopped {end}" for end in ("cancelled", "timeout")),
+    *(f"other {what}" for what in ("open", "read", "urandom", "time_ns", "write")),
+    "omit taken in again",
+}
+"""What a random run has to come to, beside each rule: ends of steps, and what came out differently."""
 _numbers = st.integers(0, 40)
 _x, _l, _c, _k = st.sampled_from("012"), st.sampled_from("01"), st.integers(0, 3), st.sampled_from("ab")
+_breaches = st.none() | st.tuples(st.sampled_from(["cancel", "kill"]), st.integers(1, 3))
 
 
 def _of(template: str, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
@@ -65,6 +70,7 @@ def _of(template: str, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[str]
 
 
 _SOURCES = st.one_of(
+    st.just("x0 = x1 = x2 = 1; l0 = l1 = []"),
     _of("x{} = {}", _x, _c),
     _of("x{} = x{}", _x, _x),
     _of("x{} += {}", _x, _c),
@@ -81,30 +87,28 @@ _SOURCES = st.one_of(
     _of("t{} = read('in-{}')", _l, _k),
     _of("with open('in-{1}') as _: t{0} = _.read()\ndel _", _l, _k),
     st.just("r0 = __import__('os').urandom(4).hex()"),
+    st.just("r1 = __import__('time').time_ns()"),
     _of("write('out-{}', str(x{})); None", _k, _x),
     _of("s0 = str(x{})\nwith open('out-{}', 'w') as _: n0 = _.write(s0)\ndel _", _x, _k),
     _of("s1 = str(x{})\nn1 = __import__('pathlib').Path('out-{}').write_text(s1)", _x, _k),
+    _of("v{} = view('in-{}').Run()", _l, _k),
+    _of("v{} = view('in-{}'); h0 = group(v{})", _l, _k, _l),
+    _of("v{} = v{}", _l, _l),
+    _of("v{}.{}(); None", _l, st.sampled_from(["Run", "Pause"])),
+    st.just("v0 = view('in-a').Run(); v1 = view('in-b'); h0 = group(v0, v1)"),
 )
 
 
 class TimelineMachine(RuleBasedStateMachine):
     """One session over its lives, beside what it is to be."""
 
+    settings: ClassVar[Mapping[str, object]] = {}
+    reached: ClassVar[Counter[str]] = Counter()
+    """How often each thing has happened."""
+
     def __init__(self) -> None:
         super().__init__()
-        self._stack = ExitStack()
-        root = Path(self._stack.enter_context(TemporaryDirectory()))
-        self._project, self._state = root / "project", root / "state"
-        self._project.mkdir()
-        self._stack.callback(os.chdir, os.getcwd())
-        os.chdir(self._project)
-        self._portal: BlockingPortal = self._stack.enter_context(start_blocking_portal())
-        self._store = MemoryStore(FixedClock())
-        self._entropy = CountingEntropy()
-        self._environments: list[Environment] = []
-        self._life = ExitStack()
-        self._sessions: Sessions
-        self._session: Session
+        self.life = Life(self.environment, self.settings)
         self._told = 0
         """The position of the log as far as what was told has been looked at."""
         self._not_rebuilt: set[int] = set()
@@ -114,81 +118,92 @@ class TimelineMachine(RuleBasedStateMachine):
         self.left: dict[str, tuple[Timeline, Mapping[str, str]]] = {}
         """The other branches: what they are, and what was on the disk when they were left."""
 
-    # --- lives --------------------------------------------------------------------------------------------------------
-
-    def environment(self) -> Environment:
-        made = InProcessEnvironment(len)
-        self._environments.append(made)
-        return made
+    def environment(self, watch: Watch) -> Environment:
+        return WatchedInProcess(watch)
 
     @initialize()
     def begin(self) -> None:
         for name in _FILES:
             self._put(name, "0")
-        self._open()
-
-    def _open(self, session_id: SessionId | None = None) -> None:
-        opened = sessions_of(
-            self._state, self._store, environments=self.environment, entropy=self._entropy, settings={}
-        )
-        self._sessions = self._life.enter_context(self._portal.wrap_async_context_manager(opened))
-        if session_id is None:
-            self._session = self._wait(lambda: self._sessions.create(str(self._project)))
-        else:
-            self._session = self._wait(lambda: self._sessions.load(session_id))
-
-    def _wait(self, act: Callable[[], Awaitable[T]]) -> T:
-        async def awaited() -> T:
-            return await act()
-
-        return self._portal.call(awaited)
+        self.life.open()
+        self.life.session.set_option("ask_about", "acts")
 
     def teardown(self) -> None:
-        with self._stack, self._life:
-            """Closes the session, then what it stands on."""
+        self.life.close()
 
-    # --- what is done -------------------------------------------------------------------------------------------------
+    # --- statements ---------------------------------------------------------------------------------------------------
 
-    @rule(source=_SOURCES, asked=st.booleans())
-    def run(self, source: str, asked: bool) -> None:
-        if asked:
-            self._say(source)
-        else:
-            self._wait(lambda: self._session.cell(source))
+    @rule(
+        sources=st.lists(_SOURCES, min_size=1, max_size=4),
+        author=st.sampled_from(["cell", "prompt", "model"]),
+        killed=st.booleans(),
+    )
+    def run(self, sources: Sequence[str], author: Author, killed: bool) -> None:
+        """One after the other; the last one is perhaps in the middle when the process dies."""
+        for source in sources[:-1]:
+            self._run(source, author, killed=False)
+        self._run(sources[-1], author, killed=killed)
+
+    def _run(self, source: str, author: Author, *, killed: bool) -> None:
+        if killed:
+            self.life.kill_at("run", 1)
+        match author:
+            case "cell":
+                self.life.wait(lambda: self.life.session.cell(source))
+            case "prompt":
+                self.life.say(f"/run {source}")
+            case "model":
+                self.life.say_as_model(source)
+        is_killed = self.life.reopen_killed()
         (finished,) = self._finished()
-        self._ran(source, finished)
-        self._check()
+        if author == "model":
+            self._tick()
+        self._ran(source, finished, by_model=author == "model")
+        if author == "model" and not is_killed:
+            self._tick()
+        self._end("run", author, "killed" if is_killed else "")
 
     @rule(x=_x, c=_c, cancelled=st.booleans())
     def run_what_is_stopped(self, x: str, c: int, cancelled: bool) -> None:
-        source = f"x{x} = {c}{model.STOPS}"
+        source = f"x{x} = {c}{STOPS}"
 
         async def cancel() -> None:
-            subscription = self._session.subscribe()
-            ticket = self._session.accept(f"/run {source}")
+            subscription = self.life.session.subscribe()
+            ticket = self.life.session.accept(f"/run {source}")
             async for batch in subscription.batches(pace=0):
-                if any(isinstance(each, OutputStreamed) and model.BEGUN in each.text for each in batch):
+                if any(isinstance(each, OutputStreamed) and BEGUN in each.text for each in batch):
                     break
-            self._session.cancel()
+            self.life.session.cancel()
             await ticket.end()
 
         if cancelled:
-            self._wait(cancel)
+            self.life.wait(cancel)
         else:
-            self._wait(lambda: self._session.cell(source, seconds=0.1))
+            self.life.wait(lambda: self.life.session.cell(source, seconds=0.1))
         (finished,) = self._finished()
         self._ran(source, finished)
-        self._check()
+        self._end("run_what_is_stopped", "cancelled" if cancelled else "timeout")
+
+    # --- what comes out differently -----------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(_FILES), text=st.sampled_from("012"))
     def change_a_file(self, name: str, text: str) -> None:
         self._put(name, text)
-        self._check()
+        self._end("change_a_file")
+
+    @rule()
+    def answer_otherwise(self) -> None:
+        self.life.allows = self.world.allows = not self.world.allows
+        self._end("answer_otherwise")
+
+    # --- edits and replays --------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.path)
-    @rule(k=_numbers, source=_SOURCES, last=st.none() | _numbers, live=st.booleans())
-    def edit(self, k: int, source: str, last: int | None, live: bool) -> None:
+    @rule(k=_numbers, source=_SOURCES, last=st.none() | _numbers, live=st.booleans(), breach=_breaches)
+    def edit(self, k: int, source: str, last: int | None, live: bool, breach: Breach | None) -> None:
         count = model.count_of(self.path)
+        if not count:
+            return
         k = 1 + k % count
         last = None if last is None else k + last % (count - k + 1)
         mode: EditMode = "live" if live else "recorded"
@@ -196,26 +211,48 @@ class TimelineMachine(RuleBasedStateMachine):
         old = [step for step in self._steps() if k <= step.index <= (last or count)]
         edited = old[0]
         runs = [edited, *(step for step in old[1:] if not step.omitted and not step.is_stopped)]
+        back = self.path
         self._leave(left)
-        report = self._wait(lambda: self._session.edit(k, source, last, mode))
+        report = None
+        with self._breached("run", breach) as ended:
+            try:
+                report = self.life.wait(lambda: self.life.session.edit(k, source, last, mode))
+            except StatementWithdrawnError:
+                ended.append("cancelled")
         finished = self._finished()
-        assert len(finished) == len(runs), (report, finished)
+        assert len(finished) == len(runs) or ended, (report, finished)
         self.path = model.before(self.path, k)
         certain: set[int] = set()
         possible: set[int] = set()
-        for step, ended in zip(runs, finished, strict=True):
+        for step, ran in zip(runs, finished, strict=False):
             text = source if step is edited else step.source
-            asks = () if step.is_stopped else [ask for ask in step.outcome.asked if ask.what not in model.OWN]
-            new = self._ran(text, ended, None if live else asks)
-            self._sort(new.index, model.differs(step.outcome, new.outcome), certain, possible)
+            asks = () if step.is_stopped else [ask for ask in step.outcome.asked if ask.what not in (*OWN, "view")]
+            self._tick()
+            new = self._ran(text, ran, None if live else asks, by_model=step.by_model and step is not edited)
+            if not _is_interrupted(ran):
+                self._sort(step, new.index, model.differs(step.outcome, new.outcome), certain, possible)
             self._not_rebuilt.add(new.index)
-        self._compare(report, certain, possible)
-        self._check()
+        self._compare(None if ended else report, certain, possible)
+        if "cancelled" in ended:
+            (branch,) = {row.name for row in self.life.session.branches} - self.left.keys()
+            self._leave(branch)
+            self.path, _ = self.left.pop(left)
+            assert self.path == back
+        if ended:
+            self._not_rebuilt = set()
+        self._end("edit", mode, *ended)
 
     @precondition(lambda self: self.path)
-    @rule(first=_numbers, last=_numbers, mode=st.sampled_from(["recorded", "dry", "live"]))
-    def replay(self, first: int, last: int, mode: ReplayMode) -> None:
+    @rule(
+        first=_numbers,
+        last=_numbers,
+        mode=st.sampled_from(["recorded", "dry", "live"]),
+        breach=_breaches,
+    )
+    def replay(self, first: int, last: int, mode: ReplayMode, breach: Breach | None) -> None:
         count = model.count_of(self.path)
+        if not count:
+            return
         first = 1 + first % count
         last = first + last % (count - first + 1)
         steps = self._steps()
@@ -225,58 +262,101 @@ class TimelineMachine(RuleBasedStateMachine):
             meant = [step for step in steps if first <= step.index <= last and not step.omitted and not step.is_stopped]
         if not meant:
             with pytest.raises(InvalidRequestError, match="Nothing can run again"):
-                self._wait(lambda: self._session.replay(first, last, mode))
-            self._check()
+                self.life.wait(lambda: self.life.session.replay(first, last, mode))
+            self._end("replay", "of nothing")
             return
+        report = None
+        with self._breached("run" if mode == "live" else "compare", breach) as ended:
+            report = self.life.wait(lambda: self.life.session.replay(first, last, mode))
+            if report.outcome == "cancelled":
+                ended.append("cancelled")
+            else:
+                assert report.outcome == "completed", report
         if mode == "live":
-            self._replay_live(first, last, meant)
+            self._replayed_live(first, last, meant, report, ended)
         else:
-            self._replay_recorded(first, last, mode, meant)
-        self._check()
+            self._replayed_recorded(first, last, mode, meant, report, ended)
+        self._end("replay", mode, *ended)
 
-    def _replay_live(self, first: int, last: int, meant: Sequence[Step]) -> None:
-        report = self._wait(lambda: self._session.replay(first, last, "live"))
+    def _replayed_live(
+        self, first: int, last: int, meant: Sequence[Step], report: ReplayReport | None, ended: Sequence[str]
+    ) -> None:
         finished = self._finished()
-        assert (report.outcome, len(finished)) == ("completed", len(meant)), report
+        assert len(finished) == len(meant) or ended, report
         space = Space(self.world)
-        list(model.played(space, [step for step in self._steps() if step.index < first]))
+        list(model.played(space, [part for part in model.parts_of(self.path) if _is_ahead(part, first)]))
         certain: set[int] = set()
         possible: set[int] = set()
-        new: list[Step] = []
-        for step, ended in zip(meant, finished, strict=True):
-            outcome = space.now(step.source, ended.status, _drawn(ended))
-            _assert_alike(ended, outcome)
-            new.append(Step(step.index, step.source, outcome, model.left_out(self._steps(), step.index)))
-            self._sort(step.index, model.differs(step.outcome, outcome), certain, possible)
-        self.path = (*self.path, Replayed(first, last, tuple(new)))
-        self._compare(report, certain, possible)
-        if last == model.count_of(self.path):
-            self._not_rebuilt = {*range(first, last + 1)}
+        new: list[Step | Ticked] = []
+        for step, ran in zip(meant, finished, strict=False):
+            new.append(Ticked(self.world.given))
+            space.tick(self.world.given)
+            outcome = space.now(step.source, ran.status, _drawn(ran), asks=step.by_model)
+            if _is_interrupted(ran):
+                break
+            _assert_alike(ran, outcome)
+            without = model.left_out(self._steps(), step.index)
+            new.append(Step(step.index, step.source, outcome, without, step.by_model))
+            self._sort(step, step.index, model.differs(step.outcome, outcome), certain, possible)
+        self._compare(None if ended else report, certain, possible)
+        if not ended:
+            self.path = (*self.path, Replayed(first, last, tuple(new)))
+            if last == model.count_of(self.path):
+                self._not_rebuilt = {*range(first, last + 1)}
 
-    def _replay_recorded(self, first: int, last: int, mode: ReplayMode, meant: Sequence[Step]) -> None:
-        report = self._wait(lambda: self._session.replay(first, last, mode))
+    def _replayed_recorded(
+        self,
+        first: int,
+        last: int,
+        mode: ReplayMode,
+        meant: Sequence[Step],
+        report: ReplayReport | None,
+        ended: Sequence[str],
+    ) -> None:
         if mode == "dry":
             acting = (place for place, step in enumerate(meant, 1) if step.acts)
             meant = meant[: next(acting, len(meant))]
-        assert (report.outcome, len(self._finished())) == ("completed", len(meant)), report
+        finished = self._finished()
+        assert len(finished) == len(meant) or ended, report
+        ran = [step for step, each in zip(meant, finished, strict=False) if not _is_interrupted(each)]
         certain, possible = model.differing(self.path, self.world)
-        if mode == "dry" and meant[-1].acts:
-            certain.add(meant[-1].index)
-        numbers = {step.index for step in meant}
-        self._compare(report, certain & numbers, possible & numbers)
-        if mode == "recorded":  # a dry one ends before the namespace is whole
+        if mode == "dry" and ran and ran[-1].acts:
+            certain.add(ran[-1].index)
+        numbers = {step.index for step in ran}
+        for step in ran:
+            self._plant(step, is_certain=step.index in certain)
+        self._compare(None if ended else report, certain & numbers, possible & numbers)
+        if mode == "recorded" and not ended:  # a dry one ends before the namespace is whole
             self._not_rebuilt = {*range(first, last + 1)}
+
+    @contextmanager
+    def _breached(self, moment: Moment, breach: Breach | None) -> Generator[list[str]]:
+        """What is done within is perhaps cancelled, or its process killed; the list then says that it was."""
+        ended: list[str] = []
+        if breach is not None and breach[0] == "kill":
+            self.life.kill_at(moment, breach[1])
+        elif breach is not None:
+            self.life.watch.arm(moment, breach[1], self.life.session.cancel)
+        yield ended
+        if self.life.reopen_killed():
+            ended[:] = ["killed"]
+            assert not isinstance(self._last_replay(), ReplayEnded) or self._last_replay().outcome == "interrupted"
+
+    def _last_replay(self) -> Any:
+        since = self.life.session.since(self._told)
+        return next((event for event in reversed(since) if isinstance(event, ReplayEnded)), None)
+
+    # --- other ways ---------------------------------------------------------------------------------------------------
 
     @rule(k=_numbers, files=st.booleans(), conversation=st.booleans())
     def rewind(self, k: int, files: bool, conversation: bool) -> None:
         k %= model.count_of(self.path) + 1
         self._rewound(k, files, conversation)
-        self._wait(lambda: self._session.rewind(k, files=files, conversation=conversation))
-        self._check()
+        self.life.wait(lambda: self.life.session.rewind(k, files=files, conversation=conversation))
+        self._end("rewind", "" if files else "without files", "" if conversation else "without conversation")
 
     def _rewound(self, k: int, files: bool, conversation: bool) -> None:
         target = model.cut(self.path, k)
-        disk = target[-1].disk if target and isinstance(target[-1], Ran) else {}
         if conversation:
             self._leave(self._active())
             self.path = target
@@ -284,7 +364,7 @@ class TimelineMachine(RuleBasedStateMachine):
             omitted = [Omitted(step.index, True) for step in self._steps() if step.index > k and not step.omitted]
             self.path = (*self.path, *omitted)
         if files:
-            self.world.put_back(disk)
+            self.world.put_back(model.disk_of(target))
 
     @precondition(lambda self: self.left)
     @rule(which=_numbers, files=st.booleans())
@@ -294,208 +374,222 @@ class TimelineMachine(RuleBasedStateMachine):
         self.path, disk = self.left.pop(name)
         if files:
             self.world.put_back(disk)
-        self._wait(lambda: self._session.switch(name, files=files))
-        self._check()
+        self.life.wait(lambda: self.life.session.switch(name, files=files))
+        self._end("switch", "" if files else "without files")
 
     @precondition(lambda self: self.path)
     @rule(k=_numbers)
     def omit(self, k: int) -> None:
+        if not model.count_of(self.path):
+            return
         k = 1 + k % model.count_of(self.path)
         steps = self._steps()
         step = next((step for step in steps if step.index == k), None)
-        if step is None or any(each.may_act for each in steps if each.index > k):
+        # One that is taken in again behind others that are left out runs on other values, too.
+        again = steps if step is None else [each for each in steps if each.index > k or (each is step and step.omitted)]
+        if step is None or any(each.may_act for each in again):
             return
-        self._say(f"/omit {k}")
+        self.life.say(f"/omit {k}")
         self.path = (*self.path, Omitted(k, not step.omitted))
-        self._check()
+        self._end("omit", "taken in again" if step.omitted else "")
 
-    @rule(first=_SOURCES, second=_SOURCES, k=_numbers, withdrawn=st.booleans())
-    def queue(self, first: str, second: str, k: int, withdrawn: bool) -> None:
-        """A statement, a way back and another statement wait at once; the last one is perhaps withdrawn."""
+    @rule(first=_SOURCES, second=_SOURCES, k=_numbers, way=st.sampled_from(["rewind", "branch"]), withdrawn=_numbers)
+    def queue(self, first: str, second: str, k: int, way: str, withdrawn: int) -> None:
+        """A statement, a way to elsewhere and a statement wait at once; one of the last two is perhaps withdrawn."""
+        active, others = self._active(), sorted(self.left)
         k %= model.count_of(self.path) + 2
+        if way == "branch" and not others:
+            way = "rewind"
+        name = others[k % len(others)] if way == "branch" else ""
+        withdrawn %= 3
 
         async def act() -> None:
-            tickets = [self._session.accept(text) for text in (f"/run {first}", f"/rewind {k}", f"/run {second}")]
+            commands = (f"/run {first}", f"/branch {name}" if name else f"/rewind {k}", f"/run {second}")
+            tickets = [self.life.session.accept(text) for text in commands]
             if withdrawn:
-                self._session.cancel(tickets[-1])
+                self.life.session.cancel(tickets[withdrawn])
             for ticket in tickets:
                 await ticket.end()
 
-        active = self._active()
-        self._wait(act)
+        self.life.wait(act)
         finished = self._finished()
-        assert len(finished) == 2 - withdrawn
+        assert len(finished) == (1 if withdrawn == 2 else 2)
         self._ran(first, finished[0])
-        target = model.cut(self.path, k)
-        self.left[active] = (self.path, self.world.written)
-        self.path = target
-        self.world.put_back(target[-1].disk if target and isinstance(target[-1], Ran) else {})
-        if not withdrawn:
+        if withdrawn != 1:
+            self.left[active] = (self.path, self.world.written)
+            if name:
+                self.path, disk = self.left.pop(name)
+            else:
+                self.path = model.cut(self.path, k)
+                disk = model.disk_of(self.path)
+            self.world.put_back(disk)
+        if withdrawn != 2:
             self._not_rebuilt = {self._ran(second, finished[1]).index}
-        self._check()
+        self._end("queue", way, ("", "way withdrawn", "statement withdrawn")[withdrawn])
 
     @rule()
     def compact(self) -> None:
-        self._say("/compact")
-        self._check()
+        self.life.say("/compact")
+        self._end("compact")
+
+    @rule()
+    def tick(self) -> None:
+        self.life.wait(self.life.session.tick)
+        self._tick()
+        self._end("tick")
+
+    # --- lives --------------------------------------------------------------------------------------------------------
 
     @rule()
     def lose_the_worker(self) -> None:
-        self._wait(self._end_worker)
-        self._check()
+        self.life.wait(self._end_worker)
+        self._end("lose_the_worker")
 
     async def _end_worker(self) -> None:
-        environment = self._environments[-1] if self._environments else None
-        if environment is not None and environment.alive:
-            await environment.end()
+        if self.life.has_environment and self.life.environment.alive:
+            await self.life.environment.end()
 
     @rule()
     def rest(self) -> None:
-        self._wait(self._session.rest)
-        self._check()
+        self.life.wait(self.life.session.rest)
+        self._end("rest")
 
     @rule()
     def open_again(self) -> None:
-        async def again() -> Session:
-            await self._sessions.close(self._session.session_id)
-            return await self._sessions.load(self._session.session_id)
-
-        self._session = self._wait(again)
-        self._check()
+        self.life.open_again()
+        self._end("open_again")
 
     @rule()
     def lose_the_process(self) -> None:
-        survived = _copied(self._store, self._session)
-        session_id = self._session.session_id
-        self._life.close()
-        self._store = survived
-        self._open(session_id)
-        self._check()
+        self.life.kill()
+        self._end("lose_the_process")
 
     # --- what there is then -------------------------------------------------------------------------------------------
 
-    def _check(self) -> None:
+    def _end(self, what: str, *how: str) -> None:
+        """A step has ended so: everything is looked at."""
+        self.reached[" ".join((what, *filter(None, how)))] += 1
         if self._steps():
-            self._wait(self._session.look)
-            printed = self._wait(self._probe)
-            assert literal_eval(printed) == model.namespace_of(self.path, self.world), self.path
-        files = {path.name: path.read_text() for path in self._project.iterdir()}
-        assert files == self.world.files
-        assert len(self._session.cells) == model.count_of(self.path)
-        self._wait(lambda: self._session.durable(self._session.position - 1))
-        stored = self._store.load(self._session.session_id)
-        assert_one(self._session.events, self._session.view, tuple(stored))
+            self._check_names()
+        assert self.life.files() == self.world.files
+        assert len(self.life.session.cells) == model.count_of(self.path)
+        assert_one(self.life.session.events, self.life.session.view, self.life.stored())
         certain, possible = (found - self._not_rebuilt for found in model.differing(self.path, self.world))
         self._not_rebuilt = set()
-        restored = [event for event in self._session.since(self._told) if isinstance(event, EnvironmentRestored)]
+        restored = [event for event in self.life.session.since(self._told) if isinstance(event, EnvironmentRestored)]
         for event in restored[-1:]:
             sentences = [text for text in event.divergences if not _OTHER.search(text)]
             told = [int(found) for text in sentences for found in _NUMBER.findall(text)[:1]]
             assert len(sentences) == len(set(sentences)), event.divergences
             assert certain <= set(told) <= certain | possible, (event.divergences, certain, possible)
-        self._told = self._session.position
+        self._told = self.life.session.position
 
-    async def _probe(self) -> str:
-        async def refuse(_: object) -> Any:
-            raise AssertionError("the probe asks for nothing")
-
-        request = RunRequest(execution_id=ExecutionId("probe"), label="<probe>", source=_PROBE)
-        outcome = await self._environments[-1].run(request, refuse, lambda stream, text: None)
-        assert outcome.exception is None, outcome.exception
-        return outcome.stdout.text
+    def _check_names(self) -> None:
+        space = model.space_of(self.path, self.world)
+        views = {name: view for name, view in space.views().items() if view.text is not None}
+        texts = self.life.texts(list(views))
+        # One that has two names is shown under one of them.
+        assert {views[name] for name in texts} == set(views.values())
+        assert texts == {name: f"1\t{views[name].text}\n" for name in texts}, self.path
+        assert self.life.names() == space.all_shown(), self.path
 
     # --- parts of steps -----------------------------------------------------------------------------------------------
 
     def _steps(self) -> list[Step]:
         return model.steps_of(self.path)
 
+    def _tick(self) -> None:
+        """Views that run have caught up, in a namespace that has seen a statement."""
+        if self._steps():
+            self.path = (*self.path, Ticked(self.world.given))
+
     def _active(self) -> str:
-        return next(row.name for row in self._session.branches if row.is_active)
+        return next(row.name for row in self.life.session.branches if row.is_active)
 
     def _leave(self, branch: str) -> None:
         self.left[branch] = (self.path, self.world.written)
 
     def _put(self, name: str, text: str) -> None:
-        (self._project / name).write_text(text)
+        (self.life.project / name).write_text(text)
         self.world.files[name] = text
-
-    def _say(self, text: str) -> None:
-        async def said() -> None:
-            await self._session.accept(text).end()
-
-        self._wait(said)
 
     def _finished(self) -> list[ExecutionFinished]:
         """The executions since the last look."""
-        return [event for event in self._session.since(self._told) if isinstance(event, ExecutionFinished)]
+        return [event for event in self.life.session.since(self._told) if isinstance(event, ExecutionFinished)]
 
-    def _ran(self, source: str, finished: ExecutionFinished, recorded: Sequence[model.Ask] | None = None) -> Step:
+    def _ran(
+        self, source: str, finished: ExecutionFinished, recorded: Sequence[Ask] | None = None, *, by_model: bool = False
+    ) -> Step:
         """A statement has run at the end of the path."""
-        space = Space(self.world)
-        list(model.played(space, self._steps()))
+        space = model.space_of(self.path, self.world)
         if recorded is None:
-            outcome = space.now(source, finished.status, _drawn(finished))
+            outcome = space.now(source, finished.status, _drawn(finished), asks=by_model)
         else:
             outcome = space.instead(source, finished.status, _drawn(finished), recorded)
-        _assert_alike(finished, outcome)
+        if _is_interrupted(finished):
+            outcome = Outcome("cancelled", "", "", {}, {}, frozenset(), ())
+        else:
+            _assert_alike(finished, outcome)
         index, steps = model.count_of(self.path) + 1, self._steps()
-        step = Step(index, source, outcome, model.left_out(steps, index))
+        step = Step(index, source, outcome, model.left_out(steps, index), by_model)
         self.path = (*self.path, Ran(step, self.world.written))
         return step
 
-    def _sort(self, number: int, differs: bool | None, certain: set[int], possible: set[int]) -> None:
+    def _sort(self, step: Step, number: int, differs: bool | None, certain: set[int], possible: set[int]) -> None:
+        self._plant(step, is_certain=bool(differs))
         if differs is None:
             possible.add(number)
         elif differs:
             certain.add(number)
 
-    def _compare(self, report: ReplayReport, certain: set[int], possible: set[int]) -> None:
-        told = [(each.statement, each.aspect) for each in report.divergences]
+    def _plant(self, step: Step, *, is_certain: bool) -> None:
+        if is_certain:
+            for ask in step.outcome.asked:
+                self.reached[f"other {ask.what}"] += 1
+
+    def _compare(self, report: ReplayReport | None, certain: set[int], possible: set[int]) -> None:
+        on_log = [event for event in self.life.session.since(self._told) if isinstance(event, Diverged)]
+        told = [(each.statement, each.aspect) for each in on_log]
         assert len(told) == len(set(told))
         numbers = {number for number, _ in told}
-        assert certain <= numbers <= certain | possible, (report.divergences, certain, possible)
-        on_log = [event for event in self._session.since(self._told) if isinstance(event, Diverged)]
-        assert len(on_log) == len(report.divergences)
+        assert certain <= numbers <= certain | possible, (on_log, certain, possible)
+        assert report is None or told == [(each.statement, each.aspect) for each in report.divergences]
 
 
-def _drawn(finished: ExecutionFinished) -> str:
+def _is_ahead(part: Step | Ticked, first: int) -> bool:
+    return isinstance(part, Ticked) or part.index < first
+
+
+def _is_interrupted(finished: ExecutionFinished) -> bool:
+    """Whether that is the end of one that nobody has seen the end of."""
+    return finished.exception is not None and finished.exception.type == INTERRUPTED
+
+
+def _drawn(finished: ExecutionFinished) -> Mapping[str, str]:
+    """What was drawn for a statement, by what that was drawn by."""
     diff = finished.diff
-    info = diff.added.get("r0") or (diff.changed["r0"].after if "r0" in diff.changed else None)
-    return "" if info is None else literal_eval(info.short_repr)
+    after = diff.added | {name: change.after for name, change in diff.changed.items()}
+    given = {what: literal_eval(after[name].short_repr) for name, what in _DRAWN.items() if name in after}
+    return {what: str(given.get(what, 0)) for what in _DRAWN.values()}
 
 
-def _assert_alike(finished: ExecutionFinished, outcome: model.Outcome) -> None:
+def _assert_alike(finished: ExecutionFinished, outcome: Outcome) -> None:
     """What was recorded is what the model came to."""
     exception = finished.exception
     message = "" if exception is None else f"{exception.type}: {exception.message}"
-    if not outcome.exception.startswith(model.REFUSED):
+    if not outcome.exception.startswith(REFUSED):
         assert message == outcome.exception or finished.status in ("timeout", "cancelled"), (message, outcome)
     assert (finished.status, finished.stdout.text) == (outcome.status, outcome.stdout), (finished, outcome)
-
-
-def _copied(store: MemoryStore, session: Session) -> MemoryStore:
-    """What is left of a store when its process is killed now."""
-    session_id, copy = session.session_id, MemoryStore(FixedClock())
-    copy.create(store.row(session_id))
-    copy.acquire(session_id, lambda seq, error: None)
-    for digest in store.contents(session_id):
-        copy.blob_put(store.blob_get(digest))
-    for event in store.load(session_id):
-        copy.submit(session_id, event)
-    copy.release(session_id)
-    return copy
 
 
 class WorkerMachine(TimelineMachine):
     """The same over real workers, which are killed."""
 
-    def environment(self) -> Environment:
-        made = WorkerEnvironment(shared_zygote())
-        self._environments.append(made)
-        return made
+    def environment(self, watch: Watch) -> Environment:
+        return WatchedWorker(watch)
 
     async def _end_worker(self) -> None:
-        environment = self._environments[-1] if self._environments else None
+        environment = self.life.environment if self.life.has_environment else None
         if isinstance(environment, WorkerEnvironment) and environment.pid is not None:
             os.kill(environment.pid, signal.SIGKILL)
             await gone(environment.pid)
@@ -507,3 +601,52 @@ def test_whatever_is_done_the_namespace_the_view_and_the_files_are_what_the_path
     machine: type[TimelineMachine], times: float
 ) -> None:
     run_state_machine_as_test(machine, settings=settings(examples(times), stateful_step_count=50))
+
+
+def test_each_thing_that_was_made_to_differ_is_told_once_in_each_way_to_run_it_again() -> None:
+    """Which is asserted by the machine itself."""
+    machine = TimelineMachine()
+    planted = {"other open", "other read", "other urandom", "other time_ns", "other write"}
+    try:
+        machine.begin()
+        sources = (
+            "x0 = 1",
+            "t0 = read('in-a')",
+            "with open('in-b') as _: t1 = _.read()\ndel _",
+            "r0 = __import__('os').urandom(4).hex()",
+            "r1 = __import__('time').time_ns()",
+        )
+        machine.run(sources, "cell", killed=False)
+        machine.run(["write('out-a', t0); None"], "model", killed=False)
+        ways: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("recorded", lambda: machine.replay(0, 5, "recorded", None)),
+            ("live", lambda: machine.replay(0, 5, "live", None)),
+            ("edited", lambda: machine.edit(0, "x0 = 2", None, False, None)),
+            ("edited live", lambda: machine.edit(0, "x0 = 3", None, True, None)),
+        )
+        text = "0"
+        for name, act in ways:
+            TimelineMachine.reached.clear()
+            text = str(int(text) + 1)
+            machine.change_a_file("in-a", text)
+            machine.change_a_file("in-b", text)
+            if name in ("recorded", "edited live"):
+                machine.answer_otherwise()  # than the last time that the user was asked
+            act()
+            # What a tool was asked is answered as it was.
+            unseen = {"other read", "other write"} if name in ("recorded", "edited") else set[str]()
+            assert planted - unseen <= TimelineMachine.reached.keys(), name
+    finally:
+        machine.teardown()
+
+
+@pytest.mark.slow
+def test_the_machine_reaches_every_rule_and_every_way_it_can_end() -> None:
+    TimelineMachine.reached.clear()
+    run_state_machine_as_test(
+        TimelineMachine, settings=settings(derandomize=True, max_examples=60, stateful_step_count=40)
+    )
+    rules = {name for name, value in vars(TimelineMachine).items() if hasattr(value, "hypothesis_stateful_rule")}
+    reached = {what.split()[0] for what in TimelineMachine.reached}
+    assert rules <= reached
+    assert {what for what in _ENDS if TimelineMachine.reached[what]} == _ENDS
