@@ -18,6 +18,7 @@ from ..errors import InvalidRequestError
 from ..events import Event
 from ..events.execution import StatementRecorded
 from ..ids import BranchId, Seq
+from ..text import printable
 
 _SHOWN_CHARS = 20
 
@@ -83,9 +84,8 @@ def branch_named(branches: Branches, name: str) -> Branch:
     """The branch of that name. Raises InvalidRequestError with one sentence where there is none."""
     found = branches.named(name)
     if found is None:
-        raise InvalidRequestError(
-            f"{cut_line(name, _SHOWN_CHARS)} is none of the session's branches; there are {names_of(branches)}"
-        )
+        shown = cut_line(printable(name), _SHOWN_CHARS)
+        raise InvalidRequestError(f"{shown} is none of the session's branches; there are {names_of(branches)}")
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..cutting import cut_line
+from ..text import printable
 from ..timeline.index import Cell
 
 _SHOWN_CHARS: Final = 20
@@ -31,4 +32,4 @@ def no_statement(cells: Sequence[Cell], text: str) -> str:
     if not cells:
         return "No statement has run yet."
     there = "there is 1" if len(cells) == 1 else f"they are numbered from 1 to {len(cells)}"
-    return f"There is no statement {cut_line(text, _SHOWN_CHARS)}; {there}."
+    return f"There is no statement {cut_line(printable(text), _SHOWN_CHARS)}; {there}."

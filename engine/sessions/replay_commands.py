@@ -50,7 +50,7 @@ def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayM
 def _number(cells: Sequence[Cell], word: str) -> int:
     found = number_in(word)
     if found is None:
-        raise InvalidRequestError(no_statement(cells, printable(word)))
+        raise InvalidRequestError(no_statement(cells, word))
     return found
 
 

@@ -203,8 +203,7 @@ class Space:
     def _open(self, path: str, mode: str = "r") -> Any:
         if mode == "r":
             return _Open(read=lambda: self._answered("open", path, lambda: self._world.files[path]))
-        if self._is_edit:  # where nothing may be opened to write, whatever is recorded of that
-            raise RefusedError("open")
+        self._check_may_open(path)  # also where the write at its end is recorded
         return _Open(land=lambda text: self._write(path, text))
 
     def _import(self, name: str, *_: object) -> Any:
@@ -212,14 +211,18 @@ class Space:
         return _Module(lambda what: self._answered(what, "", lambda: self._drawn[what]), self._write_by_itself)
 
     def _write_by_itself(self, path: str, text: str) -> int:
-        refused = Ask("refused", path, "")
-        if self._is_edit or refused in self._left:
-            self._asked.append(refused)
-            raise RefusedError("open")
+        self._check_may_open(path)
         if self._acts:
             self._world.files[path] = text
         self._asked.append(Ask("open to write", path, text))
         return len(text)
+
+    def _check_may_open(self, path: str) -> None:
+        """Nothing is opened to write in an edit that does not act, nor when what ran in one runs again."""
+        refused = Ask("refused", path, "")
+        if self._is_edit or refused in self._left:
+            self._asked.append(refused)
+            raise RefusedError("open")
 
     def _answered(self, what: str, argument: str, act: Callable[[], str]) -> str:
         found = next((each for each in self._left if (each.what, each.argument) == (what, argument)), None)

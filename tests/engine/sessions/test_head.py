@@ -86,7 +86,9 @@ async def test_what_names_no_statement_or_branch_changes_nothing_and_says_what_t
             ("/rewind 2", "There is no statement 2; there is 1."),
             ("/rewind -1", "There is no statement -1; there is 1."),
             ("/rewind " + "9" * 40, "There is no statement 9999999999999999999…; there is 1."),
+            ("/rewind \x1b[2J", "There is no statement \\x1b[2J; there is 1."),
             ("/branch b1", "b1 is none of the session's branches; there are main"),
+            ("/branch \x1b[2J", "\\x1b[2J is none of the session's branches; there are main"),
             ("/branch main", "main is active already; there are main"),
         ):
             assert await said(session, text) == answer
