@@ -118,7 +118,7 @@ def test_lines_of_files_and_of_other_namespaces_stay() -> None:
     assert linecache.getline(__file__, 1) == of_a_file
     assert __file__ in linecache.cache
     others.run("def f(): return 'theirs'", "<statement x>")
-    assert inspect.getsource(others.names["f"]) == "def f(): return 'theirs'\n"
+    assert inspect.getsource(others.names["f"]) == "def f(): return 'theirs'"
 
 
 def test_a_statement_that_clears_the_cache_harms_nobody() -> None:
