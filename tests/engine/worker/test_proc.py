@@ -29,7 +29,7 @@ def test_a_process_that_is_forked_beside_another_is_its_parents_and_knows_its_ow
     us, (reader, writer) = os.getpid(), os.pipe()
     between = os.fork()
     if between == 0:
-        if quiet_fork.can_be_beside() and quiet_fork.fork_beside() is None:
+        if quiet_fork.can_be_beside() and quiet_fork.fork_beside(lambda: None) is None:
             # Of a thread that is not of this process there is no clock.
             time.clock_gettime(time.pthread_getcpuclockid(threading.get_ident()))
             os.write(writer, b"%d %d" % (os.getppid() == us, os.getpid()))
