@@ -182,7 +182,9 @@ def differs(before: Outcome, after: Outcome) -> bool | None:
     if before.deleted != after.deleted or any(before.after.get(name) != after.after.get(name) for name in names):
         return True
     is_uncertain = before.bound.keys() != after.bound.keys() or _answers(before, "view") != _answers(after, "view")
-    return None if is_uncertain else False
+    # What a generator has yet to give is not shown, and another source makes another one.
+    hides = any(before.after.get(name, "").startswith("generator") for name in names)
+    return None if is_uncertain or hides else False
 
 
 def _answers(outcome: Outcome, what: str) -> dict[str, str]:
