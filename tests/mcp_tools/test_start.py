@@ -23,6 +23,10 @@ LOADED = {
     "worker.brands",
     "worker.privileges",
     "worker.proc",
+    "worker.sandbox",
+    "worker.sandbox.capabilities",
+    "worker.sandbox.kernel",
+    "worker.sandbox.landlock",
 }
 """Of the engine, when a server can answer. What comes in addition, every client waits for."""
 SOURCE = """
