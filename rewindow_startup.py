@@ -94,7 +94,7 @@ def _run_command() -> int:
     _open_streams()
     _begin()
     from engine.cli import main  # only after the check
-    from engine.worker.ending import end_left_behind
+    from engine.worker.processes.ending import end_left_behind
 
     code = main(sys.argv[1:])
     with suppress(OSError):

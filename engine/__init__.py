@@ -147,28 +147,28 @@ if TYPE_CHECKING:
     from .redaction import without_secrets as without_secrets
     from .search.path_completion import complete_path as complete_path
     from .sessions.branch_rows import BranchRow as BranchRow
-    from .sessions.commands import COMMANDS as COMMANDS
-    from .sessions.naming import session_named as session_named
+    from .sessions.commands.replay import replay_text as replay_text
+    from .sessions.commands.table import COMMANDS as COMMANDS
+    from .sessions.lifecycle.naming import session_named as session_named
+    from .sessions.lifecycle.registry import Sessions as Sessions
+    from .sessions.model_calls.projector import Projection as Projection
+    from .sessions.past.replay_report import EditMode as EditMode
+    from .sessions.past.replay_report import EditRequest as EditRequest
+    from .sessions.past.replay_report import ReplayReport as ReplayReport
+    from .sessions.past.replay_report import ReplayRequest as ReplayRequest
     from .sessions.policy import MODES as MODES
     from .sessions.policy import OPTIONS as OPTIONS
     from .sessions.policy import OptionValues as OptionValues
     from .sessions.progress import Progress as Progress
     from .sessions.progress import with_progress as with_progress
-    from .sessions.projector import Projection as Projection
-    from .sessions.registry import Sessions as Sessions
-    from .sessions.replay_commands import replay_text as replay_text
-    from .sessions.replay_report import EditMode as EditMode
-    from .sessions.replay_report import EditRequest as EditRequest
-    from .sessions.replay_report import ReplayReport as ReplayReport
-    from .sessions.replay_report import ReplayRequest as ReplayRequest
+    from .sessions.publishing.signals import FilesPutBack as FilesPutBack
+    from .sessions.publishing.signals import Item as Item
+    from .sessions.publishing.signals import OutputStreamed as OutputStreamed
+    from .sessions.publishing.signals import ReasoningStreamed as ReasoningStreamed
+    from .sessions.publishing.signals import Signal as Signal
+    from .sessions.publishing.signals import TextStreamed as TextStreamed
+    from .sessions.publishing.subscription import Subscription as Subscription
     from .sessions.session import Session as Session
-    from .sessions.signals import FilesPutBack as FilesPutBack
-    from .sessions.signals import Item as Item
-    from .sessions.signals import OutputStreamed as OutputStreamed
-    from .sessions.signals import ReasoningStreamed as ReasoningStreamed
-    from .sessions.signals import Signal as Signal
-    from .sessions.signals import TextStreamed as TextStreamed
-    from .sessions.subscription import Subscription as Subscription
     from .sessions.tickets import Ticket as Ticket
     from .sessions.tickets import TurnEnd as TurnEnd
     from .store import open_store as open_store
@@ -405,17 +405,17 @@ _MODULES: Final = {
     "redaction": "Redactor redact_json without_secrets",
     "search.path_completion": "complete_path",
     "sessions.branch_rows": "BranchRow",
-    "sessions.commands": "COMMANDS",
-    "sessions.naming": "session_named",
+    "sessions.commands.table": "COMMANDS",
+    "sessions.lifecycle.naming": "session_named",
     "sessions.policy": "MODES OPTIONS OptionValues",
     "sessions.progress": "Progress with_progress",
-    "sessions.projector": "Projection",
-    "sessions.registry": "Sessions",
-    "sessions.replay_commands": "replay_text",
-    "sessions.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
+    "sessions.model_calls.projector": "Projection",
+    "sessions.lifecycle.registry": "Sessions",
+    "sessions.commands.replay": "replay_text",
+    "sessions.past.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
     "sessions.session": "Session",
-    "sessions.signals": "FilesPutBack Item OutputStreamed ReasoningStreamed Signal TextStreamed",
-    "sessions.subscription": "Subscription",
+    "sessions.publishing.signals": "FilesPutBack Item OutputStreamed ReasoningStreamed Signal TextStreamed",
+    "sessions.publishing.subscription": "Subscription",
     "sessions.tickets": "Ticket TurnEnd",
     "store": "open_store",
     "text": "as_printed fenced",

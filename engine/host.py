@@ -47,8 +47,8 @@ from .store import open_store
 if TYPE_CHECKING:  # of later stages
     from .models.setup import ModelSetup
     from .nodes.outline.model import Outliner
-    from .sessions.registry import Sessions
-    from .worker.outlines import Outlines
+    from .sessions.lifecycle.registry import Sessions
+    from .worker.handles.outlines import Outlines
 
 
 class Host:
@@ -194,7 +194,7 @@ class Host:
         return self._sessions
 
     def _make_sessions(self) -> Sessions:
-        from .sessions.registry import open_sessions  # of the session stage
+        from .sessions.lifecycle.registry import open_sessions  # of the session stage
 
         assert self._tasks is not None
         return open_sessions(
@@ -213,7 +213,7 @@ class Host:
 
     def _outlines(self) -> Outliner:
         """Who makes outlines for all sessions of this process; for whoever has a zygote."""
-        from .worker.outlines import Outlines  # of the first overview
+        from .worker.handles.outlines import Outlines  # of the first overview
 
         if self._outliner is None:
             assert self._zygote is not None

@@ -23,8 +23,8 @@ from serving import serve
 from engine.nodes.outline.indentation import IndentationOutliner
 from engine.nodes.page_index import PAGE
 from engine.tokens import count
-from engine.worker.board import Board
-from engine.worker.files import DirectFiles
+from engine.worker.handles.board import Board
+from engine.worker.handles.files import DirectFiles
 
 LINE = b"2026-11-22 08:00:00 INFO worker[%09d] handled a request in 12 ms, status 200, path /api/v1/items\n"
 AT_ONCE = 10_000

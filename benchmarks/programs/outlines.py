@@ -27,8 +27,8 @@ from engine.nodes.revision import decoded
 from engine.tokens import count
 from engine.tokens.counter import Counter
 from engine.tokens.ranks import encoding
-from engine.worker.outlines import Outlines
-from engine.worker.proc import children_of
+from engine.worker.handles.outlines import Outlines
+from engine.worker.processes.proc import children_of
 
 ALL = 10**9
 KIB = 1024

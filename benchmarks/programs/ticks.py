@@ -23,8 +23,8 @@ from serving import serve
 
 from engine.nodes.outline.indentation import IndentationOutliner
 from engine.tokens import count
-from engine.worker.board import Board
-from engine.worker.files import DirectFiles
+from engine.worker.handles.board import Board
+from engine.worker.handles.files import DirectFiles
 
 LINES = "".join(f"def function_{number}(value):\n    return value + {number}\n\n" for number in range(100))
 

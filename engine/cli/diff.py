@@ -9,9 +9,9 @@ import typer
 
 from ..branches import branches_of
 from ..redaction import redact_event
-from ..sessions.branch_diff import Differing, Side
-from ..sessions.branch_diff import diff as compare
-from ..sessions.diff_command import diff_lines
+from ..sessions.commands.diff import diff_lines
+from ..sessions.past.branch_diff import Differing, Side
+from ..sessions.past.branch_diff import diff as compare
 from ..terminal.json_lines import print_json
 from ..terminal.opened import find, redactor, store
 from ..text import visible

@@ -22,8 +22,8 @@ from ..ports import Prompt
 from ..projection.account import Account
 from ..projection.prompt import message_text
 from ..projection.sent import SentProjections, prompt_of
-from ..sessions.context_text import breakdown_text
-from ..sessions.sent import breakdown_of
+from ..sessions.model_calls.context_text import breakdown_text
+from ..sessions.model_calls.sent import breakdown_of
 from ..timeline.index import Timeline
 from ..view.entries import Summary
 

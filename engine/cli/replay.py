@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from ..events.replays import Diverged
-from ..sessions.replay_commands import MODES, replay_text
-from ..sessions.replay_report import EDIT_MODES, ReplayReport
+from ..sessions.commands.replay import MODES, replay_text
+from ..sessions.past.replay_report import EDIT_MODES, ReplayReport
 from ..sessions.session import Session
 from ..terminal.json_lines import print_json
 from ..text import visible

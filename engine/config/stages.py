@@ -14,8 +14,8 @@ Stage = Literal["answering", "session", "prompt"]
 
 STAGES: Final[dict[Stage, tuple[str, ...]]] = {
     "answering": ("log", "view"),
-    "session": ("sessions.registry", "store.sqlite", "store.writer", "store.locks", "temporary_files"),
-    "prompt": ("sessions.turns", "sessions.reopening", "environment.worker_environment", "models.direct"),
+    "session": ("sessions.lifecycle.registry", "store.sqlite", "store.writer", "store.locks", "temporary_files"),
+    "prompt": ("sessions.turns", "sessions.lifecycle.reopening", "environment.worker_environment", "models.direct"),
 }
 """By stage, in the order of a process's life: what is loaded before a first request is read, while its answer is on
 its way, and while a new session is being shown. A provider's library comes last, on a thread:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InvalidRequestError, SessionNotFoundError
 from ..ids import SessionId
-from ..sessions.registry import Sessions
+from ..sessions.lifecycle.registry import Sessions
 from ..sessions.session import Session
 from ..terminal.printing import shown
 

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, Protocol
 
 from ..cutting import plural
 from ..sessions.branch_rows import BranchRow
-from ..sessions.commands import COMMANDS
-from ..sessions.context_commands import TAIL
+from ..sessions.commands.context import TAIL
+from ..sessions.commands.table import COMMANDS
 from ..terminal.printing import shown
 from ..timeline.index import Cell
 from ..toolbox import INJECTED, TOOLS

@@ -21,8 +21,8 @@ from ..errors import EngineError
 from ..events.session import ContextMeasured, ModelCallEnded, ProjectionSent, UsageReported
 from ..redaction import Redactor
 from ..sessions.policy import MODES
+from ..sessions.publishing.signals import Item
 from ..sessions.session import Session
-from ..sessions.signals import Item
 from ..sessions.tickets import Ticket
 from ..terminal.printing import shown
 from ..text import visible

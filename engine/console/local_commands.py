@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..sessions.commands import help_line
+from ..sessions.commands.table import help_line
 from ..sessions.policy import MODES, OPTIONS
 from ..sessions.session import Session
 

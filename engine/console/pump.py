@@ -15,9 +15,9 @@ import anyio
 from ..errors import SessionReadOnlyError
 from ..events import Event
 from ..ids import Seq
+from ..sessions.publishing.signals import Item
+from ..sessions.publishing.subscription import Subscription
 from ..sessions.session import Session
-from ..sessions.signals import Item
-from ..sessions.subscription import Subscription
 from ..sessions.tickets import TurnEnd
 
 FRAME_SECONDS: Final = 1 / 30

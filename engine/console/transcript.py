@@ -39,7 +39,7 @@ from ..projection.entered import entered_sentence
 from ..projection.feed import moved_sentence
 from ..projection.results import given_text, output_text, printed_text
 from ..projection.written import REST_LEFT_OUT
-from ..sessions.signals import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from ..sessions.publishing.signals import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from ..terminal.printing import shown_line
 from ..text import as_printed, visible
 from ..timeline.rewound import rewound_lines

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..ids import ExecutionId
 from ..ports import CheckpointNews, PastStep
 from ..timeline.checkpoints import given, surplus
-from ..worker.memory import held_by
+from ..worker.processes.memory import held_by
 from ..worker.protocol import NotTaken, Paused
 from .paused_worker import PausedWorker
 

@@ -24,7 +24,7 @@ import anyio
 from msgspec.structs import replace
 
 from ..ports import CommandOutcome, CommandRequest, OutputSink
-from ..worker.memory import LOOK_SECONDS
+from ..worker.processes.memory import LOOK_SECONDS
 from .control_channel import DEATH_SECONDS
 from .kept_output import KeptOutput
 

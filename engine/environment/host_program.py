@@ -14,7 +14,7 @@ import signal
 import subprocess
 
 from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec
-from ..worker.ending import end_tree
+from ..worker.processes.ending import end_tree
 from .command_run import RunningProgram
 from .variables import program_variables
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Final
 
-from ..worker import own_process
 from ..worker.framing import FrameBuffer, frame, to_worker
+from ..worker.processes import own_process
 from ..worker.protocol import FromWorker, ToWorker
 
 _CHUNK: Final = 4096

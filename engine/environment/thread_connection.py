@@ -20,12 +20,12 @@ import anyio
 from ..nodes.outline.indentation import IndentationOutliner
 from ..ports import EnvironmentSpec
 from ..tokens import counter
-from ..worker.guard import OutsideGuard
+from ..worker.guarding.guard import OutsideGuard
 from ..worker.interpreter import Interpreter, Request
-from ..worker.own_python import OwnPython
 from ..worker.protocol import Failed, FromWorker, Kept, Replay, Run, ToWorker
 from ..worker.serving import serve
-from ..worker.streams import no_input
+from ..worker.statements.own_python import OwnPython
+from ..worker.statements.streams import no_input
 from .capture import Capture
 from .connection import Connection
 from .death import Death

@@ -23,7 +23,7 @@ import anyio
 from ..errors import EnvironmentUnavailableError
 from ..ports import EnvironmentSpec
 from ..worker.framing import FrameBuffer, ProtocolError, frame
-from ..worker.memory import LOOK_SECONDS
+from ..worker.processes.memory import LOOK_SECONDS
 from ..worker.protocol import Adopt, Content, Fork, OutputTaken, Snapshot, ToWorker
 from .capture import Capture
 from .connection import START_SECONDS, Connection, Received

@@ -17,8 +17,8 @@ import threading
 from typing import Final
 
 from ..errors import EnvironmentUnavailableError
-from ..worker.brands import Brand, brand_of, own_brand
-from ..worker.proc import stat_of
+from ..worker.processes.brands import Brand, brand_of, own_brand
+from ..worker.processes.proc import stat_of
 
 _BOOT: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "boot.py")
 _INHERITED: Final = 3
@@ -178,7 +178,7 @@ class Zygote:
         """
         # A dying process loses its sockets a moment before it counts as dead.
         if brand is not None and brand == self.brand and self._process >= 0 and self._ended_within(_LEAVE_SECONDS):
-            from ..worker.ending import end_branded  # only now, because starting does not need it
+            from ..worker.processes.ending import end_branded  # only now, because starting does not need it
 
             end_branded(brand)
 

@@ -53,16 +53,16 @@ from ..ports import (
 )
 from ..timeline.index import Timeline
 from ..view.cuts import Cut
+from .acts.questions import Questions
 from .cancellation import Cancellation, WorkCancelledError
-from .condenser import Condenser
-from .journal import Journal
 from .live_environment import LiveEnvironment
+from .model_calls.condenser import Condenser
+from .model_calls.projector import Projector
+from .model_calls.replies import ReplyRecorder
+from .model_calls.rerendering import Rerendering
+from .model_calls.sent import SentCalls
 from .policy import Policy
-from .projector import Projector
-from .questions import Questions
-from .replies import ReplyRecorder
-from .rerendering import Rerendering
-from .sent import SentCalls
+from .publishing.journal import Journal
 from .statements import StatementRunner
 from .ticker import Ticker
 

@@ -29,9 +29,9 @@ from ..timeline.rounds import Rounds
 from ..timeline.server_modules import ServerModules
 from ..view import ViewFold
 from .branch_rows import BranchStatements
-from .journal import Journal
 from .parts import SessionParts
 from .policy import Policy
+from .publishing.journal import Journal
 
 if TYPE_CHECKING:  # of the first server
     from .servers import SessionServers

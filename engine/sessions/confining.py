@@ -26,8 +26,8 @@ from ..repositories import places_that_run
 from ..timeline.domains import UNHELD, Domains, Rights, rights_of
 from ..timeline.provenance import Provenance
 from ..timeline.replay import History
+from .acts.questions import Questions
 from .policy import Policy
-from .questions import Questions
 from .scratch import Scratch
 
 SWITCHED_OFF: Final = "the setting sandbox is off"

@@ -45,10 +45,10 @@ from ..timeline.observed import observed_steps, observing
 from ..timeline.readings import Readings
 from ..timeline.replay import History
 from .cancellation import Cancellation
-from .checkpoint_keeping import CheckpointKeeping
 from .confining import Confinement
 from .directories import gone
-from .kept_values import ValueKeeping
+from .kept.checkpoint_keeping import CheckpointKeeping
+from .kept.kept_values import ValueKeeping
 
 T = TypeVar("T")
 _LOOK_SECONDS: Final = 0.1

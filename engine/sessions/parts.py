@@ -18,8 +18,8 @@ from ..timeline.provenance import Provenance
 from ..timeline.rounds import Rounds
 from ..view import ViewFold
 from .branch_rows import BranchStatements
-from .journal import Journal
 from .policy import Policy
+from .publishing.journal import Journal
 
 if TYPE_CHECKING:  # of the first server
     from .servers import SessionServers

@@ -31,11 +31,11 @@ from ..nodes.revision import digest_of
 from ..ports import PAYLOAD_BYTES, Clock, Model, Store, UpdatePayload, Want
 from ..ticks.payloads import chosen
 from ..timeline.payloads import Payloads, PreparedTokens, payload_of
-from ..worker.files import DirectFiles
-from ..worker.trees import DirectTrees
+from ..worker.handles.files import DirectFiles
+from ..worker.handles.trees import DirectTrees
+from .kept.revisions import Revisions
 from .parts import SessionParts
 from .preparing import PREPARERS, Made, Prepare, Sources
-from .revisions import Revisions
 
 logger = logging.getLogger(__name__)
 _REMEMBERED: Final = 10_000

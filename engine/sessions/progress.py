@@ -18,9 +18,9 @@ from ..events.conversation import RunStop
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..events.replays import EditBegun, ReplayBegun, ReplayEnded
 from ..ids import StatementId
+from .publishing.signals import FilesPutBack, Item
+from .publishing.subscription import Subscription
 from .session import Session
-from .signals import FilesPutBack, Item
-from .subscription import Subscription
 
 T = TypeVar("T")
 

@@ -31,15 +31,15 @@ from .branch_rows import BranchRow, branch_rows
 from .cancellation import to_the_end
 from .directories import Spellings, additional, check_working_directory, spelled
 from .parts import SessionParts
+from .past.replay_report import EditMode, EditRequest, ReplayReport, ReplayRequest
 from .policy import OptionValues, check_option, known_mode
-from .replay_report import EditMode, EditRequest, ReplayReport, ReplayRequest
+from .publishing.subscription import Subscription
 from .requests import RequestQueue
-from .subscription import Subscription
 from .tickets import Ticket, TurnEnd
 
 if TYPE_CHECKING:  # of the prompt stage
     from ..cycles import CycleSummary
-    from .projector import Projection
+    from .model_calls.projector import Projection
     from .turns import Turns
 
 
@@ -306,7 +306,7 @@ class Session:
             InvalidRequestError: there is no such statement, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        from .branch_commands import KEEP_CONVERSATION, KEEP_FILES  # of the prompt stage
+        from .commands.branches import KEEP_CONVERSATION, KEEP_FILES  # of the prompt stage
 
         keeps = ((KEEP_FILES, not files), (KEEP_CONVERSATION, not conversation))
         return await self._gone(" ".join(("/rewind", str(statement), *(name for name, is_set in keeps if is_set))))
@@ -322,7 +322,7 @@ class Session:
             InvalidRequestError: there is no such branch, or it is active already, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        from .branch_commands import KEEP_FILES  # of the prompt stage
+        from .commands.branches import KEEP_FILES  # of the prompt stage
 
         return await self._gone(f"/branch {branch}" if files else f"/branch {branch} {KEEP_FILES}")
 

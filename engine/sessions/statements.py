@@ -31,16 +31,16 @@ from ..projection.results import result_text
 from ..text import valid_text
 from ..timeline.index import Timeline
 from ..timeline.touches import artifacts_of
-from .acts import Acts, Desk
+from .acts.acts import Acts, Desk
+from .acts.recorded_answers import RecordedAnswers
+from .acts.touches import Records, Touches
 from .cancellation import Cancellation, WorkCancelledError
-from .journal import Journal
-from .kept_values import ValueKeeping
+from .kept.kept_values import ValueKeeping
+from .kept.revisions import Revisions
 from .live_environment import LiveEnvironment
 from .policy import Policy
-from .recorded_answers import RecordedAnswers
-from .revisions import Revisions
-from .signals import OutputStreamed
-from .touches import Records, Touches
+from .publishing.journal import Journal
+from .publishing.signals import OutputStreamed
 
 _NOT_RUN = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
 _RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cancelled"}

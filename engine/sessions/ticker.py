@@ -17,9 +17,9 @@ from ..ports import Clock, Environment, TickOutcome, UpdatePayload
 from ..timeline.index import Timeline
 from ..timeline.rounds import Rounds
 from .cancellation import Cancellation
+from .kept.revisions import Revisions
 from .live_environment import LiveEnvironment
 from .preparer import Preparer
-from .revisions import Revisions
 
 
 class Ticker:

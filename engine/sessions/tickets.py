@@ -15,7 +15,7 @@ from ..events.execution import ExecutionFinished
 from ..ids import MessageId, Seq
 from ..log import EventLog
 from ..user_message import Composed
-from .replay_report import ReplayReport
+from .past.replay_report import ReplayReport
 
 
 class TurnEnd(Struct, frozen=True):

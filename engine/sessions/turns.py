@@ -34,41 +34,41 @@ from ..timeline.readings import READING, Readings
 from ..tools import Seen, Workspace
 from ..turn import Stop
 from ..view.cuts import Cut
-from .acts import Desk
+from .acts.acts import Desk
+from .acts.buffers import SessionBuffers
+from .acts.questions import Questions
+from .acts.touches import records_of
 from .agent_loop import AgentLoop
-from .branch_diff import diff
 from .branch_rows import branch_rows
-from .buffers import SessionBuffers
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
-from .checkpoint_keeping import CheckpointKeeping
-from .command import Command, CommandContext, CommandRun
-from .commands import command_in, command_of
-from .condenser import Condenser
+from .commands.command import Command, CommandContext, CommandRun
+from .commands.table import command_in, command_of
 from .confining import Confinement
-from .editing import Editing
-from .head import Head
-from .kept_values import ValueKeeping
+from .kept.checkpoint_keeping import CheckpointKeeping
+from .kept.kept_values import ValueKeeping
+from .kept.past_bound import PastBound
+from .kept.revisions import Revisions
 from .live_environment import LiveEnvironment
-from .live_replay import LiveReplay, RunsAgain
+from .model_calls.condenser import Condenser
+from .model_calls.projector import Projection, Projector
+from .model_calls.rerendering import Rerendering
+from .model_calls.sent import SentCalls
 from .openings import not_opened, openings
 from .parts import SessionParts
-from .past_bound import PastBound
+from .past.branch_diff import diff
+from .past.editing import Editing
+from .past.head import Head
+from .past.live_replay import LiveReplay, RunsAgain
+from .past.replay_report import EditRequest, ReplayReport, ReplayRequest
+from .past.replaying import Replayer
+from .past.rewinder import Rewinder
+from .past.rewinding import FileRewinding
 from .preparer import preparer_of
-from .projector import Projection, Projector
-from .questions import Questions
-from .replay_report import EditRequest, ReplayReport, ReplayRequest
-from .replaying import Replayer
-from .rerendering import Rerendering
-from .revisions import Revisions
-from .rewinder import Rewinder
-from .rewinding import FileRewinding
+from .publishing.signals import TextStreamed
 from .scratch import Scratch
-from .sent import SentCalls
-from .signals import TextStreamed
 from .statements import StatementRunner
 from .ticker import Ticker
 from .tickets import Ticket, TurnEnd, end_at
-from .touches import records_of
 
 T = TypeVar("T")
 

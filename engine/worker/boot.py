@@ -37,11 +37,11 @@ def main() -> None:
     gc.disable()  # because what is loaded stays, and to look through it again and again takes a tenth of the time
     load_package(Path(__file__).resolve().parent.parent)
     # Ahead of all that might bind what it replaces.
-    importlib.import_module(f"{PRIVATE_NAME}.worker.routes").install()
+    importlib.import_module(f"{PRIVATE_NAME}.worker.guarding.routes").install()
     if is_idle:
-        importlib.import_module(f"{PRIVATE_NAME}.worker.ending").end_left_behind()
+        importlib.import_module(f"{PRIVATE_NAME}.worker.processes.ending").end_left_behind()
         select.select([forks], [], [])
-    zygote = importlib.import_module(f"{PRIVATE_NAME}.worker.zygote")
+    zygote = importlib.import_module(f"{PRIVATE_NAME}.worker.forking.zygote")
     brand = zygote.Brand(soft, hard)
     zygote.main(forks, brand, with_thread == 1, is_idle)
 

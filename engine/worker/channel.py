@@ -17,8 +17,8 @@ import socket
 import threading
 from collections import deque
 
-from . import own_process
 from .framing import FrameBuffer, frame, to_worker
+from .processes import own_process
 from .protocol import FromWorker, ToWorker
 
 _CHUNK = 65536

@@ -19,21 +19,15 @@ from ..events.execution import NamesRebound
 from ..ids import ExecutionId
 from ..nodes.outline.model import Outliner
 from ..ports import ValueGroup
-from . import routes
-from .advice import Advice
-from .board import Board
-from .effects import Effects, Transport
-from .executed import Executed
-from .executor import Executor
-from .files import DirectFiles
 from .framing import pack_events
-from .guard import OutsideGuard, planning, replaying
+from .guarding import routes
+from .guarding.guard import OutsideGuard, planning, replaying
+from .handles.board import Board
+from .handles.files import DirectFiles
+from .handles.last_shown import LastShown
 from .interrupts import Interrupts
-from .last_shown import LastShown
 from .names import InjectedNames
-from .namespace import NamespaceWatch
-from .opening import Opening
-from .own_python import OwnPython
+from .namespaces.namespace import NamespaceWatch
 from .protocol import (
     BuffersMoved,
     CleanedUp,
@@ -61,14 +55,20 @@ from .protocol import (
     Tick,
     Ticked,
 )
-from .routed import lead
-from .routed_tree import RoutedTree
-from .touching import WriteNotices
+from .statements.effects import Effects, Transport
+from .statements.executed import Executed
+from .statements.executor import Executor
+from .statements.own_python import OwnPython
 from .values import Values
+from .writes.advice import Advice
+from .writes.opening import Opening
+from .writes.routed import lead
+from .writes.routed_tree import RoutedTree
+from .writes.touching import WriteNotices
 
 if TYPE_CHECKING:
     from .keeping.keeper import Keeper
-    from .rerun import Output, Rerun
+    from .statements.rerun import Output, Rerun
 
 Request = (
     Run
@@ -219,7 +219,7 @@ class Interpreter:
             return self.ran(request, self.execute(request))
         if self._rerun is None:
             # Late, as the keeper.
-            from .rerun import Rerun
+            from .statements.rerun import Rerun
 
             self._rerun = Rerun(self, self._transport, self._interrupts, self._output)
         return self._rerun.conduct(request)

@@ -18,8 +18,8 @@ from typing import Final, Protocol, cast
 
 from ..tool_values import value_of
 from ..toolbox import OPEN, ORIGINALS, REQUIRED, RESTORE, TOOLS, Tool
-from .board import Board
-from .last_shown import LastShown
+from .handles.board import Board
+from .handles.last_shown import LastShown
 from .server_modules import ServerModule, viewing
 
 

@@ -12,10 +12,10 @@ from typing import NoReturn
 from ..domain import Layer
 from ..events.nodes import ContentsAdopted, RevisionAdopted
 from ..execution import ExceptionInfo
-from .effects import Transport
 from .framing import FrameTooLargeError, events_of
 from .interpreter import Request
 from .protocol import Answer, BufferTexts, Failed, FromWorker, Kept, OutputTaken, Ran, Run, Snapshot, Started
+from .statements.effects import Transport
 
 
 def serve(

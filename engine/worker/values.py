@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from ..ports import ValueGroup
 from .interrupts import Interrupts
-from .namespace import NamespaceWatch
-from .own_python import OwnPython
+from .namespaces.namespace import NamespaceWatch
 from .protocol import Collect, Kept, Pickled, Preserve, SetValues, ValuesSet
+from .statements.own_python import OwnPython
 
 if TYPE_CHECKING:
     from .keeping.keeper import Keeper

@@ -14,7 +14,7 @@ from engine.events.execution import CommandEnded
 from engine.events.session import PermissionAnswered
 from engine.execution import Captured
 from engine.ids import ExecutionId, ToolCallId
-from engine.sessions.signals import OutputStreamed
+from engine.sessions.publishing.signals import OutputStreamed
 from tests.support.scripts import transcript
 from tests.support.shown import CODEC, LoggedFacts, screen, stamped, updates_of
 

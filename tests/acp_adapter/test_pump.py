@@ -21,9 +21,9 @@ from engine.execution import Captured
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log import EventLog
 from engine.ports import SessionRow
-from engine.sessions.journal import Journal
-from engine.sessions.signals import OutputStreamed, ReasoningStreamed, TextStreamed
-from engine.sessions.subscription import Subscription
+from engine.sessions.publishing.journal import Journal
+from engine.sessions.publishing.signals import OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.publishing.subscription import Subscription
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.shown import CODEC, LoggedFacts, screen, updates_of

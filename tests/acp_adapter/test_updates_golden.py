@@ -13,7 +13,7 @@ from engine import TOOLS
 from engine.events import EVENTS, AnyEvent, Event
 from engine.events.conversation import CondensationRequest, RunStop, ToolCall
 from engine.events.nodes import FileChanged
-from engine.sessions.signals import FilesPutBack, OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.publishing.signals import FilesPutBack, OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.acp_schema import validate_outgoing
 from tests.support.rich_log import CWD, events_of, rich_items
 from tests.support.scripts import transcript

@@ -16,7 +16,7 @@ from engine.console.local_commands import LOCAL_COMMANDS
 from engine.nodes.group_handle import GroupHandle
 from engine.nodes.view_handle import ViewHandle
 from engine.projection.instructions import instructions
-from engine.worker.node_names import NodeNames
+from engine.worker.handles.node_names import NodeNames
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -23,8 +23,8 @@ from engine.projection.news import LogNews
 from engine.projection.sent import SentProjections
 from engine.redaction import Redactor
 from engine.sessions.branch_rows import BranchStatements
+from engine.sessions.kept.revisions import Revisions
 from engine.sessions.policy import Policy
-from engine.sessions.revisions import Revisions
 from engine.store.memory import MemoryStore
 from engine.timeline.domains import Domains
 from engine.timeline.index import Timeline

@@ -31,8 +31,8 @@ from engine.nodes.outline.model import Outliner
 from engine.nodes.revision import digest_of
 from engine.ports import FeedItem, News, StandingRender, UpdatePayload
 from engine.tokens import count
-from engine.worker.board import Board
-from engine.worker.shown import BoardReport
+from engine.worker.handles.board import Board
+from engine.worker.handles.shown import BoardReport
 from tests.support.files import DiskFiles
 
 

@@ -9,9 +9,9 @@ from engine.ids import SessionId
 from engine.log import EventLog
 from engine.ports import Permissions
 from engine.redaction import Redactor
+from engine.sessions.acts.questions import Questions
 from engine.sessions.confining import Confinement
 from engine.sessions.policy import Policy
-from engine.sessions.questions import Questions
 from engine.sessions.scratch import Scratch
 from engine.timeline.domains import Domains
 from engine.timeline.provenance import Provenance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from engine.ports import FileStamp, OpenFile
-from engine.worker.files import DirectFiles
+from engine.worker.handles.files import DirectFiles
 
 
 class DiskFiles:

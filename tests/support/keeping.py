@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from engine.ports import ValueGroup
-from engine.worker.guard import OutsideGuard
+from engine.worker.guarding.guard import OutsideGuard
 from engine.worker.keeping.loader import Loader
 from engine.worker.keeping.pickler import Surroundings
 from engine.worker.keeping.writing import SMALL_BYTES, GroupWriter

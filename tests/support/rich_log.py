@@ -111,7 +111,7 @@ from engine.ids import (
     StatementId,
     ToolCallId,
 )
-from engine.sessions.signals import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.publishing.signals import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, TextStreamed
 
 CWD = "/work"
 BEGAN = 1_700_000_000.0

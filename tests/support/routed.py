@@ -14,7 +14,7 @@ from engine.domain import Domain, Layer
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.execution import ExceptionInfo
 from engine.ports import EffectAnswer, EffectRequest
-from engine.sessions.act_events import failure
+from engine.sessions.acts.act_events import failure
 from engine.tools import OPERATIONS, Change, TreeAct, Workspace, land
 from tests.support.environments import PATIENCE, Bench, spec_for
 from tests.support.workers import shared_zygote

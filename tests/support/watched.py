@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from engine.execution import NamespaceDiff
-from engine.worker.namespace import NamespaceWatch
+from engine.worker.namespaces.namespace import NamespaceWatch
 
 
 class Space:

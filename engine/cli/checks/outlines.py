@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...nodes.outline.grammars import missing
 from ...nodes.outline.languages import LANGUAGES
-from ...worker.outlining import ctags_program
+from ...worker.forking.outlining import ctags_program
 from .finding import Finding
 
 

@@ -16,7 +16,7 @@ from ...environment.worker_environment import WorkerEnvironment
 from ...environment.zygote import Zygote
 from ...ports import EnvironmentSpec
 from ...terminal.opened import settings
-from ...worker.privileges import hides_processes
+from ...worker.processes.privileges import hides_processes
 from ...worker.sandbox import landlock
 from ...worker.sandbox.entering import MISSING
 from .finding import Finding

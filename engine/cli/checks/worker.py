@@ -20,8 +20,8 @@ from ...search.ripgrep import find_ripgrep
 from ...terminal.opened import settings
 from ...terminal.printing import shown
 from ...tokens.ranks import encoding
-from ...worker.ending import left_behind
-from ...worker.proc import read
+from ...worker.processes.ending import left_behind
+from ...worker.processes.proc import read
 from .finding import Finding
 
 START_SECONDS: Final = 30.0

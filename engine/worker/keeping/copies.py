@@ -28,9 +28,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from ..ending import end_below, end_tree
-from ..proc import children_of
-from ..processes import become_subreaper, die_with_parent
+from ..processes.ending import end_below, end_tree
+from ..processes.proc import children_of
+from ..processes.system import become_subreaper, die_with_parent
 from . import descriptors, quiet_fork
 from .reasons import ENDED, NO_PROCESS, TOO_MANY, took_longer
 

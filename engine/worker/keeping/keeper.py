@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from ...ports import ValueGroup
-from ..guard import OutsideGuard, replaying
+from ..guarding.guard import OutsideGuard, replaying
 from ..interrupts import Interrupts
 from ..protocol import KEPT_BYTES, KEPT_GROUPS, Pickled
 from .copies import Copies, Names

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from ..guard import OutsideGuard
+from ..guarding.guard import OutsideGuard
 from .copies import CODE_SECONDS, TOTAL_SECONDS
 from .foreign import ForeignCode
 from .form import SIZE, header

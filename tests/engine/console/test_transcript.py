@@ -27,7 +27,7 @@ from engine.events.session import EnvironmentRestored
 from engine.execution import Captured, Display, ExceptionInfo, ExecutionStatus, TextChange
 from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.ports import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
-from engine.sessions.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.publishing.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.rich_log import events_of, rich_items
 
 CALL, HELPER = ToolCallId("call_1"), ToolCallId("call_2")

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import EnvironmentUnavailableError
 from engine.ports import CommandRequest, EffectAnswer, EffectRequest, Environment, EnvironmentSpec
-from engine.worker.proc import stat_of
+from engine.worker.processes.proc import stat_of
 from tests.support.environments import Bench, until
 
 pytestmark = pytest.mark.anyio

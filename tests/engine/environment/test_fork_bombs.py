@@ -16,8 +16,8 @@ from typing import Final
 import anyio
 import pytest
 
-from engine.worker import memory
-from engine.worker.memory import Watch
+from engine.worker.processes import memory
+from engine.worker.processes.memory import Watch
 from tests.support.environments import PATIENCE, until
 from tests.support.workers import bench, processes_in
 

@@ -18,8 +18,8 @@ from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
 from engine.nodes.outline.languages import language_of
 from engine.nodes.outline.model import Outline
-from engine.worker.outlines import Outlines
-from engine.worker.proc import children_of
+from engine.worker.handles.outlines import Outlines
+from engine.worker.processes.proc import children_of
 from engine.worker.sandbox import capabilities, seccomp
 from tests.support.workers import bench, shared_zygote
 

@@ -13,7 +13,7 @@ import pytest
 
 from engine.environment.zygote import Zygote
 from engine.ports import RestorePlan
-from engine.worker.brands import brand_of
+from engine.worker.processes.brands import brand_of
 from tests.support.environments import PATIENCE, contents, ended_otherwise, until
 from tests.support.workers import bench, processes_in, running, shared_zygote
 

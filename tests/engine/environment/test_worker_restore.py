@@ -211,7 +211,7 @@ async def test_when_the_search_takes_too_long_the_rest_is_left_out_and_named(
         assert await b.value("a, 'b' in globals()") == "(1, False)"
 
 
-OURS = "next(module for name, module in sys.modules.items() if name.endswith('worker.executor'))"
+OURS = "next(module for name, module in sys.modules.items() if name.endswith('worker.statements.executor'))"
 BREAKING = (f"import sys; {OURS}.Result = None", f"import sys; {OURS}.Executor._compile = None")
 
 

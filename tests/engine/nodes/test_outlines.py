@@ -12,7 +12,7 @@ from engine.nodes.outline.indentation import outline_by_indentation
 from engine.nodes.outline.model import Outline, Tier
 from engine.nodes.outlines import Outlines
 from engine.nodes.revision import decoded, from_text
-from engine.worker.shown import BoardReport
+from engine.worker.handles.shown import BoardReport
 from tests.support.boards import Desk
 
 _TEXT = "class Foo:\n    def bar(self):\n        return 1\n"

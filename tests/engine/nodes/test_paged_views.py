@@ -14,7 +14,7 @@ from engine.events.nodes import ContentsAdopted
 from engine.nodes.disk import Sizes
 from engine.nodes.view_handle import ViewHandle
 from engine.ports import OpenFile
-from engine.worker.last_shown import LastShown
+from engine.worker.handles.last_shown import LastShown
 from tests.support.boards import Desk, deltas
 
 SIZES = Sizes(held=20_000, paged=1_000_000, page=4_096)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.cutting import cut_end, cut_line, cut_middle
 from engine.redaction import SHORTEST, Redactor
-from engine.worker.summaries import short_repr
+from engine.worker.namespaces.summaries import short_repr
 
 SECRETS = {
     "short": "k3y-Ab9z",

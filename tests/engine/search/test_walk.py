@@ -15,7 +15,7 @@ from engine.search.place import IGNORE_FILES, VERSION_CONTROL, place_of
 from engine.search.ripgrep import can_search, listing_arguments
 from engine.search.walk.ignoring import Rules
 from engine.search.walk.tree import Tree, opened
-from engine.worker.trees import Tree as GroupTree
+from engine.worker.handles.trees import Tree as GroupTree
 from tests.support.searching import RIPGREP, files
 
 NAMES = ("a", "b", "c.log", "d.txt", ".h", "src", "build", "foo bar", "x#y")

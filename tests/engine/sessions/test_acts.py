@@ -17,11 +17,11 @@ from engine.log import EventLog
 from engine.minter import Minter
 from engine.ports import EffectAnswer, EffectRequest
 from engine.redaction import Redactor
-from engine.sessions.act_events import SHOWN_CHARS
-from engine.sessions.acts import Acts, Desk
-from engine.sessions.buffers import SessionBuffers
+from engine.sessions.acts.act_events import SHOWN_CHARS
+from engine.sessions.acts.acts import Acts, Desk
+from engine.sessions.acts.buffers import SessionBuffers
+from engine.sessions.acts.questions import Questions
 from engine.sessions.policy import Policy
-from engine.sessions.questions import Questions
 from engine.store.memory import MemoryStore
 from engine.toolbox import TOOLS
 from engine.tools import Seen, Workspace

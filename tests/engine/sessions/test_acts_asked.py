@@ -20,11 +20,11 @@ from engine.log import EventLog
 from engine.minter import Minter
 from engine.ports import EffectAnswer, EffectRequest, PermissionAnswer, PermissionQuestion
 from engine.redaction import Redactor
-from engine.sessions import acts as module
-from engine.sessions.acts import Acts, Desk
-from engine.sessions.buffers import SessionBuffers
+from engine.sessions.acts import acts as module
+from engine.sessions.acts.acts import Acts, Desk
+from engine.sessions.acts.buffers import SessionBuffers
+from engine.sessions.acts.questions import Questions
 from engine.sessions.policy import Policy
-from engine.sessions.questions import Questions
 from engine.store.memory import MemoryStore
 from engine.timeline.touches import artifacts_of
 from engine.tools import Seen, Workspace

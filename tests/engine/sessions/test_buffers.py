@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from engine.nodes.revision import LARGEST
-from engine.sessions.buffers import SessionBuffers
+from engine.sessions.acts.buffers import SessionBuffers
 from engine.tools import Workspace
 from tests.support.fixed import FixedClock
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.events.conversation import AgentText, RunStop, ToolCall, UserMessage
 from engine.events.execution import ExecutionStarted
-from engine.sessions.commands import COMMANDS
+from engine.sessions.commands.table import COMMANDS
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock

@@ -39,7 +39,7 @@ from engine.ports import (
     TextDelta,
 )
 from engine.projection.prompt import message_text
-from engine.sessions.registry import Sessions
+from engine.sessions.lifecycle.registry import Sessions
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from engine.view import Summary, ViewFold

@@ -15,8 +15,8 @@ from engine.ports import Model, ModelSignal, Prompt, TextDelta
 from engine.projection.news import LogNews
 from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
-from engine.sessions.condenser import Condenser
-from engine.sessions.projector import Projector
+from engine.sessions.model_calls.condenser import Condenser
+from engine.sessions.model_calls.projector import Projector
 from engine.timeline.index import Timeline
 from engine.view.fold import ViewFold
 from tests.support.fixed import FixedClock

@@ -12,7 +12,7 @@ from engine.events.conversation import AgentText
 from engine.ports import HandleRow, ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
 from engine.projection.account import MESSAGES
 from engine.projection.sections import SECTIONS
-from engine.sessions.context_text import (
+from engine.sessions.model_calls.context_text import (
     PARTS,
     Breakdown,
     NodeCost,
@@ -21,7 +21,7 @@ from engine.sessions.context_text import (
     section_changes,
     smaller_change,
 )
-from engine.sessions.handles_text import SHOWN_HANDLES, views_text
+from engine.sessions.model_calls.handles_text import SHOWN_HANDLES, views_text
 from engine.sessions.session import Session
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of

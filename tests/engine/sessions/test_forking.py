@@ -23,7 +23,7 @@ from engine.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, Seq, Sessio
 from engine.log import EventLog
 from engine.ports import Prompt, StatementAsked, TextDelta
 from engine.projection.sent import SentProjections, prompt_of
-from engine.sessions.forking import forked
+from engine.sessions.lifecycle.forking import forked
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment

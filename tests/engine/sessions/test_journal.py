@@ -13,9 +13,9 @@ from engine.events.conversation import AgentText
 from engine.events.execution import CommandEnded, ExecutionStarted
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.redaction import Redactor
-from engine.sessions.journal import Journal
-from engine.sessions.signals import Item, OutputStreamed, TextStreamed
-from engine.sessions.subscription import HIGH_WATER, Subscription
+from engine.sessions.publishing.journal import Journal
+from engine.sessions.publishing.signals import Item, OutputStreamed, TextStreamed
+from engine.sessions.publishing.subscription import HIGH_WATER, Subscription
 from engine.store.memory import MemoryStore
 from tests.support.environments import until
 from tests.support.fixed import FixedClock

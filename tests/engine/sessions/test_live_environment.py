@@ -14,8 +14,8 @@ from engine.log import EventLog
 from engine.ports import Environment, EnvironmentSpec
 from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
-from engine.sessions.checkpoint_keeping import CheckpointKeeping
-from engine.sessions.kept_values import ValueKeeping
+from engine.sessions.kept.checkpoint_keeping import CheckpointKeeping
+from engine.sessions.kept.kept_values import ValueKeeping
 from engine.sessions.live_environment import LiveEnvironment
 from engine.store.memory import MemoryStore
 from engine.timeline.readings import Readings

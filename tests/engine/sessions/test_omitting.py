@@ -17,7 +17,7 @@ from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
 
-OURS = "next(module for name, module in sys.modules.items() if name.endswith('worker.executor'))"
+OURS = "next(module for name, module in sys.modules.items() if name.endswith('worker.statements.executor'))"
 
 
 async def said(session: Session, text: str) -> str:

@@ -18,7 +18,7 @@ from engine.events.conversation import Condensation, ToolCall, ToolResult, UserM
 from engine.ids import EventId, MessageId, SessionId, ToolCallId
 from engine.log import EventLog
 from engine.ports import Model, Prompt, StatementAsked, TextDelta
-from engine.sessions.registry import Sessions
+from engine.sessions.lifecycle.registry import Sessions
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from engine.view import ViewFold, Window

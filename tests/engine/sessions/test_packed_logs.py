@@ -16,8 +16,8 @@ from engine.events.conversation import RunStop
 from engine.ids import BranchId, Seq, SessionId
 from engine.log import EventLog
 from engine.projection.news import LogNews
-from engine.sessions.branch_diff import diff
 from engine.sessions.branch_rows import BranchStatements, branch_rows
+from engine.sessions.past.branch_diff import diff
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from engine.timeline.index import Timeline

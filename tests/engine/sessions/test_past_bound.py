@@ -16,8 +16,8 @@ from engine.execution import KeptGroup
 from engine.ids import BlobDigest, ExecutionId, Seq
 from engine.log import EventLog
 from engine.ports import Droppable, Store
-from engine.sessions.journal import Journal
-from engine.sessions.past_bound import Drop, PastBound, due_drop
+from engine.sessions.kept.past_bound import Drop, PastBound, due_drop
+from engine.sessions.publishing.journal import Journal
 from tests.support.archives import is_there
 from tests.support.fixed import FixedClock
 from tests.support.stores import A, row

@@ -35,8 +35,8 @@ from engine.sessions.preparing.outline import outline
 from engine.sessions.preparing.summary import summary
 from engine.store.memory import MemoryStore
 from engine.timeline.payloads import Payloads
-from engine.worker.files import DirectFiles
-from engine.worker.trees import DirectTrees
+from engine.worker.handles.files import DirectFiles
+from engine.worker.handles.trees import DirectTrees
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import Answer, AnsweringModel, says
 from tests.support.workers import PATIENCE

@@ -14,7 +14,7 @@ from engine.ports import News, ProjectionPart
 from engine.projection.news import LogNews
 from engine.projection.prompt import MESSAGE_OVERHEAD
 from engine.redaction import HIDDEN, Redactor
-from engine.sessions.projector import TAIL_FLOOR, Projector
+from engine.sessions.model_calls.projector import TAIL_FLOOR, Projector
 from engine.view.view import View
 from tests.support.hollow import HollowEnvironment
 from tests.support.timelines import timeline_of

@@ -21,8 +21,8 @@ from engine.ports import (
     StatementSubject,
 )
 from engine.redaction import Redactor
+from engine.sessions.acts.questions import Questions
 from engine.sessions.policy import Policy
-from engine.sessions.questions import Questions
 from tests.support.fixed import FixedClock
 from tests.support.permissions import FixedPermissions
 

@@ -12,7 +12,7 @@ from engine.config.system import SystemClock
 from engine.errors import SessionInUseError, SessionNotFoundError
 from engine.ids import SessionId
 from engine.ports import Store
-from engine.sessions.signals import OutputStreamed
+from engine.sessions.publishing.signals import OutputStreamed
 from engine.store import open_store
 from engine.store.memory import MemoryStore
 from tests.support.sessions import sessions_of

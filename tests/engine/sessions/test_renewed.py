@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from engine.errors import SessionReadOnlyError
-from engine.sessions.registry import Sessions
+from engine.sessions.lifecycle.registry import Sessions
 from tests.support.full_store import FullStore
 from tests.support.sessions import sessions_of
 

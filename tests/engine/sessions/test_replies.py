@@ -13,8 +13,8 @@ from engine.ids import SessionId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
 from engine.ports import ModelError, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
-from engine.sessions.journal import Journal
-from engine.sessions.replies import ReplyRecorder
+from engine.sessions.model_calls.replies import ReplyRecorder
+from engine.sessions.publishing.journal import Journal
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy, FixedClock
 

@@ -18,7 +18,7 @@ from engine.events.conversation import AgentText
 from engine.events.execution import StatementOmitted
 from engine.events.rewinding import RewindBegun, Rewound
 from engine.ports import Store
-from engine.sessions import rewinding
+from engine.sessions.past import rewinding
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel, runs

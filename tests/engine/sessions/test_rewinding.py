@@ -22,9 +22,9 @@ from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewoun
 from engine.ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 from engine.log import EventLog
 from engine.ports import SessionRow
-from engine.sessions.buffers import SessionBuffers
-from engine.sessions.journal import Journal
-from engine.sessions.rewinding import FileRewinding
+from engine.sessions.acts.buffers import SessionBuffers
+from engine.sessions.past.rewinding import FileRewinding
+from engine.sessions.publishing.journal import Journal
 from engine.store.memory import MemoryStore
 from engine.timeline.workspace import open_rewind
 from engine.tools import Workspace, restore
@@ -221,7 +221,7 @@ def cancelled_at(monkeypatch: pytest.MonkeyPatch, number: int, killed_at: int = 
                 raise RuntimeError("killed")
             return restore(workspace, file, wanted)
 
-        monkeypatch.setattr("engine.sessions.rewinding.restore", restored)
+        monkeypatch.setattr("engine.sessions.past.rewinding.restore", restored)
         yield scope
 
 

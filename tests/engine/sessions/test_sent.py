@@ -20,8 +20,8 @@ from engine.projection.account import Account
 from engine.projection.prompt import MESSAGE_OVERHEAD, message_text
 from engine.projection.sent import SentProjections, prompt_of
 from engine.redaction import Redactor
-from engine.sessions.projector import Projection
-from engine.sessions.sent import SentCalls
+from engine.sessions.model_calls.projector import Projection
+from engine.sessions.model_calls.sent import SentCalls
 from engine.sessions.session import Session
 from engine.store import open_store
 from engine.store.memory import MemoryStore

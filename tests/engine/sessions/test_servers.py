@@ -19,7 +19,7 @@ from engine.events.conversation import ToolCall
 from engine.events.execution import EffectAnswered, ExecutionFinished
 from engine.events.session import EnvironmentRestored, ServerConnected, ServerLost
 from engine.sessions import servers as module
-from engine.sessions.signals import OutputStreamed
+from engine.sessions.publishing.signals import OutputStreamed
 from engine.store.memory import MemoryStore
 from tests.support import mcp_server
 from tests.support.models import AnsweringModel

@@ -24,9 +24,9 @@ from engine.events.execution import (
 from engine.events.session import EnvironmentRestored, PromptQueued, PromptWithdrawn, SessionOpened
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.ports import CommitListener, ModelSignal, Prompt, TextDelta
+from engine.sessions.publishing.signals import OutputStreamed
 from engine.sessions.requests import MAX_QUEUED
 from engine.sessions.session import Session
-from engine.sessions.signals import OutputStreamed
 from engine.store.memory import MemoryStore
 from engine.user_message import user_text
 from tests.support.models import AnsweringModel, says

@@ -13,7 +13,7 @@ from engine.events.conversation import ToolCall
 from engine.events.execution import StatementRecorded
 from engine.events.session import OthersWrote
 from engine.ids import MAIN_BRANCH, BranchId, EventId, Seq, StatementId, ToolCallId
-from engine.sessions.forking import forked
+from engine.sessions.lifecycle.forking import forked
 from engine.timeline.provenance import Provenance
 
 

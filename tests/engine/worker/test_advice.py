@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.domain import Domain
-from engine.worker.advice import Advice
+from engine.worker.writes.advice import Advice
 
 
 def noted(error: BaseException, project: Path, *, auto: bool = False, database: str = "") -> list[str]:

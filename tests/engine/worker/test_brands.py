@@ -12,16 +12,16 @@ from typing import Final
 
 import pytest
 
-from engine.worker.brands import Brand, brand_of, host_is_dead, own_brand
-from engine.worker.ending import end_left_behind, left_behind
+from engine.worker.processes.brands import Brand, brand_of, host_is_dead, own_brand
+from engine.worker.processes.ending import end_left_behind, left_behind
 
 ROOT: Final = str(Path(__file__).parents[3])
 SECONDS: Final = 30
 BRANDED: Final = f"""
 import sys, time
 sys.path.insert(0, {ROOT!r})
-from engine.worker.brands import own_brand
-from engine.worker.processes import take_brand
+from engine.worker.processes.brands import own_brand
+from engine.worker.processes.system import take_brand
 take_brand(own_brand(3))
 print("branded", flush=True)
 sys.stdin.read()

@@ -7,11 +7,11 @@ import pytest
 
 from engine.execution import ExceptionInfo
 from engine.worker.channel import Channel
-from engine.worker.effects import Effects, exception_named
 from engine.worker.framing import FrameBuffer, frame, from_worker
-from engine.worker.guard import KEPT_STOPS, ReplayEffect
+from engine.worker.guarding.guard import KEPT_STOPS, ReplayEffect
 from engine.worker.interrupts import SignalInterrupts
 from engine.worker.protocol import Answer, Ask
+from engine.worker.statements.effects import Effects, exception_named
 
 Ends = tuple[socket.socket, Effects]
 

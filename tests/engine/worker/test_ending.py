@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.worker import ending
-from engine.worker.ending import end_below, end_tree
-from engine.worker.proc import stat_of
+from engine.worker.processes import ending
+from engine.worker.processes.ending import end_below, end_tree
+from engine.worker.processes.proc import stat_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,7 +22,7 @@ ZOMBIES = 40
 LEFT_TO_A_ZYGOTE = f"""
 import os, signal, socket, time
 from engine.worker import zygote
-from engine.worker.proc import children_of
+from engine.worker.processes.proc import children_of
 
 def ended_children():
     for _ in range({ZOMBIES}):

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from engine.confinement import place_to_write
-from engine.worker.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe_failure
+from engine.worker.statements.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe_failure
 
 
 def raised(source: str) -> BaseException:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.execution import NamespaceDiff
-from engine.worker.namespace import NamespaceWatch
+from engine.worker.namespaces.namespace import NamespaceWatch
 from tests.support.boards import Desk
 
 

@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.nodes.revision import digest_of
-from engine.worker import staging
-from engine.worker.opening import Opening
+from engine.worker.writes import staging
+from engine.worker.writes.opening import Opening
 
 Write = tuple[str, bytes, str | None]
 
@@ -325,7 +325,7 @@ def test_a_file_that_grows_too_large_is_refused_and_nothing_of_it_lands(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "LARGEST", 1 << 20)
-    monkeypatch.setattr("engine.worker.opening.LARGEST", 1 << 20)
+    monkeypatch.setattr("engine.worker.writes.opening.LARGEST", 1 << 20)
     with (
         pytest.raises(OSError, match=r"files of up to 1 MiB; io.open\(\) writes larger ones") as refused,
         host.open("a", "wb") as file,

@@ -7,7 +7,7 @@ import threading
 import time
 
 from engine.worker.keeping import quiet_fork
-from engine.worker.proc import children_of, has_children
+from engine.worker.processes.proc import children_of, has_children
 
 _OF_ANY_KIND = 0x40000000
 """`__WALL` of waitpid."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.worker.scratch_size import held
+from engine.worker.processes.scratch_size import held
 
 MUCH = 1 << 40
 

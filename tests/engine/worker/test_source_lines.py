@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from engine.worker.source_lines import NEWEST, SourceLines
+from engine.worker.statements.source_lines import NEWEST, SourceLines
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.worker import trees
-from engine.worker.trees import DirectTrees, Tree
+from engine.worker.handles import trees
+from engine.worker.handles.trees import DirectTrees, Tree
 
 
 def _made(root: Path, *names: str) -> None:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from engine.worker.reading import LateUses, uses_in
+from engine.worker.namespaces.reading import LateUses, uses_in
 from engine.worker.touched import names_in
 from tests.support.watched import Space
 

@@ -1,0 +1,131 @@
+"""Asks the user about what a model wants to do, and records question and answer.
+
+Owns that nobody is asked about what a remembered answer covers or what cannot be shown whole, that what holds a secret
+is shown without it and never remembered, and that a wait which is torn is an answer, too. Must not know when there is
+something to ask. Used by the agent loop for statements and by the desk for their acts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...events.session import PermissionAnswered, PermissionAsked, PermissionOutcome
+from ...ids import ToolCallId
+from ...log import EventLog
+from ...ports import (
+    ASKED_CHARS,
+    CommandSubject,
+    FileSubject,
+    PermissionAnswer,
+    PermissionQuestion,
+    Permissions,
+    PermissionSubject,
+    RebuildSubject,
+    ServerCallSubject,
+    StatementSubject,
+    TreeSubject,
+)
+from ...redaction import Redactor, redact_struct
+from ..policy import Policy
+from ..scopes import phrase, scope_of
+
+_NAMES: dict[type[PermissionSubject], str] = {
+    RebuildSubject: "rebuild",
+    StatementSubject: "statement",
+    FileSubject: "change",
+    TreeSubject: "change",
+    CommandSubject: "command",
+    ServerCallSubject: "call",
+}
+
+
+_MOVE_IT: Final = (
+    "Split it up, or make the file in a temporary directory (tempfile) and have bash() move it, which asks about that."
+)
+_NOBODY: Final = "This {} needs permission, and nobody can be asked for it here, so it was not done."
+
+
+class Verdict(Struct, frozen=True):
+    """How it was decided. `reason` is a sentence on what was not allowed, for the model. `rest`: and all further
+    changes of files by the same statement are allowed."""
+
+    outcome: PermissionOutcome
+    reason: str = ""
+    rest: bool = False
+
+
+class Questions:
+    """The questions of one session. `permissions` is whom to ask; where there is nobody, the answer is no."""
+
+    def __init__(self, log: EventLog, policy: Policy, redactor: Redactor, roots: tuple[str, ...]) -> None:
+        self._log = log
+        self._policy = policy
+        self._redactor = redactor
+        self._roots = roots
+        self.permissions: Permissions | None = None
+
+    async def decide(self, call: ToolCallId, subject: PermissionSubject, *, rest: bool = False) -> Verdict:
+        """Whether what the call wants may be done. With `rest` the answer may be about more, as in the question."""
+        allowed = self._policy.remembered(subject)
+        name = _NAMES[type(subject)]
+        if allowed is None:
+            if (size := _size(subject)) > ASKED_CHARS:
+                return Verdict("rejected", _too_long(name, size))
+            answer = await self._ask(call, subject, rest)
+        else:
+            answer = PermissionAnswer(outcome="allowed" if allowed else "rejected")
+        if answer.outcome == "allowed":
+            return Verdict("allowed", rest=answer.rest)
+        is_said = f"The user rejected this {name}." if answer.asked else _NOBODY.format(name)
+        return Verdict(answer.outcome, is_said)
+
+    def remembered(self, subject: PermissionSubject) -> bool | None:
+        """What an answer to an earlier question says about it; None where there is none."""
+        return self._policy.remembered(subject)
+
+    async def _ask(self, call: ToolCallId, subject: PermissionSubject, rest: bool) -> PermissionAnswer:
+        shown = redact_struct(self._redactor, subject)
+        scope = scope_of(subject, self._roots)
+        if shown != subject and scope != scope_of(shown, self._roots):
+            scope = ""
+        seq = self._log.append(PermissionAsked(tool_call_id=call, scope=scope))
+        always = phrase(scope, self._roots[0])
+        # A wait that is torn is cancelled too.
+        nobody = self.permissions is None
+        answer = PermissionAnswer(outcome="rejected" if nobody else "cancelled", asked=not nobody)
+        try:
+            if self.permissions is not None:
+                question = PermissionQuestion(tool_call_id=call, subject=shown, seq=seq, always=always, rest=rest)
+                answer = await self.permissions.ask(question)
+                answer = replace(answer, rest=answer.rest and rest and answer.outcome == "allowed")
+        finally:
+            remembered = answer.remember and bool(scope)
+            event = PermissionAnswered(tool_call_id=call, scope=scope, outcome=answer.outcome, remembered=remembered)
+            self._log.append(replace(event, rest=answer.rest))
+        return answer
+
+
+def _size(subject: PermissionSubject) -> int:
+    match subject:
+        case RebuildSubject():
+            return 0  # it is shown by numbers, and the statements were shown when they ran
+        case StatementSubject(source=source):
+            return len(source)
+        case CommandSubject(command=command):
+            return len(command)
+        case ServerCallSubject(arguments=arguments):
+            return len(arguments)
+        case FileSubject(changes=changes) | TreeSubject(changes=changes):
+            return sum(len(change.old or "") + len(change.new) for change in changes)
+
+
+def _too_long(name: str, size: int) -> str:
+    # What cannot be shown whole cannot be decided about.
+    way = _MOVE_IT if name == _NAMES[FileSubject] else "Split it up."
+    return (
+        f"The user was not asked about this {name}: it has {size:,} characters, and whoever decides about it "
+        f"can be shown at most {ASKED_CHARS:,}. {way}"
+    )

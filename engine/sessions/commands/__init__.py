@@ -1,0 +1,1 @@
+"""The slash commands: a row for each in `table`, and what they do."""

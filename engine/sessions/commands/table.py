@@ -1,0 +1,184 @@
+"""What a user can ask of the session itself, with a slash. All of it works without a model.
+
+One row per command; adapters advertise the table. A command works on its context alone and answers in Markdown. Called
+by `turns`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from typing import Final
+
+from ...text import code_span
+from ...user_message import MAX_TEXT_CHARS, Composed, is_long_text
+from .branches import KEEP_CONVERSATION, KEEP_FILES, branch, rewind
+from .command import Command, CommandContext, glancing
+from .context import compact, context, context_glance, tick, views, views_glance
+from .diff import diff_glance
+from .edit import edit
+from .replay import replay
+from .timeline import omit, timeline_glance
+
+_NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
+"""What a person types who means a command; a path has more slashes, or dots."""
+
+
+def _help(_context: CommandContext, _argument: str) -> str:
+    return "\n".join(help_line(each.name, each.usage, each.description) for each in COMMANDS.values())
+
+
+def help_line(name: str, usage: str, description: str) -> str:
+    """A command as `/help` lists it."""
+    return f"- {code_span(f'/{name} {usage}'.rstrip())}: {description}"
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    command.name: command
+    for command in (
+        Command(
+            "context",
+            "[N | tail]",
+            "number of a model call, or tail",
+            "Show what a model would now be sent, where its tokens go, and what changes that; with N what model call N "
+            "was sent, with tail all of the last part",
+            context,
+            context_glance,
+            "call",
+        ),
+        Command(
+            "views",
+            "[all]",
+            "all, where there are many",
+            "List the handles: views of files, and groups with what is in them; of very many the newest, with all each",
+            views,
+            views_glance,
+        ),
+        Command(
+            "timeline",
+            "[N]",
+            "number of a statement",
+            "List the statements that ran; with N show statement N and what came of it",
+            glancing(timeline_glance),
+            timeline_glance,
+            "statement",
+        ),
+        Command(
+            "run",
+            "STATEMENT",
+            "a Python statement",
+            "Run a Python statement of yours, such as `ls()` or `readme.SetTokens(500)`; no model is called",
+            None,
+            takes="source",
+        ),
+        Command(
+            "omit",
+            "[N]",
+            "number of a statement",
+            "Leave statement N out of the namespace, or take it in again; alone, list those that are left out",
+            omit,
+            takes="statement",
+        ),
+        Command(
+            "rewind",
+            f"K [{KEEP_FILES}] [{KEEP_CONVERSATION}]",
+            "number of a statement, 0 for the beginning",
+            "Go back to where statement K had ended, on a new branch: the conversation, the namespace, and the files "
+            "that statements wrote since",
+            rewind,
+            takes="statement",
+            moves_head=True,
+        ),
+        Command(
+            "branch",
+            f"[NAME [{KEEP_FILES}]]",
+            "name of a branch",
+            "Switch to another branch: its conversation, its namespace, and files as they were when it was left; "
+            "alone, list the branches",
+            branch,
+            takes="branch",
+            moves_head=True,
+        ),
+        Command(
+            "diff",
+            "A [B]",
+            "names of one or two branches",
+            "Compare two branches, or one with the active one: their statements, names and files",
+            glancing(diff_glance),
+            diff_glance,
+            "branch",
+        ),
+        Command(
+            "replay",
+            "K [J] [--live | --dry]",
+            "number of a statement, perhaps that of a later one",
+            "Run the statements K to J again, with the recorded answers to what they ask for, and say what comes out "
+            "differently; with --live they act again, with --dry as far as the first that would",
+            replay,
+            takes="statement",
+            torn=False,
+        ),
+        Command(
+            "edit",
+            "K [J] [--live]",
+            "the number of a statement, and on the next lines what is to be in its place",
+            "Run another statement in the place of K, on a new branch, then those behind it, to J or the last; with "
+            "the recorded answers to what they ask for, or with --live acting again",
+            edit,
+            takes="edit",
+            moves_head=True,
+            torn=False,
+            is_said=True,
+        ),
+        Command("compact", "", "", "Replace the conversation so far by a summary of it", compact),
+        Command("tick", "", "", "Have handles that follow their files catch up with them now", tick),
+        Command("help", "", "", "List these commands", glancing(_help), _help),
+    )
+}
+"""The slash commands by name, in the order in which they are listed."""
+
+
+def command_of(said: Composed) -> tuple[Command | None, str]:
+    """As `command_in`, of a prompt. A statement of which only the beginning is in the text is refused."""
+    command, argument = command_in(said.text)
+    if command is not None and command.takes in ("source", "edit") and any(map(is_long_text, said.attachments)):
+        return _saying(command.name, f"A statement may have at most {MAX_TEXT_CHARS:,} characters."), ""
+    return command, argument
+
+
+def command_in(text: str) -> tuple[Command | None, str]:
+    """The command that a prompt names, if it is one, and its argument.
+
+    A name that there is not is a command too, whose answer says so: a model would make something up. So is one that is
+    given an argument and takes none, or needs one. What is a path on this machine is none.
+    """
+    first, *rest = text.split(maxsplit=1) or [""]
+    argument = rest[0].strip() if rest else ""
+    name = first[1:]
+    if first.startswith("/") and name in COMMANDS:
+        command = COMMANDS[name]
+        is_wrong = bool(argument) if not command.usage else not argument and not command.usage.startswith("[")
+        return (_misused(command) if is_wrong else command), argument
+    if _NAME.fullmatch(first) and not os.path.lexists(first):
+        return _unknown(name), argument
+    return None, argument
+
+
+def _misused(command: Command) -> Command:
+    if command.usage:
+        return _saying(command.name, f"`/{command.name}` needs {command.hint}: `/{command.name} {command.usage}`.")
+    return _saying(command.name, f"`/{command.name}` takes no argument.")
+
+
+def _unknown(name: str) -> Command:
+    close = difflib.get_close_matches(name.lower(), COMMANDS, 1)
+    meant = f" Did you mean `/{close[0]}`?" if close else ""
+    return _saying(name, f"There is no command `/{name}`.{meant} `/help` lists those there are.")
+
+
+def _saying(name: str, answer: str) -> Command:
+    def glance(_context: CommandContext, _argument: str) -> str:
+        return answer
+
+    return Command(name, "", "", answer, glancing(glance), glance)

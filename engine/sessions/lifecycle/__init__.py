@@ -1,0 +1,1 @@
+"""Sessions made, named, found, loaded, forked and closed."""

@@ -1,0 +1,1 @@
+"""Going back and running again: heads, rewinds, replays, edits, and what came out differently."""

@@ -1,0 +1,55 @@
+"""What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output,
+and how far a rewind is with its files.
+
+One event follows each of them when it ends and holds all of it. Published beside events, in order, by the journal.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ...events import Event
+from ...ids import MessageId, ToolCallId
+
+
+class TextStreamed(Struct, frozen=True):
+    """A piece of assistant text, as it arrived; the whole follows as `AgentText`.
+
+    `aside`: the session's own answer, in Markdown, which comes in one piece and is no model's.
+    """
+
+    message_id: MessageId
+    text: str
+    aside: bool = False
+
+
+class ReasoningStreamed(Struct, frozen=True):
+    """A piece of reasoning, as it arrived; the whole follows as `AgentReasoning`."""
+
+    message_id: MessageId
+    text: str
+
+
+class OutputStreamed(Struct, frozen=True):
+    """A piece of what a running statement printed; the whole follows on `ExecutionFinished`."""
+
+    tool_call_id: ToolCallId
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+class FilesPutBack(Struct, frozen=True):
+    """So many files of a rewind are as they are to be, or are left; what became of each follows as `Rewound`."""
+
+    done: int
+    total: int
+
+
+Stream = TextStreamed | ReasoningStreamed | OutputStreamed
+"""A piece of text."""
+Signal = Stream | FilesPutBack
+"""A piece of what is happening. It is published in order and never stored."""
+Item = Event | Signal
+"""What is published."""

@@ -1,0 +1,1 @@
+"""The zygote and what it forks: workers, checkpoints of them, parsers."""

@@ -1,0 +1,187 @@
+"""How much memory a worker or a program and all its processes hold, how many these are, and the watch that finds those
+that are too many or hold too much.
+
+RLIMIT_DATA bounds what one process allocates for itself. What passes it: memory shared between processes, files that
+live in memory alone (memfd), and the number of processes. So the whole tree is counted while a statement or a
+program runs: anonymous and shared memory, each page by the part that falls to a process (PSS), what was swapped out,
+and what memfds hold beyond what is mapped. Pages of files on a disk are left out: the kernel takes them back when it
+needs them.
+
+PSS is expensive: the kernel walks every page. So first an upper bound is looked at which the kernel keeps ready: as
+long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so that
+looking takes a tenth of one processor at most.
+
+Processes are counted too, because what forks without end takes the processors long before it has taken the memory, and
+RLIMIT_NPROC means nothing to root. The count ends at the limit, so that a look at a fork bomb takes milliseconds.
+
+Of processes in a domain the watch looks at the scratch directory too.
+
+Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them, and by the host
+for paused copies.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from ...domain import Domain
+from .proc import children_of, read
+from .scratch_size import held
+
+LOOK_SECONDS: Final = 0.25
+"""Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
+MOST_PROCESSES: Final = 1000
+"""In one tree: more than builds and test runs on many cores start, and a fork bomb of a second."""
+_SHARE: Final = 9
+"""How many times as long as a look took the next one is away at least."""
+_MOST: Final = 2
+"""Times its bound a scratch directory is counted."""
+_BLOCK: Final = 512
+_KIB: Final = 1024
+_BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
+_EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
+_MEMFD: Final = "/memfd:"
+_HEADER_FIELDS: Final = 6
+"""Of the first line about a mapping in smaps, where it has a name: addresses, rights, offset, device, inode, name."""
+
+
+def _excess_of(pids: Sequence[int], limit: int, is_wanted: Callable[[], bool]) -> int:
+    """Bytes that the processes hold together if they are more than `limit`, else 0; also where somebody `is_wanted`."""
+    memfds = _memfds(pids)
+    if sum(_sum(f"/proc/{pid}/status", _BOUND) for pid in pids) + sum(memfds.values()) <= limit:
+        return 0
+    held = 0
+    for pid in pids:
+        if is_wanted():
+            return 0
+        held += _proportional(pid)
+        if held > limit:  # and how much more is not worth the time
+            return held
+    held += _unmapped(pids, memfds)
+    return held if held > limit else 0
+
+
+def held_by(pids: Sequence[int], limit: int) -> Sequence[int]:
+    """Bytes that each of the processes holds: an upper bound where all bounds together are within `limit`."""
+    bounds = [_sum(f"/proc/{pid}/status", _BOUND) for pid in pids]
+    return bounds if sum(bounds) <= limit else [_proportional(pid) for pid in pids]
+
+
+class Watch:
+    """The processes that are watched, each with its limit in bytes and what a reason calls it.
+
+    A look at hundreds of processes that hold much takes seconds; it is given up, and begun anew at once, where
+    `is_wanted` says that somebody asks for something else, perhaps for their end.
+    """
+
+    def __init__(self, is_wanted: Callable[[], bool] = lambda: False) -> None:
+        self._is_wanted = is_wanted
+        self._limits: dict[int, tuple[int, str]] = {}
+        self._scratches: dict[int, tuple[Domain, int]] = {}
+        """With what each may hold: its bound, or what it held already."""
+        self._next_look = 0.0
+
+    def begin(self, pid: int, limit: int, who: str, domain: Domain | None = None) -> None:
+        """From now on the tree of `pid` is looked at, for the first time at once."""
+        if domain is not None:
+            self._scratches[pid] = domain, max(domain.scratch_bytes, held(domain.scratch, _MOST * domain.scratch_bytes))
+        if not self._limits:
+            self._next_look = 0.0
+        self._limits[pid] = limit, who
+
+    def end(self, pid: int) -> None:
+        """The statement is over, or the process."""
+        self._limits.pop(pid, None)
+        self._scratches.pop(pid, None)
+
+    def patience(self) -> float | None:
+        """Seconds until the next look; None where nothing is watched."""
+        return max(0.0, self._next_look - time.monotonic()) if self._limits else None
+
+    def look(self) -> list[tuple[int, str]]:
+        """Those whose trees hold too much, each with the reason in words; none before the next look is due."""
+        started = time.monotonic()
+        if not self._limits or started < self._next_look:
+            return []
+        found = [(pid, self._excess(pid, limit, who)) for pid, (limit, who) in self._limits.items()]
+        took = time.monotonic() - started
+        self._next_look = started + took + max(LOOK_SECONDS, _SHARE * took)
+        return [(pid, reason) for pid, reason in found if reason]
+
+    def _excess(self, pid: int, limit: int, who: str) -> str:
+        """What it holds too much, in words; empty where it does not."""
+        tree = _tree(pid)
+        if len(tree) > MOST_PROCESSES:
+            return f"{who} had more than the {MOST_PROCESSES:,} processes that it may have at a time; they were ended"
+        if too_much := _excess_of(tree, limit, self._is_wanted):
+            return _reason(who, too_much, limit)
+        if pid in self._scratches:
+            # What frees space may go on; and what was there before is not its fault.
+            domain, allowed = self._scratches[pid]
+            if held(domain.scratch, allowed) > allowed:
+                bound = domain.scratch_bytes / 1e9
+                return f"{who} filled the scratch directory beyond the {bound:.2f} GB that it may hold, and was ended"
+        return ""
+
+
+def _reason(who: str, held: int, limit: int) -> str:
+    return (
+        f"{who} and its processes held {held / 1e9:.2f} GB of memory, more than the {limit / 1e9:.2f} GB that "
+        "they may; they were ended"
+    )
+
+
+def _tree(root: int) -> list[int]:
+    """As far as one more than may be."""
+    found = [root]
+    for pid in found:
+        if len(found) > MOST_PROCESSES:
+            break
+        found += children_of(pid) or ()
+    return found
+
+
+def _sum(path: str, names: tuple[bytes, ...]) -> int:
+    """The sum of these lines, in bytes; 0 where the file cannot be read."""
+    return sum(int(line.split()[1]) * _KIB for line in read(path).splitlines() if line.startswith(names))
+
+
+def _proportional(pid: int) -> int:
+    # Of a program that gained privileges only the bound can be read.
+    rollup = f"/proc/{pid}/smaps_rollup"
+    return _sum(rollup, _EXACT) or _sum(f"/proc/{pid}/status", _BOUND)
+
+
+def _memfds(pids: Iterable[int]) -> dict[int, int]:
+    """The memory files that the processes have open: bytes by inode."""
+    found: dict[int, int] = {}
+    for pid in pids:
+        with suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                path = f"/proc/{pid}/fd/{name}"
+                with suppress(OSError):
+                    if os.readlink(path).startswith(_MEMFD):
+                        file = os.stat(path)
+                        found[file.st_ino] = file.st_blocks * _BLOCK
+    return found
+
+
+def _unmapped(pids: Iterable[int], memfds: dict[int, int]) -> int:
+    """Bytes that memory files hold beyond what is mapped of them, which counts as memory of the processes."""
+    if not memfds:
+        return 0
+    mapped = dict.fromkeys(memfds, 0)
+    for pid in pids:
+        inode = None
+        with suppress(OSError), open(f"/proc/{pid}/smaps", "rb") as mappings:
+            for line in mappings:
+                fields = line.split(None, _HEADER_FIELDS - 1)
+                if not fields[0].endswith(b":"):
+                    inode = int(fields[4])
+                elif fields[0] == b"Pss:" and inode in mapped:
+                    mapped[inode] += int(fields[1]) * _KIB
+    return sum(max(0, size - mapped[inode]) for inode, size in memfds.items())

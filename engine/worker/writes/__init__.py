@@ -1,0 +1,1 @@
+"""Files that statements' own code changes: noticed and recorded, or led to the host where a sandbox holds them."""

@@ -1,0 +1,365 @@
+"""A file that a statement writes, in memory until it lands: what the built-in `open` would return, over a memfd.
+
+Owns that its content is handed on when it is closed, whoever closes it: a `with`, a call, the last reference, the
+collector. Must not know where a content goes (`Landing`). Used by `opening` and `staged_files`.
+
+One staging file stands for one file, however often that is opened meanwhile: each who opens it gets an open file of
+its own, with its place and its flags, on the same content. The staging file keeps a descriptor by itself, so that what
+others do with theirs loses nothing.
+
+CPython drops what closing a file raises where nobody refers to the file any more, so the finalizer is ours: it tells
+`Landing` instead. Of the three layers of a text file (text, buffer, raw) it is the outermost one that closes, and the
+others follow. In a cycle the collector finalizes them in any order, and CPython loses there what the outer ones have
+not passed on; so the finalizers of the inner ones do nothing, unless they were detached and are the outermost now.
+
+A program that was given a descriptor may write on when the file is closed here, as a server does into its log, and so
+may whoever has mapped it into memory. So where somebody has asked for the descriptor, the staging file is there until
+nobody has it any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+from contextlib import suppress
+from threading import RLock
+from typing import Any, Final, Protocol, cast
+
+from ..processes import own_process
+from ..processes.proc import children_of, pids
+
+_NAME: Final = "rewindow-open"
+LARGEST: Final = 32 << 20
+"""Bytes of the largest file that is written in this way: it travels to the host in one message."""
+_FLOOR: Final = 256
+"""Our descriptors begin here, out of the way of those that statements count."""
+_PASSED_ON: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC | os.O_NONBLOCK
+
+
+class Landing(Protocol):
+    """Where contents go. `larger` is a clause on how files that are too large are written."""
+
+    larger: str
+
+    def land(self, staging: Staging, content: bytes) -> None:
+        """Takes what the file holds; raises what went wrong with that."""
+        ...
+
+    def report(self, staging: Staging, error: BaseException) -> None:
+        """Takes what nobody could be raised."""
+        ...
+
+    def follow(self, number: int, top: Layer) -> None:
+        """From now on `top` is what the statement has of the file that was opened with that number."""
+        ...
+
+    def released(self, staging: Staging) -> None:
+        """The last file object on it was closed."""
+        ...
+
+
+class Staging:
+    """One file under way.
+
+    Args:
+        path: for the host.
+        place: where it really is.
+        name: as the statement spelled it.
+        content: what the file holds to begin with.
+        known: the digest of what the file holds as far as its writer knows; None where that did not look.
+        landed: the digest of the content that need not land: what the file holds; None where any has to.
+        mode: the permission bits that were asked for; None for the usual ones.
+    """
+
+    def __init__(
+        self,
+        landing: Landing,
+        *,
+        path: str,
+        place: str,
+        name: Any,
+        content: bytes,
+        known: str | None,
+        landed: str | None,
+        mode: int | None = None,
+    ) -> None:
+        self.landing = landing
+        self.path = path
+        self.place = place
+        self.name = name
+        self.known = known
+        self.landed = landed
+        self.mode = mode
+        self.is_broken = False
+        self.is_lent = False
+        """Whether somebody has a descriptor, and may use it when the file objects are closed."""
+        self.is_gone = False
+        """Whether the file was removed since it was opened, so that nobody will find what it holds."""
+        self.lock = RLock()
+        """Held where the descriptor is used or closed: its number may be another file's a moment later."""
+        self._files = 0
+        self._descriptor = _memory(content)
+        self._identity = (0, 0)
+        self._settled = (0, 0)
+        self.take_place()
+
+    def take_place(self) -> None:
+        """The staging file is this one from now on: it was made, or it was copied with its process."""
+        if self._descriptor >= 0:
+            state = os.fstat(self._descriptor)
+            self._identity = state.st_dev, state.st_ino
+            self._settled = _content_state(state)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are file objects on it."""
+        return self._files > 0
+
+    @property
+    def has_content(self) -> bool:
+        """Whether it has what the file does not hold yet, as far as that can be told without comparing."""
+        if self.is_broken or not self.has(self._descriptor):
+            return False
+        return self.landed is None or _content_state(self._state()) != self._settled
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is nothing of it any more."""
+        return not self.has(self._descriptor)
+
+    def _state(self) -> os.stat_result:
+        if self.is_lost:
+            # Somebody has closed the descriptor, and its number may be another file's. That is told once.
+            self._descriptor = -1
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.name)
+        return os.fstat(self._descriptor)
+
+    def opened(self, flags: int) -> int:
+        """A descriptor of an open file of its own."""
+        self._state()
+        if flags & os.O_TRUNC:
+            self.is_broken = False
+        return os.open(f"/proc/self/fd/{self._descriptor}", flags & _PASSED_ON | os.O_CLOEXEC)
+
+    def opened_to_read(self, _name: object, _flags: int) -> int:
+        """An `opener` for `open`."""
+        return self.opened(os.O_RDONLY)
+
+    def has(self, descriptor: int) -> bool:
+        """Whether the descriptor is one of this file."""
+        try:
+            state = os.fstat(descriptor)
+        except OSError:
+            return False
+        return (state.st_dev, state.st_ino) == self._identity
+
+    def land(self) -> None:
+        """Hands on what it holds, without moving in it. Not to be called with a lock of one of the layers."""
+        with self.lock:
+            if self.is_broken or self.is_gone or self._descriptor < 0:
+                return
+            state = self._state()
+            self.check_size(state.st_size)
+            content = os.pread(self._descriptor, state.st_size, 0)
+            self._settled = _content_state(state)
+            self.landing.land(self, content)
+
+    def check_size(self, size: int) -> None:
+        """Raises OSError (EFBIG) for a file that is too large. Nothing of it lands then."""
+        if size > LARGEST:
+            self.is_broken = True
+            raise too_large(self.name, self.landing.larger)
+
+    def take(self) -> None:
+        """A file object is made on it."""
+        with self.lock:
+            self._files += 1
+
+    def release(self) -> None:
+        """One of its file objects is closed."""
+        with self.lock:
+            self._files -= 1
+        if not self._files:
+            self.landing.released(self)
+
+    def goes_on(self) -> bool:
+        """Whether somebody has a descriptor of it still, or has mapped it, as far as this process may look."""
+        with self.lock:
+            return self._descriptor >= 0 and (self.is_open or self._is_open_elsewhere() or self._is_mapped())
+
+    def close(self) -> None:
+        """Nothing of it is wanted any more."""
+        with self.lock:
+            descriptor, self._descriptor = self._descriptor, -1
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _is_open_elsewhere(self) -> bool:
+        own = os.getpid()
+        # Who has a descriptor of ours without being our child was sent it, which is rare.
+        for pid in [own, *(pids() if children_of("self") else ())]:
+            with suppress(OSError):  # because it may have gone, or be somebody else's
+                for name in os.listdir(f"/proc/{pid}/fd"):
+                    if not (pid == own and int(name) == self._descriptor) and self._leads_here(
+                        f"/proc/{pid}/fd/{name}"
+                    ):
+                        return True
+        return False
+
+    def _leads_here(self, link: str) -> bool:
+        # The link is read first, because to look at what is behind it may wait for a dead network file system.
+        try:
+            if not os.readlink(link).startswith(f"/memfd:{_NAME}"):
+                return False
+            state = os.stat(link)
+        except OSError:
+            return False
+        return (state.st_dev, state.st_ino) == self._identity
+
+    def _is_mapped(self) -> bool:
+        # Device, inode and path: the fourth to the sixth of the columns of proc_pid_maps(5).
+        with suppress(OSError), open("/proc/self/maps", "rb", 0) as maps:
+            for line in maps.read().splitlines():
+                if _NAME.encode() in line and int(line.split(None, 5)[4]) == self._identity[1]:
+                    return True
+        return False
+
+
+def _content_state(state: os.stat_result) -> tuple[int, int]:
+    return state.st_size, state.st_mtime_ns
+
+
+def too_large(name: object, larger: str) -> OSError:
+    """The error for a file that `open` does not take."""
+    return OSError(errno.EFBIG, f"open() writes files of up to {LARGEST >> 20} MiB; {larger}", name)
+
+
+class Layer:
+    """What text, buffered and raw files have in common here. `number` counts the files that were opened."""
+
+    staging: Staging | None = None
+    number = 0
+    is_outermost = False
+
+    def __del__(self) -> None:
+        if not self.is_outermost or self.staging is None:
+            return
+        try:
+            cast("Any", self).close()
+        except BaseException as error:
+            self.staging.landing.report(self.staging, error)
+
+    def detach(self) -> Any:
+        """The layer below, which is the outermost now."""
+        inner: Any = cast("Any", super()).detach()
+        assert self.staging is not None
+        self.is_outermost, inner.is_outermost = False, True
+        self.staging.landing.follow(self.number, inner)
+        return inner
+
+
+class _Raw(Layer, io.FileIO):
+    def fileno(self) -> int:
+        if self.staging is not None:
+            self.staging.is_lent = True
+        return super().fileno()
+
+    def write(self, b: Any, /) -> int | None:
+        staging, descriptor = self.staging, super().fileno()
+        if staging is not None:
+            start = os.fstat(descriptor).st_size if "a" in self.mode else os.lseek(descriptor, 0, os.SEEK_CUR)
+            staging.check_size(start + memoryview(b).nbytes)
+        return super().write(b)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        if self.staging is not None and size is not None:
+            self.staging.check_size(size)
+        return super().truncate(size)
+
+    def close(self) -> None:
+        # In a process that a statement forked the lock may have been copied in its locked state.
+        if self.staging is None or not own_process.is_own():
+            super().close()
+            return
+        with self.staging.lock:
+            if not self.closed:
+                self._land_and_close(self.staging)
+
+    def _land_and_close(self, staging: Staging) -> None:
+        try:
+            staging.land()
+        finally:
+            super().close()
+            staging.release()
+
+
+# By these names their objects are shown.
+class BufferedWriter(Layer, io.BufferedWriter): ...
+
+
+class BufferedRandom(Layer, io.BufferedRandom): ...
+
+
+class TextIOWrapper(Layer, io.TextIOWrapper): ...
+
+
+def layers(  # noqa: PLR0917 -- the last five are those of `open`
+    staging: Staging,
+    number: int,
+    descriptor: int,
+    name: Any,
+    mode: str,
+    buffering: int,
+    encoding: str | None,
+    errors: str | None,
+    newline: str | None,
+) -> Layer:
+    """The file object that the built-in `open` would make of these arguments, which it has found right.
+
+    Args:
+        number: counts the files that were opened.
+        descriptor: of the staging file, which the file object closes.
+        name: as the statement spelled it.
+    """
+    raw: Any = _Raw(descriptor, mode.replace("t", ""))
+    raw.name = name
+    top: Any = raw
+    if buffering != 0:
+        size = io.DEFAULT_BUFFER_SIZE if buffering in (-1, 1) else buffering
+        top = BufferedRandom(raw, size) if "+" in mode else BufferedWriter(raw, size)
+    if "b" not in mode:
+        top.staging, top.number = staging, number
+        top = TextIOWrapper(top, io.text_encoding(encoding, 3), errors, newline, line_buffering=buffering == 1)
+        top.mode = mode
+    raw.staging = top.staging = staging
+    raw.number = top.number = number
+    top.is_outermost = True
+    staging.take()
+    return top
+
+
+def unnamed(flags: int) -> int:
+    """A descriptor of a file that has no name, and so never lands."""
+    descriptor = _memory(b"")
+    try:
+        return os.open(f"/proc/self/fd/{descriptor}", flags & _PASSED_ON | os.O_CLOEXEC)
+    finally:
+        os.close(descriptor)
+
+
+def _memory(content: bytes) -> int:
+    descriptor = os.memfd_create(_NAME, os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        with suppress(OSError):  # because there may be a limit below
+            high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FLOOR)
+            os.close(descriptor)
+            return high
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
