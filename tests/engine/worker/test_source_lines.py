@@ -15,8 +15,10 @@ from engine.worker.statements.source_lines import NEWEST, SourceLines
 
 
 @pytest.fixture(autouse=True)
-def restored_cache() -> Iterator[None]:
+def own_cache() -> Iterator[None]:
+    """Without the statements that other tests have run in this process."""
     before = dict(linecache.cache)
+    linecache.cache.clear()
     yield
     linecache.cache.clear()
     linecache.cache.update(before)
