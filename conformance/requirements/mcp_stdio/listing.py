@@ -25,6 +25,7 @@ from conformance.values import Object, as_list, as_text, at
 from conformance.verdict import PASS, Verdict, failed, skipped
 
 _INVALID: Final = -32602
+_CHANGING: Final = ("tools", "resources", "prompts")
 _LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
@@ -118,6 +119,19 @@ def _logs_declared(traffic: Traffic) -> Verdict:
         return PASS
     for message in traffic.notifications("server", "notifications/message"):
         return failed("a log message was sent, and logging is not advertised", message.index)
+    return PASS
+
+
+def _changes_declared(traffic: Traffic) -> Verdict:
+    if not handshakes(traffic):
+        return skipped("no handshake was completed")
+    for kind in _CHANGING:
+        if offers(traffic, f"{kind}.listChanged"):
+            continue
+        for message in traffic.notifications("server", f"notifications/{kind}/list_changed"):
+            return failed(
+                f"the list of {kind} is said to have changed, and {kind}.listChanged is not advertised", message.index
+            )
     return PASS
 
 
@@ -236,5 +250,18 @@ REQUIREMENTS: Final = (
         _logs_declared,
         applies=HANDSHAKE,
         violation="notifications/message, and no logging in the capabilities",
+    ),
+    Requirement(
+        "MCP-S-LIST-015",
+        "capability",
+        "A server that says that a list has changed advertises listChanged for it.",
+        prose(
+            "basic/lifecycle",
+            "Both parties **MUST**: - Respect the negotiated protocol version"
+            " - Only use capabilities that were successfully negotiated",
+        ),
+        _changes_declared,
+        applies=HANDSHAKE,
+        violation='notifications/prompts/list_changed, and "prompts":{} in the capabilities',
     ),
 )

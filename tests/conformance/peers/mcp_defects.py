@@ -309,6 +309,15 @@ def conceals(capability: str) -> type[Server]:
     return Concealing
 
 
+class TellsOfPrompts(Server):
+    """Its capabilities do not say that it does."""
+
+    def call(self, request: Message, params: Message) -> Message | None:
+        if version_of(request) != MODERN:
+            self.notify("notifications/prompts/list_changed", {})
+        return super().call(request, params)
+
+
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
@@ -568,6 +577,7 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-LIST-012": conceals("prompts"),
     "MCP-S-LIST-013": conceals("completions"),
     "MCP-S-LIST-014": conceals("logging"),
+    "MCP-S-LIST-015": TellsOfPrompts,
     "MCP-S-TOOL-001": described("image", inputSchema={"type": "object", "properties": {"size": {"type": "int"}}}),
     "MCP-S-TOOL-002": described("echo", outputSchema={**TEXT, "properties": {"text": {"type": "str"}}}),
     "MCP-S-TOOL-003": lists(lambda _, tools: [*tools, {"name": "read file", "inputSchema": {"type": "object"}}]),
