@@ -140,7 +140,7 @@ class Zygote:
                 self._forks.send(b"W")
 
     def fork(self, descriptors: list[int]) -> None:
-        """Hands over descriptors: those of a process to be, as `worker.zygote` has them, or of a copy of one.
+        """Hands over descriptors: those of a process to be, as `worker.forking.zygote` has them, or of a copy of one.
 
         Raises:
             EnvironmentUnavailableError: the zygote cannot take them.

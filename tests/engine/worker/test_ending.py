@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 ZOMBIES = 40
 LEFT_TO_A_ZYGOTE = f"""
 import os, signal, socket, time
-from engine.worker import zygote
+from engine.worker.forking import zygote
 from engine.worker.processes.proc import children_of
 
 def ended_children():
