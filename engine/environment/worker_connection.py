@@ -3,6 +3,7 @@
 Owns every descriptor of the worker and one epoll over them, so that a single await serves them all and a cancelled
 await loses nothing. Sending never blocks: what the socket does not take waits for the next `receive`. Must not know
 what a statement is. Opened by `worker_environment`.
+A little over 300 lines, because whoever owns the descriptors closes them here, whatever ends first.
 """
 
 from __future__ import annotations

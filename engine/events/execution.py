@@ -1,5 +1,7 @@
 """The timeline: statements, their executions, and what an execution asked of the host."""
 
+# A little over 300 lines, because each event says what older logs lack.
+
 from __future__ import annotations
 
 from typing import ClassVar

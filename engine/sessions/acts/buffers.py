@@ -11,6 +11,8 @@ meanwhile. An editor that says nothing of what it has open is asked by the real 
 
 An editor that was told of nothing goes on for a while with what a file held before a tool wrote it, and would give that
 for an unsaved text. So what a tool has replaced is remembered for as long as that may take.
+
+A little over 300 lines, because what an editor has open and what it has not noticed yet is one state.
 """
 
 from __future__ import annotations
