@@ -141,7 +141,7 @@ def test_an_agent_that_cannot_be_judged_fails_with_the_reason(tmp_path: Path) ->
         (["--mcp-server", " "], "--mcp-server: name the command that starts the server", 4),
         (["--acp-agent", "'"], "No closing quotation", 4),
         (["--acp-agent", "x", "--acp-options='"], "No closing quotation", 4),
-        (["--acp-agent", "x", "--acp-options=--nonsense", "-k", "NEW-003"], "unrecognized arguments: --nonsense", 1),
+        (["--acp-agent", "x", "--acp-options=--nonsense", "-k", "NEW-003"], "acp has no option --nonsense", 1),
     ],
 )
 def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], said: str, code: int) -> None:
