@@ -170,18 +170,18 @@ UPDATE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "peer", "data", "number", "code"),
+    ("name", "peer", "data", "number", "codes"),
     [
-        ("acp", "acp_agent", UPDATE, 0, 1),
-        ("acp", "acp_agent", REQUEST, 0, 1),
-        ("acp", "acp_agent", b".", 2, 1),
-        ("acp-client", "acp_client", b"no\n", 0, 3),
-        ("acp-client", "acp_client", b".", 2, 1),
-        ("mcp", "mcp_server", REQUEST, 0, 1),
+        ("acp", "acp_agent", UPDATE, 0, (1,)),
+        ("acp", "acp_agent", REQUEST, 0, (1,)),
+        ("acp", "acp_agent", b".", 2, (1,)),
+        ("acp-client", "acp_client", b"no\n", 0, (1, 3)),  # by whether the flood or the client is faster to begin with
+        ("acp-client", "acp_client", b".", 2, (1,)),
+        ("mcp", "mcp_server", REQUEST, 0, (1,)),
     ],
 )
 def test_a_run_keeps_to_its_budget_whatever_the_program_floods(
-    name: str, peer: str, data: bytes, number: int, code: int
+    name: str, peer: str, data: bytes, number: int, codes: tuple[int, ...]
 ) -> None:
     source = FLOODS.format(peers=str(PEERS), data=data, number=number, peer=peer)
     command = [sys.executable, "-c", source, *(["{agent}"] if name == "acp-client" else [])]
@@ -197,11 +197,13 @@ def test_a_run_keeps_to_its_budget_whatever_the_program_floods(
     # Our own processor time, which is never more than the clock's: a busy machine takes what it takes.
     began = time.process_time()
     outcome = run(Plan(suite(name), start, replace(OPTIONS, timeout=10, scenario_timeout=30), budget=budget))
-    # Five more to judge, one in which a flood is taken, a second for each step of the ladder.
-    assert time.process_time() - began < budget + 5 + 1 + 3
-    assert outcome.code == code
-    if code == 1:
-        assert any("budget" in result.verdict.reason for result in outcome.results)
+    # Fifteen more to judge the 200,000 lines that are kept, one in which a flood is taken, a second for each step of the
+    # ladder.
+    assert time.process_time() - began < budget + 15 + 1 + 3
+    assert outcome.code in codes
+    if outcome.code == 1:
+        reasons = [result.verdict.reason for result in outcome.results]
+        assert any("budget" in each or "200,000 lines" in each for each in reasons)
     else:
         assert "the program sent more than 50,000 lines" in outcome.obstacle
     assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
