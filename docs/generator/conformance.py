@@ -36,7 +36,8 @@ what violates it. The level follows from the sentence:
 may end what the user has open elsewhere.
 
 A response may take 10 s (`--timeout`), a scenario 30 s (`--scenario-timeout`), and all of them together 300 s
-(`--budget`), to which a few seconds are added for ending programs and for judging. A scenario also ends at 64 MiB,
+(`--budget`), to which a few seconds are added for ending programs and for judging, and about fifteen where a program
+flooded. A scenario also ends at 64 MiB,
 50,000 lines of the program or 100,000 pieces, so that a program which never stops writing gets its verdict in time.
 
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,

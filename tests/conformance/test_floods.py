@@ -197,8 +197,7 @@ def test_a_run_keeps_to_its_budget_whatever_the_program_floods(
     # Our own processor time, which is never more than the clock's: a busy machine takes what it takes.
     began = time.process_time()
     outcome = run(Plan(suite(name), start, replace(OPTIONS, timeout=10, scenario_timeout=30), budget=budget))
-    # Fifteen more to judge the 200,000 lines that are kept, one in which a flood is taken, a second for each step of the
-    # ladder.
+    # Fifteen more to judge the 200,000 lines that are kept, one to take a flood, one for each step of the ladder.
     assert time.process_time() - began < budget + 15 + 1 + 3
     assert outcome.code in codes
     if outcome.code == 1:
