@@ -74,7 +74,7 @@ def assert_nothing_left(folder: Path, seconds: float = SECONDS) -> None:
 def kill(agent: Agent, target: str) -> None:
     host = psutil.Process(agent.process.pid)
     everybody = family(host)
-    zygotes = [process for process in everybody if process.ppid() == host.pid]
+    zygotes = host.children()
     chosen = {
         "host": [host],
         "worker": workers(agent),

@@ -151,7 +151,9 @@ def family(process: psutil.Process) -> list[psutil.Process]:
 
 def workers(agent: Agent) -> list[psutil.Process]:
     """Its living descendants but for the zygote, which is its child."""
-    return [process for process in family(psutil.Process(agent.process.pid)) if process.ppid() != agent.process.pid]
+    host = psutil.Process(agent.process.pid)
+    own = host.children()
+    return [process for process in family(host) if process not in own]
 
 
 def assert_gone(processes: Sequence[psutil.Process], seconds: float = 10.0) -> None:
