@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -43,3 +44,11 @@ def test_the_example_of_a_library_prints_what_is_shown(tmp_path: Path) -> None:
         timeout=SECONDS,
     )
     assert (done.stdout, done.stderr, done.returncode) == (found[2], "", 0)
+
+
+def test_what_editors_are_told_is_json_and_names_the_command() -> None:
+    page = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
+    told = [*re.findall(r"```json\n(.*?)```", page, re.DOTALL), *re.findall(r"`(\{ .*? \})` \|", TEXT)]
+    assert [Path(json.loads(text)["agent_servers"]["Rewindow"]["command"]).name for text in told] == [
+        "rewindow-acp"
+    ] * 4
