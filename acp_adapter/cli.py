@@ -15,16 +15,16 @@ from acp_adapter.rpc.stdio import divert
 
 DESCRIPTION = """\
 A coding agent for editors that speak the Agent Client Protocol (ACP). An editor starts it and talks to it on standard
-input and output; it is of little use in a terminal by itself.
+input and output. In a terminal, use `rewindow run` instead.
 """
 EXAMPLES = """\
 examples:
-  Zed, settings.json:   { "agent_servers": { "Rewindow": { "command": "rewindow-acp" } } }
-  a terminal client:    acpx --agent rewindow-acp "view('README.md')"
+  Zed, settings.json:   { "agent_servers": { "Rewindow": { "type": "custom", "command": "rewindow-acp" } } }
+  a terminal client:    acpx --agent rewindow-acp exec "view('README.md')"
   scripted replies:     rewindow-acp --model scripted:replies.jsonl
 
-Every option can also be set in the environment or in a config file: docs/configuration.md.
-Sessions are listed by `rewindow sessions`.
+Every option can also be set by the variable in parentheses, or in a config file: docs/configuration.md.
+`rewindow sessions` lists the sessions.
 """
 
 
@@ -93,5 +93,6 @@ def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     )
     parser.add_argument("--version", action="version", version=f"rewindow-acp {__version__}")
     for option in SETTINGS:
-        parser.add_argument(f"--{option.name.replace('_', '-')}", help=f"{option.help} ({option.variable})")
+        name = f"--{option.name.replace('_', '-')}"
+        parser.add_argument(name, metavar=option.value, help=f"{option.help} ({option.variable})")
     return vars(parser.parse_args(arguments))

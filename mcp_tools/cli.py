@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from mcp_tools.access import Access
 
 DESCRIPTION = """\
-Budgeted views of your files for any MCP client: windows, groups and changes, each within a number of tokens.
-An MCP client starts it and talks to it on standard input and output, or over HTTP with what --http starts.
+Views of your files for any MCP client: windows, groups and changes, each within a budget of tokens.
+An MCP client starts it and talks to it on standard input and output; with --http it serves clients over HTTP.
 """
 EXAMPLES = """\
 examples:
   rewindow-mcp                            the directories that the client names, else the current one
   rewindow-mcp --root ~/project           this directory, and nothing outside of it
-  rewindow-mcp --session work             a session that is there again next time
+  rewindow-mcp --session work             the session `work`, which is kept for next time
   rewindow-mcp --http 8765                http://127.0.0.1:8765/mcp/NAME, where each name is a session
-  rewindow-mcp --print-config codex       what Codex has to be told about it
-  rewindow-mcp --allow-run                clients may run Python, which writes below these directories alone
+  rewindow-mcp --print-config codex       the configuration that makes Codex start it
+  rewindow-mcp --allow-run                clients may run Python, which can write only below these directories
   rewindow-mcp --allow-run=unsandboxed    clients may run Python, with your own rights
 
 Settings are read from the environment and a config file: docs/configuration.md.
@@ -39,8 +39,8 @@ your own rights: it reaches every file and program that you reach, whatever --ro
 """
 _UNHELD: Final = "rewindow-mcp: clients run Python with your rights; --root does not limit that\n"
 _HELD: Final = (
-    "rewindow-mcp: clients run Python in a sandbox: it writes in the session's directories and a scratch directory"
-    " alone, {network}; what it reads is not limited, whatever --root says\n"
+    "rewindow-mcp: clients run Python in a sandbox: it can write only in the session's directories and a scratch"
+    " directory, {network}; what it reads is not limited, whatever --root says\n"
 )
 
 
@@ -171,7 +171,7 @@ def _print_config(chosen: argparse.Namespace, access: Access | None) -> int:
         sys.stdout.buffer.write(text.encode())
     except UnicodeEncodeError:
         raise AccessError("a path that is no UTF-8 cannot stand in a client's configuration") from None
-    sys.stderr.write(f"rewindow-mcp: this belongs into {form.place}\n")
+    sys.stderr.write(f"rewindow-mcp: put this into {form.place}\n")
     if token is not None:
         sys.stderr.write(f"rewindow-mcp: give the client {VARIABLE}; the token is in {token.where}\n")
     return 0
@@ -202,35 +202,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rewindow-mcp {__version__}")
     parser.add_argument(
-        "--root", action="append", default=[], metavar="DIR", help="open nothing outside of it; may be repeated"
+        "--root", action="append", default=[], metavar="DIR", help="open nothing outside it; may be repeated"
     )
-    parser.add_argument("--session", metavar="NAME", help="a session that lasts, made where there is none")
+    parser.add_argument("--session", metavar="NAME", help="a session that is kept, created if there is none yet")
     parser.add_argument("--state-dir", metavar="DIR", help="where sessions are kept (REWINDOW_STATE_DIR)")
     parser.add_argument(
         "--structured",
         action="store_true",
-        help="replies as structuredContent too, for programs; hosts show a model that in place of the text",
+        help="also reply with structuredContent, for programs; most clients then show their model that instead of text",
     )
-    parser.add_argument("--http", metavar="[HOST:]PORT", help="serve HTTP there, on 127.0.0.1 without a host")
+    parser.add_argument("--http", metavar="[HOST:]PORT", help="serve over HTTP there (default host: 127.0.0.1)")
     parser.add_argument(
         "--print-config",
         choices=("claude", "codex", "goose", "cursor", "vscode", "gemini", "inspector"),
-        help="print what this client is to be told, with the other options given, and end",
+        help="print the configuration for this client, with the other options given, and exit",
     )
     parser.add_argument(
         "--token-file",
         metavar="FILE",
-        help="holds the token that clients present (REWINDOW_MCP_TOKEN); else one is made",
+        help="the file with the token that HTTP clients present (or REWINDOW_MCP_TOKEN; default: one is generated)",
     )
     parser.add_argument(
-        "--no-token", action="store_true", help="ask for none; on a loopback address, without --allow-run"
+        "--no-token", action="store_true", help="require no token; only on a loopback address, without --allow-run"
     )
     parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="a further name that clients reach it by; may be repeated",
+        help="another host name by which clients reach it; may be repeated",
     )
     parser.add_argument(
         "--allow-run",
@@ -238,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
         const="",
         choices=("", _UNSANDBOXED),
         metavar=_UNSANDBOXED,
-        help="clients may run Python, in a sandbox, or with your rights",
+        help="let clients run Python, in a sandbox or, with `unsandboxed`, with your own rights",
     )
-    parser.add_argument("--network", action="store_true", help="with --allow-run: that Python may use TCP")
+    parser.add_argument("--network", action="store_true", help="with --allow-run: let that Python use TCP")
     return parser

@@ -47,7 +47,7 @@ examples:
   rewindow-conformance list --level mandatory
 
 exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (the program did not answer initialize,
-needs authentication, or speaks another version), 130 interrupted, 141 nobody reads what is printed
+needs authentication, or speaks another version), 130 interrupted, 141 the reader of the output has left
 
 Everything a program sends is judged by what the specification says, which every requirement quotes.
 """
@@ -130,20 +130,29 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+class _PrintVersion(argparse.Action):
+    def __call__(self, *_: object) -> NoReturn:
+        from importlib.metadata import version  # only here, because it costs as much as all of `--help`
+
+        print(f"rewindow-conformance {version('rewindow')}")
+        raise SystemExit(0)
+
+
 def _parser(named: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rewindow-conformance",
-        description="Judges programs that speak agent protocols by what goes over their wire.",
+        description="Tests programs that speak agent protocols by the messages that they exchange.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the program's version number and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
         sub = commands.add_parser(
             name,
             help=text,
-            description=text.capitalize() + ".",
+            description=f"{text[0].upper()}{text[1:]}.",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

@@ -21,15 +21,15 @@ from .commands import COMMANDS
 
 EXAMPLES: Final = """\b
 Examples:
-  rewindow run                      a session in this terminal; `rewindow run -c` goes on with the latest
-  rewindow sessions                 the sessions there are, newest first
-  rewindow show ses_0193f2a1        the timeline of one (any unique start of its id)
+  rewindow run                          a session in this terminal; `rewindow run -c` continues the latest
+  rewindow sessions                     the sessions, most recently used first
+  rewindow show ses_0193f2a1            the timeline of one (any unique start of its id will do)
   rewindow show ses_0193f2a1 --cycles   its requests, with what came of each
+  rewindow rewind ses_0193f2a1 --to 3   back to the end of statement 3, with the files
   rewindow export ses_0193f2a1 -o kept.jsonl   all of it, to keep or for `rewindow import`
-  rewindow import chat.json         a conversation of another program, to go on with here
-  rewindow delete ses_0193f2a1      one that is not needed any more
-  rewindow gc --older-than 30d      those unused for 30 days; the space is given back
-  rewindow doctor                   is everything in place, and if not, what to do
+  rewindow import chat.json             a conversation of another program, to continue here
+  rewindow gc --older-than 30d          delete those unused for 30 days, and give the space back
+  rewindow doctor                       is everything in place, and if not, what to do
 
 \b
 Editors start the agent themselves: configure the command `rewindow-acp`.
@@ -39,7 +39,7 @@ Where sessions are kept, and everything else that can be set: docs/configuration
 
 def _app(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
-        help="See and examine the sessions of the Rewindow agent.",
+        help="Work in sessions of the Rewindow agent, inspect them, go back in them, and manage them.",
         epilog=EXAMPLES,
         no_args_is_help=True,
         add_completion=False,

@@ -15,10 +15,10 @@ _COLUMNS = ("branch", "from", "statements", "")
 
 
 def branches(
-    session: str = typer.Argument(help="The session's id, or the start of it."),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
+    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line."),
 ) -> None:
-    """List the branches of a session, the oldest first."""
+    """List the branches of a session, oldest first."""
     with store() as opened:
         events = opened.load(find(opened, session).session_id)
     statements = BranchStatements()

@@ -25,57 +25,57 @@ Examples:
   cat events/*.json | rewindow import -        a conversation of OpenHands
 
 \b
-Another program's conversation becomes an ordinary session, which an editor can load and go on with.
-What is no text becomes a note in the text; what was noted and what was left out is counted.
+Another program's conversation becomes an ordinary session, which an editor can load and continue.
+Images and other parts that are not text become notes in the text; the command counts what it changed so, and
+what it left out.
 """
 _RUN_EXAMPLES: Final = """\b
 Examples:
   rewindow run                                 a new session in this directory
-  rewindow run -c                              on with the latest one of this directory
-  rewindow run ses_0193 --mode auto            on with that one; statements run without asking
-  rewindow run ses_0193 --cwd ~/moved          on with it in another directory
-  rewindow run -p 'ls(".")'                    one prompt, its output as plain text
+  rewindow run -c                              continue the latest one of this directory
+  rewindow run ses_0193 --mode auto            continue that one; statements run without asking
+  rewindow run ses_0193 --cwd ~/moved          continue it in another directory
+  rewindow run -p 'ls(".")'                    run one prompt, print its output as plain text
   cat task.md | rewindow run --mode auto       the same from a pipe
 
 \b
 Enter sends; Meta-Enter (Esc, then Enter) or a backslash at the end of the line begins a
 new line. Tab completes names, /commands, and paths in quotes or after an @. Shift-Tab
 changes the mode, Ctrl-C cancels what runs or clears the line, Ctrl-D leaves.
-With -p or a pipe nobody can be asked: what would ask is refused. The exit code is 0 when
-the turn ended well; 1 when it did not, something was refused or the statement that was
-given failed; 2 for wrong usage; 130 when it was interrupted. More: docs/terminal.md.
+With -p or a pipe nobody can be asked, so whatever would ask is refused. The exit code is 0
+if the turn ended well; 1 if it did not, something was refused or the given statement
+failed; 2 for wrong usage; 130 if it was interrupted. More: docs/terminal.md.
 """
 _REWIND_EXAMPLES: Final = """\b
 Examples:
-  rewindow rewind ses_0193 --to 3              back to where statement 3 had ended, on a new branch
+  rewindow rewind ses_0193 --to 3              back to the end of statement 3, on a new branch
   rewindow rewind ses_0193 --to 0              back to the beginning
-  rewindow rewind ses_0193 --to 3 --keep-files the conversation and the names alone
+  rewindow rewind ses_0193 --to 3 --keep-files only the conversation and the names
   rewindow rewind ses_0193 --to 3 --json | jq .left
 
 \b
-Files that statements wrote since hold again what they held, whether a tool wrote them or
-the statement's own code. One that somebody else has changed since, or of which the earlier
-content was not kept (it held a secret, or more than 64 MiB), is left as it is and named.
-What child processes and C code wrote is not covered. What came after K stays on its
-branch: `/branch NAME` in the session goes over to it.
+Files that statements have written since get back their earlier content, whether a tool or
+the statement's own code wrote them. A file that somebody else has changed since, or whose
+earlier content was not kept (it held a secret, or more than 64 MiB), is left as it is and
+named. What child processes and C code wrote is not covered. What came after K stays on its
+branch: `/branch NAME` in the session switches to it.
 """
 _REPLAY_EXAMPLES: Final = """\b
 Examples:
   rewindow replay ses_0193 --from 3            statements 3 to the newest, with the recorded answers
-  rewindow replay ses_0193 --from 3 --to 5     these three
-  rewindow replay ses_0193 --from 3 --mode dry as far as the first that asks for an effect
-  rewindow replay ses_0193 --from 3 --edit new.py    new.py in the place of 3, then those behind it
+  rewindow replay ses_0193 --from 3 --to 5     only these three
+  rewindow replay ses_0193 --from 3 --mode dry stop at the first that would act
+  rewindow replay ses_0193 --from 3 --edit new.py    new.py in place of 3, then those after it
   rewindow replay ses_0193 --from 1 --json | jq .divergences
 
 \b
-Nothing but the record is new afterwards, and names and files stay as they are, but for `--mode live`
-and for `--edit`, which makes a branch. The exit code is 1 where it did not come to its end, for
-instance because a statement took too long.
+Names and files stay as they are, except with `--mode live`, and with `--edit`, which makes a branch.
+The exit code is 1 if the replay did not reach its end, for instance because a statement took too long.
 """
 _DIFF_EXAMPLES: Final = """\b
 Examples:
-  rewindow diff ses_0193 main b1               what two branches differ in
-  rewindow diff ses_0193 main                  what one differs in from the active one
+  rewindow diff ses_0193 main b1               compare two branches
+  rewindow diff ses_0193 main                  compare one with the active one
   rewindow diff ses_0193 main b1 --json | jq .names
 """
 
@@ -100,54 +100,57 @@ class Command(NamedTuple):
 
 COMMANDS: Final = (
     Command("run", ".run", "run", "Work in a session in this terminal.", _RUN_EXAMPLES),
-    Command("sessions", ".sessions", "sessions", "List the sessions, the most recently used first."),
+    Command("sessions", ".sessions", "sessions", "List the sessions, most recently used first."),
     Command(
         "show",
         ".show",
         "show",
-        "Show a session's timeline, oldest first: that of the branch that is active.",
+        "Show the timeline of a session, oldest first. It is that of the active branch.",
         _SHOW_EXAMPLES,
     ),
     Command(
         "rewind",
         ".rewind",
         "rewind",
-        "Go back to where a statement had ended: conversation, namespace and files, on a new branch.",
+        "Go back to the end of a statement, files included. The session continues on a new branch.",
         _REWIND_EXAMPLES,
     ),
     Command(
         "replay",
         ".replay",
         "replay",
-        "Run statements of a session again, and say what comes out differently.",
+        "Run statements again and report what comes out differently.",
         _REPLAY_EXAMPLES,
     ),
-    Command("branches", ".branches", "branches", "List the branches of a session, the oldest first."),
+    Command("branches", ".branches", "branches", "List the branches of a session, oldest first."),
     Command(
         "diff",
         ".diff",
         "diff",
-        "Compare two branches of a session: their statements, the names these bound, and the files.",
+        "Compare two branches: statements, names and files.",
         _DIFF_EXAMPLES,
     ),
     Command(
         "export",
         "..exchange.commands.export_session",
         "export_session",
-        "Write a session with everything it refers to as JSON lines, which `rewindow import` reads.",
+        "Write a session as JSON lines, for `rewindow import`. Everything it refers to is included.",
     ),
     Command(
         "import",
         "..exchange.commands.import_session",
         "import_session",
-        "Add an exported session or another program's conversation; nothing is added where anything is wrong with it.",
+        "Add an exported session or another program's conversation. If anything is wrong with it, nothing is added.",
         _IMPORT_EXAMPLES,
     ),
     Command(
-        "delete", ".delete", "delete", "Delete sessions with all they refer to; `rewindow gc` gives the space back."
+        "delete",
+        ".delete",
+        "delete",
+        "Delete sessions with everything they refer to. `rewindow gc` gives the disk space back.",
     ),
-    Command("gc", ".gc", "gc", "Delete the sessions that nobody has used for a while; those in use stay."),
-    Command("doctor", ".doctor", "doctor", "Check that sessions can be kept and statements can run here."),
+    Command("gc", ".gc", "gc", "Delete sessions that nobody has used for a while. Those in use stay."),
+    Command("doctor", ".doctor", "doctor", "Check that sessions can be kept and statements can run."),
     Command(
         "vectors-adapter",
         "..exchange.vectors.adapter",

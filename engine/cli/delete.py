@@ -16,10 +16,10 @@ from ..text import visible
 
 
 def delete(
-    sessions: Annotated[list[str], typer.Argument(help="Ids of sessions, or the starts.", metavar="SESSION...")],
+    sessions: Annotated[list[str], typer.Argument(help="Ids of sessions, or the starts of them.", metavar="SESSION")],
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
 ) -> None:
-    """Delete sessions with all they refer to; `rewindow gc` gives the space back."""
+    """Delete sessions with everything they refer to. `rewindow gc` gives the disk space back."""
     if not yes and not sys.stdin.isatty():
         raise typer.BadParameter("there is no terminal to ask on; give --yes to delete without being asked")
     with store() as opened:

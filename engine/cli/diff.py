@@ -19,14 +19,12 @@ from ..timeline.index import Cell
 
 
 def diff(
-    session: Annotated[str, typer.Argument(help="The session's id, or the start of it.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
     left: Annotated[str, typer.Argument(metavar="A", help="A branch.")],
-    right: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="Another; the active one where none is given.")
-    ] = None,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object."),
+    right: Annotated[str | None, typer.Argument(metavar="B", help="Another branch; default: the active one.")] = None,
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
-    """Compare two branches of a session: their statements, the names these bound, and the files."""
+    """Compare two branches: statements, names and files."""
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()

@@ -16,8 +16,8 @@ from .checks.finding import Finding
 _COLOURS: Final = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "failed": typer.colors.RED}
 
 
-def doctor(as_json: bool = typer.Option(False, "--json", help="One JSON object per line.")) -> None:
-    """Check that sessions can be kept and statements can run here."""
+def doctor(as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line.")) -> None:
+    """Check that sessions can be kept and statements can run."""
     failed = False
     for name, check in CHECKS:
         for finding in _findings(check):

@@ -29,10 +29,10 @@ def seconds_of(age: str) -> int:
 
 
 def gc(
-    older_than: str = typer.Option(help="Unused for so long: 12h, 30d, 8w.", metavar="AGE"),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only say what would be deleted."),
+    older_than: str = typer.Option(help="For how long they have been unused: 12h, 30d, 8w.", metavar="AGE"),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only list what would be deleted."),
 ) -> None:
-    """Delete the sessions that nobody has used for a while; those in use stay."""
+    """Delete sessions that nobody has used for a while. Those in use stay."""
     limit = time.time() - seconds_of(older_than)
     with store() as opened:
         if dry_run:

@@ -24,19 +24,26 @@ _STOPPED: Final = (
 
 
 def replay(
-    session: Annotated[str, typer.Argument(help="The session's id, or the start of it.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
     first: Annotated[int, typer.Option("--from", metavar="K", min=1, help="The first statement to run again.")],
-    last: Annotated[int | None, typer.Option("--to", metavar="J", min=1, help="The last; else the newest.")] = None,
+    last: Annotated[
+        int | None, typer.Option("--to", metavar="J", min=1, help="The last one; default: the newest.")
+    ] = None,
     mode: str = typer.Option(
-        MODES[0], "--mode", metavar="|".join(MODES), help="With recorded answers, with effects, or up to the first one."
+        MODES[0],
+        "--mode",
+        metavar="|".join(MODES),
+        help="Use recorded answers, act again, or stop at the first that would act.",
     ),
     edit: Annotated[
         typer.FileText | None,
-        typer.Option(metavar="FILE", help="Run what is in it in the place of K, on a new branch; - is standard input."),
+        typer.Option(
+            metavar="FILE", help="Run the statement in this file in place of K, on a new branch; - is standard input."
+        ),
     ] = None,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
-    """Run statements of a session again, and say what comes out differently."""
+    """Run statements again and report what comes out differently."""
     if mode not in MODES:
         raise typer.BadParameter(f"--mode is {' or '.join(MODES)}")
     source = None if edit is None else edit.read()

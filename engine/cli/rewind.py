@@ -18,17 +18,17 @@ from .progress_line import shown
 
 
 def rewind(
-    session: Annotated[str, typer.Argument(help="The session's id, or the start of it.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
     to: Annotated[
         int, typer.Option("--to", metavar="K", min=0, help="The statement to go back to; 0 is the beginning.")
     ],
-    keep_files: bool = typer.Option(False, "--keep-files", help="Leave files as they are."),
+    keep_files: bool = typer.Option(False, "--keep-files", help="Leave the files as they are."),
     keep_conversation: bool = typer.Option(
-        False, "--keep-conversation", help="Stay on the branch; leave what ran after K out of the namespace."
+        False, "--keep-conversation", help="Stay on the branch; only leave what ran after K out of the namespace."
     ),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
-    """Go back to where a statement had ended: conversation, namespace and files, on a new branch."""
+    """Go back to the end of a statement, files included. The session continues on a new branch."""
 
     async def act(opened: Session) -> tuple[BranchId, str, Rewound | None]:
         rewound = await shown(

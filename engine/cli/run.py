@@ -19,17 +19,20 @@ LONGEST_PROMPT: Final = 50 << 20
 
 def run(
     session: Annotated[
-        str | None, typer.Argument(help="The session's id, or the start of it; a new session where there is none.")
+        str | None,
+        typer.Argument(metavar="SESSION", help="The session's id, or the start of it; default: a new session."),
     ] = None,
-    goes_on: bool = typer.Option(False, "--continue", "-c", help="Go on with the latest session of this directory."),
+    goes_on: bool = typer.Option(False, "--continue", "-c", help="Continue the latest session of this directory."),
     prompt: str | None = typer.Option(
-        None, "--prompt", "-p", metavar="TEXT", help="Carry out this one prompt, print what comes of it, and end."
+        None, "--prompt", "-p", metavar="TEXT", help="Run this one prompt, print what comes of it, and exit."
     ),
     cwd: str | None = typer.Option(
-        None, "--cwd", metavar="DIR", help="Another directory than this; a SESSION goes on there."
+        None, "--cwd", metavar="DIR", help="Work in this directory; a given SESSION continues there."
     ),
-    mode: str | None = typer.Option(None, "--mode", metavar="ask|auto|plan", help="The session's mode from now on."),
-    model: str | None = typer.Option(None, "--model", help="`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE`."),
+    mode: str | None = typer.Option(None, "--mode", metavar="ask|auto|plan", help="Set the session's mode."),
+    model: str | None = typer.Option(
+        None, "--model", metavar="MODEL", help="`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE`."
+    ),
 ) -> None:
     """Work in a session in this terminal."""
     if session is not None and goes_on:
@@ -47,7 +50,10 @@ def run(
 
     from ..console.program import Wanted  # only now, because a wrong usage waits for nothing
     from ..console.program import run as run_program
+    from ..sessions.policy import MODES
 
+    if mode is not None and mode not in MODES:
+        raise typer.BadParameter(f"--mode is {' or '.join(MODES)}, not {cut_line(mode, 60)!r}")
     directory = _directory(cwd)
     wanted = Wanted(
         session=session, cwd=directory, goes_on=goes_on, moved_to=session and cwd and directory, mode=mode, prompt=text

@@ -33,10 +33,10 @@ _YIELDING: Final = (-1, -2)
 
 
 def sessions(
-    as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
-    cwd: str = typer.Option("", "--cwd", metavar="DIR", help="Only those of this directory."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line."),
+    cwd: str = typer.Option("", "--cwd", metavar="DIR", help="List only those of this directory."),
 ) -> None:
-    """List the sessions, the most recently used first."""
+    """List the sessions, most recently used first."""
     with store() as opened:
         found = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None)
         hidden = redactor()

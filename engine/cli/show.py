@@ -36,17 +36,15 @@ from .projection_text import PastCall
 
 
 def show(
-    session: str = typer.Argument(help="The session's id, or the start of it."),
-    events: bool = typer.Option(False, "--events", help="The whole log, one JSON object per line."),
-    cycles: bool = typer.Option(False, "--cycles", help="The request cycles with their steps."),
+    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
+    events: bool = typer.Option(False, "--events", help="Print the whole log, one JSON object per line."),
+    cycles: bool = typer.Option(False, "--cycles", help="Print the request cycles with their steps."),
     projection: int | None = typer.Option(
-        None, "--projection", metavar="N", help="What model call N was sent, from 1 on, and what it cost."
+        None, "--projection", metavar="N", help="Print what model call N was sent (counted from 1), and what it cost."
     ),
-    as_json: bool = typer.Option(
-        False, "--json", help="With --cycles or --projection: as one JSON object; of cycles with the rounds too."
-    ),
+    as_json: bool = typer.Option(False, "--json", help="With --cycles or --projection: print one JSON object."),
 ) -> None:
-    """Show a session's timeline, oldest first: that of the branch that is active."""
+    """Show the timeline of a session, oldest first. It is that of the active branch."""
     if as_json and not cycles and projection is None:
         raise typer.BadParameter("--json goes with --cycles or --projection; the log as JSON is --events")
     if events + cycles + (projection is not None) > 1:

@@ -69,6 +69,20 @@ def _is_like(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.IGNORECASE) is not None
 
 
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("must be a whole number") from None
+
+
 def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         value = convert(text)
@@ -80,7 +94,7 @@ def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _natural(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 0:
         raise ValueError("must be 0 or more")
     return value
@@ -108,10 +122,12 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 class Setting(Struct, frozen=True):
-    """One thing to configure: its name in the config file, and how its text is read."""
+    """One thing to configure: its name in the config file, how its text is read, and what a help text says of it."""
 
     name: str
     parse: Callable[[str], Any]
+    value: str
+    """What stands for its value in a help text: its unit, or the words that it may be."""
     help: str
 
     @property
@@ -120,39 +136,49 @@ class Setting(Struct, frozen=True):
 
 
 SETTINGS: Final = (
-    Setting("state_dir", lambda text: Path(text).expanduser(), "where sessions are kept"),
-    Setting("model", str, "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
+    Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept"),
+    Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
     Setting(
-        "models_without_tools", _names, "models that cannot call tools, and write statements as text: `openai:llama*`"
+        "models_without_tools",
+        _names,
+        "PATTERNS",
+        "models that cannot call tools and write their statements as text, such as `openai:llama*`",
     ),
-    Setting("python", str, "the project's Python, where its environment is not found by itself"),
-    Setting("context_budget", _positive(int), "tokens that a projection may use"),
+    Setting("python", str, "PATH", "the Python whose packages statements import, if it is not found by itself"),
+    Setting("context_budget", _positive(_whole), "TOKENS", "how much one model call may read"),
     Setting(
         "projection_rerender",
         _one_of(get_args(RerenderRule)),
-        "when `SetTokens` and the like change what results show already: `economic`, `immediate` or `never`",
+        "|".join(get_args(RerenderRule)),
+        "when a view's new budget, level or position changes the earlier results that show it",
     ),
-    Setting("max_rounds", _positive(int), "model calls in one turn before it stops"),
-    Setting("statement_seconds", _positive(float), "how long one statement may run"),
-    Setting("past_bytes", _positive(int), "bytes on disk that one session may keep for rebuilding its names"),
+    Setting("max_rounds", _positive(_whole), "N", "model calls in one turn before it stops"),
+    Setting("statement_seconds", _positive(_number), "SECONDS", "how long one statement may run"),
+    Setting("past_bytes", _positive(_whole), "BYTES", "disk space that one session may use for rebuilding its names"),
     Setting(
         "restore_by",
         _one_of(get_args(RestoreRule)),
-        "how names come back: from `checkpoints`, copies of their process, or by `re-execution` alone",
+        "|".join(get_args(RestoreRule)),
+        "how names come back: from copies of their process, or by running their statements again",
     ),
     Setting(
-        "summary_tokens", _natural, "tokens that a model may spend on summaries of views in one session; 0 for none"
+        "summary_tokens",
+        _natural,
+        "TOKENS",
+        "how much a model may spend on summaries of views in one session; 0 for none",
     ),
     Setting(
         "sandbox",
         _one_of(get_args(SandboxRule)),
-        "statements of a model are held by the kernel: `auto` where it can, `required` or not at all, `off`",
+        "|".join(get_args(SandboxRule)),
+        "whether a model's statements run in a sandbox: if there is one, or not at all without it, or never",
     ),
-    Setting("allow_sudo", _yes_or_no, "`yes`: statements may use sudo, and can read your other processes"),
+    Setting("allow_sudo", _yes_or_no, "yes|no", "whether statements may use sudo; they can then read your processes"),
     Setting(
         "hidden_names",
         _names,
-        "further variables whose values are secret, or not: `COMPANY_*, !SORT_KEY`",
+        "PATTERNS",
+        "more variables whose values are secret, and with a `!` those that are not: `COMPANY_*, !SORT_KEY`",
     ),
 )
 """Everything that can be configured, in the order of the documentation."""

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,17 @@ def test_help_names_every_command_with_examples_and_exit_statuses(capsys: pytest
     assert "3 not judged" in text
 
 
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rewindow-conformance {version('rewindow')}\n"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
-    assert "examples:" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"\n\n{COMMANDS[command][0].upper()}{COMMANDS[command][1:]}.\n" in text
+    assert "examples:" in text
 
 
 @pytest.mark.parametrize(

@@ -393,7 +393,6 @@ def test_where_no_session_can_be_meant_it_is_said_in_a_sentence(tmp_path: Path) 
     for arguments, sentence in (
         (["-c"], f"rewindow: no session of {tmp_path} can go on; `rewindow run` begins one"),
         (["ses_none"], "rewindow: no session ses_none; list the sessions there are with `rewindow sessions`"),
-        (["--mode", "fast"], "rewindow: there is no mode 'fast'; there is ask, auto, plan"),
         (["--model", "gpt"], "rewindow: "),
     ):
         with on_terminal(home, *arguments, columns=200) as terminal:

@@ -101,7 +101,7 @@ def test_what_is_printed_starts_a_server_that_answers(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     done = printed(tmp_path, "--root", ".", "--session", "work", "--state-dir", "kept", "--print-config", "claude")
     assert done.returncode == 0
-    assert done.stderr.startswith("rewindow-mcp: this belongs into .mcp.json of the project")
+    assert done.stderr.startswith("rewindow-mcp: put this into .mcp.json of the project")
     entry = json.loads(done.stdout)["mcpServers"]["rewindow"]
     assert entry["args"] == ["--root", str(tmp_path), "--session", "work", "--state-dir", str(tmp_path / "kept")]
 

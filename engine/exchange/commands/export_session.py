@@ -18,10 +18,10 @@ from ..jsonl_export import export_lines
 
 
 def export_session(
-    session: str = typer.Argument(help="The session's id, or the start of it."),
-    output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="Where to; - is standard output."),
+    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
+    output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="Where to write it; - is standard output."),
 ) -> None:
-    """Write a session with everything it refers to as JSON lines, which `rewindow import` reads."""
+    """Write a session as JSON lines, for `rewindow import`. Everything it refers to is included."""
     with store() as opened:
         said: list[str] = []
         lines = export_lines(opened, find(opened, session).session_id, redactor(), said.append)

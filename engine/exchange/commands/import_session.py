@@ -28,16 +28,16 @@ _HEAD_BYTES: Final = 1000
 
 
 def import_session(
-    file: str = typer.Argument(help="What to import; - is standard input."),
-    new_id: str = typer.Option("", "--as", metavar="NEW_ID", help="The id it gets here, instead of its own."),
+    file: str = typer.Argument(metavar="FILE", help="What to import; - is standard input."),
+    new_id: str = typer.Option("", "--as", metavar="NEW_ID", help="The id that it gets here, instead of its own."),
     wanted: str = typer.Option(
-        "", "--format", metavar="FORMAT", help=f"One of {', '.join(_NAMES)}; by its content where not given."
+        "", "--format", metavar="FORMAT", help=f"One of {', '.join(_NAMES)}; default: found out from the content."
     ),
     cwd: str = typer.Option(
-        "", "--cwd", metavar="DIR", help="Where another program's conversation goes on; default: here."
+        "", "--cwd", metavar="DIR", help="Where another program's conversation continues; default: here."
     ),
 ) -> None:
-    """Add an exported session or another program's conversation; nothing is added where anything is wrong with it."""
+    """Add an exported session or another program's conversation. If anything is wrong with it, nothing is added."""
     if wanted not in ("", *_NAMES):
         raise typer.BadParameter(f"{wanted!r} is no format; known are {', '.join(_NAMES)}")
     name = "standard input" if file == "-" else shown(file)

@@ -335,6 +335,7 @@ def test_wrong_usage_ends_with_2(empty: Home) -> None:
 
 def test_every_command_says_how_it_is_used(empty: Home) -> None:
     listed = empty.run("--help").stdout
+    assert "..." not in listed.partition("Commands:")[2].partition("Examples:")[0], "a summary is cut off"
     for command in ("sessions", "show", "export", "import", "delete", "gc", "doctor"):
         assert f"  {command} " in listed
         assert empty.run(command, "--help").stdout.startswith("Usage: ")

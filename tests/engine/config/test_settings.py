@@ -37,7 +37,9 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
 @pytest.mark.parametrize(
     ("config", "variables", "overrides", "named"),
     [
-        ("", {"REWINDOW_MAX_ROUNDS": "many"}, {}, "REWINDOW_MAX_ROUNDS: 'many'"),
+        ("", {"REWINDOW_MAX_ROUNDS": "many"}, {}, "REWINDOW_MAX_ROUNDS: 'many' cannot be used: must be a whole number"),
+        ("", {"REWINDOW_SUMMARY_TOKENS": "1.5"}, {}, "'1.5' cannot be used: must be a whole number"),
+        ("", {}, {"statement_seconds": "long"}, "--statement-seconds: 'long' cannot be used: must be a number"),
         ("", {}, {"context_budget": "-1"}, "--context-budget: '-1' cannot be used: must be more than 0, and finite"),
         ("", {}, {"statement_seconds": "nan"}, "--statement-seconds: 'nan'"),
         ("", {}, {"state_dir": "~nobody-here/x"}, "--state-dir: '~nobody-here/x'"),
