@@ -165,8 +165,10 @@ class Attempt:
         return await StatementRun(self._worker, request, self._limits, no_effects, discard_output, recording).conduct()
 
     async def _is_sound(self) -> bool:
-        # Where nothing ran again, nothing was guarded either, and to begin with that takes as long as all the rest.
-        outcome = await self._conduct(_CHECK, Recording() if self.executions else None)
+        # Where nothing was guarded so far, to begin with that takes as long as all the rest. Where something was, a
+        # statement that is free would end it ahead of its time.
+        is_guarded = self.executions or self._names.has_set
+        outcome = await self._conduct(_CHECK, Recording() if is_guarded else None)
         return outcome.status == "ok" and not self._worker.dead
 
     # --- between statements ------------------------------------------------------------------------------------------

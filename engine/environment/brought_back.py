@@ -52,6 +52,8 @@ class BroughtBack:
         self.sentences: list[str] = []
         self.without: set[str] = set()
         """Names that had no copy when one was needed, and have had none since."""
+        self.has_set = False
+        """Whether the worker was asked to set or delete any, which it does under its guard."""
 
     async def skip(self, position: int, past: PastExecution, fault: str | None, last: int) -> Culprit | None:
         """Brings back the names of a statement that does not run again, with a `fault` for that.
@@ -160,6 +162,7 @@ class BroughtBack:
 
     async def _set(self, message: SetValues) -> dict[str, str] | None:
         """The names that could not be set, each with the reason; None where the worker did not live through it."""
+        self.has_set = True
         match await ask(self._worker, message, LOADING_SECONDS):
             case ValuesSet(failures=failures):
                 return failures

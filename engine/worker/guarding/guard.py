@@ -192,6 +192,7 @@ class OutsideGuard:
             self._rerun.append(left)
             origins.begin(left)
             gc.collect()
+            origins.begin(self._armed)
 
     def take_late(self) -> tuple[str, ...]:
         """A sentence on each of the latest stops since the rebuild was over, or since this was last called."""

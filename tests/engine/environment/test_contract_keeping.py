@@ -6,7 +6,7 @@ import builtins
 
 import pytest
 
-from engine.ports import Environment, Preserved, Restored
+from engine.ports import EffectAnswer, EffectRequest, Environment, Preserved, Restored
 from tests.support.environments import Bench, lost_step, past, preserved, restore, until
 
 pytestmark = pytest.mark.anyio
@@ -61,6 +61,18 @@ async def test_what_a_stopped_statement_left_is_there_again(b: AnyBench) -> None
     assert found.unkept == {}
     assert await restore(b, lost_step(found)) == Restored(executions=0)
     assert await b.value(LOOK) == "([1, {'a': (2.5, b'x')}], Point(x=3), 7, 2, '1', (True, True, True, True))"
+
+
+async def test_statements_act_after_a_rebuild_that_loaded_values_and_ran_nothing(b: AnyBench) -> None:
+    await b.run("a = [1]")
+    await restore(b, lost_step(await preserved(b)))
+
+    async def answer(request: EffectRequest) -> EffectAnswer:
+        return EffectAnswer(value=request.operation)
+
+    for _ in range(2):
+        outcome = await b.run("a, read('f.txt')", effects=answer)
+        assert (outcome.value, outcome.exception) == ("([1], 'read')", None)
 
 
 async def test_only_what_changed_since_is_kept(b: AnyBench) -> None:
