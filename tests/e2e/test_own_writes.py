@@ -33,8 +33,9 @@ def project(tmp_path: Path) -> Path:
 
 def diffs(agent: Agent) -> set[tuple[str, str | None, str]]:
     """What the calls within statements show by now, by file, each of which has ended."""
-    calls = [call for call in transcript(agent.updates())["calls"].values() if call["kind"] == "edit"]
+    calls = [call for call in transcript(agent.updates())["calls"].values() if call["kind"] in ("edit", "delete")]
     assert all(call["status"] == "completed" for call in calls), calls
+    assert [call["title"] for call in calls if call["kind"] == "delete"] == ["Remove b.txt (-1)"]
     shown = [each for call in calls for each in call["content"] if each["type"] == "diff"]
     return {(Path(each["path"]).name, each.get("oldText"), each["newText"]) for each in shown}
 

@@ -58,7 +58,7 @@ def written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
     event = replace(event, path=facts.spelled(event.path))
     update = ToolCallUpdate(
         tool_call_id=event.tool_call_id,
-        title=change_title(event.path, event.changes, facts.cwd),
+        title=change_title(event.path, event.changes, facts.cwd, removed=not event.after_digest),
         content=change_content(event.path, event.changes, event.note),
         locations=change_locations(event.path, event.changes),
     )

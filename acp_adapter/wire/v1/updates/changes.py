@@ -27,13 +27,16 @@ from engine import (
 _NOT_SEEN: Final = "Not seen in the diff:"
 
 
-def change_title(path: str, changes: Sequence[TextChange], cwd: str) -> str:
-    """What is done to which file, and how many lines of it are added and removed."""
-    is_new = any(change.old is None for change in changes)
-    added, removed = change_size(changes)
-    counts = [f"+{added:,}"] * bool(added) + [f"-{removed:,}"] * bool(removed)
+def change_title(path: str, changes: Sequence[TextChange], cwd: str, *, removed: bool = False) -> str:
+    """What is done to which file, and how many lines of it are added and removed.
+
+    `removed`: the file itself is gone, where one that is empty now has the same `changes`.
+    """
+    act = "Remove" if removed else "Create" if any(change.old is None for change in changes) else "Edit"
+    more, fewer = change_size(changes)
+    counts = [f"+{more:,}"] * bool(more) + [f"-{fewer:,}"] * bool(fewer)
     size = f" ({' '.join(counts)})" if counts else ""
-    return title_line(f"{'Create' if is_new else 'Edit'} {relative(path, cwd)}") + size
+    return title_line(f"{act} {relative(path, cwd)}") + size
 
 
 def change_content(path: str, changes: Sequence[TextChange], note: str) -> list[ToolCallContent]:
