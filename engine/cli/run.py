@@ -11,7 +11,7 @@ import typer
 
 from ..config.settings import load_settings
 from ..cutting import cut_line
-from ..errors import InvalidRequestError
+from ..terminal.opened import working_directory
 
 LONGEST_PROMPT: Final = 50 << 20
 """Bytes that are read from a pipe, as many as an editor may send in one message."""
@@ -68,10 +68,8 @@ def _meant(prompt: str) -> str:
 
 
 def _directory(cwd: str | None) -> str:
-    try:
-        return os.path.abspath(os.path.expanduser(cwd)) if cwd else os.getcwd()
-    except OSError as error:
-        raise InvalidRequestError(f"this directory cannot be worked in: {error.strerror}; change to another") from None
+    named = os.path.expanduser(cwd or "")
+    return os.path.normpath(named if os.path.isabs(named) else os.path.join(working_directory(), named))
 
 
 def _piped() -> str:

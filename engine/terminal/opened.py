@@ -29,6 +29,14 @@ def redactor() -> Redactor:
     return redactor_of(os.environ, more_names)
 
 
+def working_directory() -> str:
+    """Where the command was started. Raises InvalidRequestError where that is gone, or may not be entered."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise InvalidRequestError(f"this directory cannot be worked in: {error.strerror}; change to another") from None
+
+
 @contextmanager
 def store() -> Generator[Store]:
     """The configured store, closed afterwards."""

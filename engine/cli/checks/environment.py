@@ -28,7 +28,7 @@ def configuration() -> Iterator[Finding]:
     values = settings()  # which also checks every one of them
     path = config_path(os.environ)
     from_file = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    yield Finding("ok", f"configuration: {shown(str(path))}" if path.exists() else f"no {shown(str(path))}")
+    yield Finding("ok", f"{'config file' if path.exists() else 'no config file at'} {shown(str(path))}")
     for option in SETTINGS:
         if os.environ.get(option.variable):
             origin = f"from {option.variable}"
@@ -41,6 +41,11 @@ def configuration() -> Iterator[Finding]:
 
 
 def _text(value: object) -> str:
+    """As it can be set."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
     if isinstance(value, tuple):
         value = ", ".join(map(str, cast("tuple[object, ...]", value))) or None
     return "not set" if value is None else str(value)

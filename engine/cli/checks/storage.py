@@ -39,7 +39,10 @@ def room(free: int) -> Grade:
 
 
 def permissions() -> Iterable[Finding]:
-    commands = open_to_others(settings().state_dir, _database())
+    place = settings().state_dir
+    if place.exists() and not place.is_dir():
+        return [Finding("failed", f"{shown(str(place))} is no directory; choose another state_dir")]
+    commands = open_to_others(place, _database())
     if not commands:
         return [Finding("ok", "only you may read your sessions")]
     return [Finding("note", f"others may get at your sessions; run: {command}") for command in commands]
@@ -84,6 +87,8 @@ def integrity() -> Iterable[Finding]:
 
 
 def in_use() -> Iterable[Finding]:
+    if not _database().exists():
+        return []
     found = owners(str(_database()))
     if not found:
         return [Finding("ok", "no session is in use")]

@@ -50,7 +50,7 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert grades == {"ok", "note"}
     options = {text for _, text in found["configuration"]}
     assert "max_rounds = 7  (from REWINDOW_MAX_ROUNDS)" in options
-    assert "statement_seconds = 120.0  (by default)" in options
+    assert {"statement_seconds = 120  (by default)", "allow_sudo = no  (by default)"} <= options
     assert "models_without_tools = openai:llama*, mine  (from REWINDOW_MODELS_WITHOUT_TOOLS)" in options
     assert "hidden_names = not set  (by default)" in options
     assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY, SORT_KEY")
@@ -202,6 +202,18 @@ def test_a_configuration_that_cannot_be_used_is_a_failure(empty: Home) -> None:
     assert code == 1
     assert found["configuration"][0][0] == "failed"
     assert "REWINDOW_MAX_ROUNDS" in found["configuration"][0][1]
+    assert empty.run("doctor", REWINDOW_MAX_ROUNDS="many").stdout.count("REWINDOW_MAX_ROUNDS") == 1
+
+
+@pytest.mark.slow
+def test_a_state_directory_that_is_a_file_is_a_failure_and_nothing_of_it_is_to_be_changed(empty: Home) -> None:
+    place = empty.path / "a file"
+    place.write_text("")
+    place.chmod(0o644)
+    code, found = report(empty, REWINDOW_STATE_DIR=str(place))
+    assert code == 1
+    assert found["permissions"] == [("failed", f"{place} is no directory; choose another state_dir")]
+    assert not [text for findings in found.values() for _, text in findings if "chmod" in text or "Errno" in text]
 
 
 @pytest.mark.slow

@@ -54,18 +54,19 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout.endswith("ZeroDivisionError: division by zero\n")
     touched = tmp_path / "touched"
-    asks = {"text": "I will touch it.", "statement": f"import os; os.mkdir({str(touched)!r}); print('did it')"}
+    asks = {"text": "I will touch it.", "statement": "import os; os.mkdir('touched'); print('did it')"}
     model = scripted(tmp_path, asks, {"text": "The end."})
-    refused = home.run_as_process("run", "--model", model, "-p", "go")
+    refused = home.run_as_process("run", "--model", model, "-p", "go", REWINDOW_SANDBOX="off")
     assert refused.returncode == 1
     assert "rewindow: nobody can be asked here" in refused.stderr
     assert "`--mode auto`" in refused.stderr
     assert "[This statement needs permission, and nobody can be asked for it here" in refused.stdout
     assert not touched.exists()
-    done = home.run_as_process("run", "--model", model, "--mode", "auto", "-p", "go")
+    done = home.run_as_process("run", "--model", model, "--mode", "auto", "-p", "go", REWINDOW_SANDBOX="off")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        f"I will touch it.\n\n1> import os; os.mkdir({str(touched)!r}); print('did it')\n    did it\n\nThe end.\n"
+    assert (
+        done.stdout
+        == "I will touch it.\n\n1> import os; os.mkdir('touched'); print('did it')\n    did it\n\nThe end.\n"
     )
     failed = home.run_as_process("run", "--model", scripted(tmp_path, {"error": "no luck"}), "-p", "go")
     assert failed.returncode == 1
@@ -172,12 +173,14 @@ def test_closed_streams_and_a_directory_that_is_gone_are_no_tracebacks(tmp_path:
     home = Home(tmp_path)
     gone = tmp_path / "gone"
     command = shlex.join([*COMMAND, "run"])
+    in_gone = f"mkdir {gone}; cd {gone}; rmdir {gone}"
     for script, code, sentence in (
         (f"{command} <&-", 2, "the prompt is empty"),
         (f"{command} -p '1' >&-", 0, ""),
         (f"{command} -p '1/0' 2>&-", 1, ""),
         (f"{command} -p '1' >/dev/full", 1, "rewindow: No space left on device\n"),
-        (f"mkdir {gone}; cd {gone}; rmdir {gone}; {command} -p 1", 1, "rewindow: this directory cannot be worked in: "),
+        (f"{in_gone}; {command} -p 1", 1, "rewindow: this directory cannot be worked in: "),
+        (f"{in_gone}; {shlex.join(COMMAND)} doctor", 1, "rewindow: this directory cannot be worked in: "),
     ):
         done = subprocess.run(
             ["sh", "-c", script], capture_output=True, text=True, env=home.variables, cwd=tmp_path, timeout=SECONDS
