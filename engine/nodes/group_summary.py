@@ -16,7 +16,7 @@ from .group_layout import Entry, Measure, Sheet, laid_out, members
 from .group_parts import Part, distinct
 from .rendered import RenderedView
 
-EMPTY: Final = "(empty group; Add(node) puts one in)"
+EMPTY: Final = "(empty group: nothing was added yet)"
 
 
 def summarize(

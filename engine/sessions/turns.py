@@ -78,38 +78,17 @@ class Turns:
 
     def __init__(self, parts: SessionParts, announced: Callable[[], Sequence[Ticket]]) -> None:
         self._parts = parts
-        log, journal, timeline = parts.log, parts.journal, parts.timeline
-        workspace = Workspace(
-            parts.cwd,
-            parts.directories,
-            records=str(parts.settings.state_dir / temporary_files.FOLDER),
-            ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
-        )
+        log, timeline = parts.log, parts.timeline
+        workspace = _workspace_of(parts)
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
         self._buffers = SessionBuffers(workspace, parts.clock)
         seen = Seen(parts.store.blob_get)
         log.follow_path(seen, Seen.FOLLOWS)
-        desk = Desk(
-            log=log,
-            store=parts.store,
-            minter=parts.minter,
-            workspace=workspace,
-            redactor=parts.redactor,
-            policy=parts.policy,
-            questions=self._questions,
-            seen=seen,
-            buffers=self._buffers,
-            servers=parts.servers,
-            domain=lambda: self._environment.domain,
-            distrusted=lambda: confinement.distrusted,
-            signal=journal.signal,
-            dismissed=self.cancel,
-        )
         readings = Readings()
         log.follow_path(readings, READING)
         revisions = Revisions(parts.store, parts.redactor)
         log.follow(revisions.apply, Revisions.FOLLOWS)
-        bound = PastBound(parts.store, parts.session_id, log, journal, parts.settings.past_bytes)
+        bound = PastBound(parts.store, parts.session_id, log, parts.journal, parts.settings.past_bytes)
         values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
         checkpoints = CheckpointKeeping(log, keeps=parts.settings.restore_by == "checkpoints")
         model = parts.models()
@@ -123,26 +102,16 @@ class Turns:
         sent = SentProjections()
         log.follow(sent.apply, SentProjections.FOLLOWS)
         calls = SentCalls(parts.store, parts.redactor, sent, account)
-        calls_tools = parts.settings.calls_tools
         self._projector = Projector(
             parts.view.view,
             parts.cwd,
             parts.settings.context_budget,
             parts.redactor,
             news,
-            calls_tools=calls_tools,
+            calls_tools=parts.settings.calls_tools,
         )
         self.cycles = CycleFold(log.at)
         log.follow_path(self.cycles, CycleFold.FOLLOWS)
-        condenser = Condenser(
-            log=log,
-            view=parts.view.view,
-            projector=self._projector,
-            past=news.past,
-            cycles=self.cycles,
-            model=model,
-            calls_tools=calls_tools,
-        )
         self._preparer = preparer_of(parts, workspace.roots, revisions, model)
         self._ticker = Ticker(
             log=log,
@@ -153,37 +122,9 @@ class Turns:
             preparer=self._preparer,
             clock=parts.clock,
         )
-        self._statements = StatementRunner(
-            log=log,
-            journal=journal,
-            timeline=timeline,
-            policy=parts.policy,
-            environment=self._environment,
-            revisions=revisions,
-            values=values,
-            desk=desk,
-            records=records_of(parts),
-            minter=parts.minter,
-            clock=parts.clock,
-            seconds=parts.settings.statement_seconds,
-        )
-        runs_again = RunsAgain(
-            log=log,
-            environment=self._environment,
-            statements=self._statements,
-            ticker=self._ticker,
-            questions=self._questions,
-            policy=parts.policy,
-            minter=parts.minter,
-        )
-        self._replayer = Replayer(
-            log=log,
-            timeline=timeline,
-            environment=self._environment,
-            live=lambda cells: LiveReplay(cells, runs_again),
-            minter=parts.minter,
-            clock=parts.clock,
-        )
+        self._statements = self._statements_of(self._desk_of(workspace, seen, confinement), revisions, values)
+        runs_again = self._runs_again()
+        self._replayer = self._replayer_of(runs_again)
         self._replayed: ReplayReport | None = None
         """How the replay went that the present request asked for."""
         self._rerendering = Rerendering(
@@ -194,10 +135,105 @@ class Turns:
             projector=self._projector,
             rule=parts.settings.projection_rerender,
         )
-        self._loop = AgentLoop(
+        self._loop = self._loop_of(model, calls, self._condenser_of(model, news))
+        self._announced = announced
+        self._unsaid: UserMessage | None = None
+        """Of the prompt that is carried out, as long as it is not on the log."""
+        self._head = Head(
             log=log,
-            journal=journal,
             timeline=timeline,
+            view=parts.view,
+            environment=self._environment,
+            preparer=self._preparer,
+            waiting=self._waiting,
+        )
+        self._editing = Editing(runs_again, timeline=timeline, store=parts.store, head=self._head)
+        files = FileRewinding(log, parts.journal, parts.store, workspace, self._buffers)
+        self._rewinder = Rewinder(log, self._head, files, self._begin_run)
+        self._context = self._context_of(sent, calls)
+        self._notes = parts.notes
+        self._cancellation = Cancellation()
+        """Of the command or the cell that is carried out; a turn has its own."""
+
+    # --- the parts that take many others ------------------------------------------------------------------------------
+
+    def _desk_of(self, workspace: Workspace, seen: Seen, confinement: Confinement) -> Desk:
+        parts = self._parts
+        return Desk(
+            log=parts.log,
+            store=parts.store,
+            minter=parts.minter,
+            workspace=workspace,
+            redactor=parts.redactor,
+            policy=parts.policy,
+            questions=self._questions,
+            seen=seen,
+            buffers=self._buffers,
+            servers=parts.servers,
+            domain=lambda: self._environment.domain,
+            distrusted=lambda: confinement.distrusted,
+            signal=parts.journal.signal,
+            dismissed=self.cancel,
+        )
+
+    def _statements_of(self, desk: Desk, revisions: Revisions, values: ValueKeeping) -> StatementRunner:
+        parts = self._parts
+        return StatementRunner(
+            log=parts.log,
+            journal=parts.journal,
+            timeline=parts.timeline,
+            policy=parts.policy,
+            environment=self._environment,
+            revisions=revisions,
+            values=values,
+            desk=desk,
+            records=records_of(parts),
+            minter=parts.minter,
+            clock=parts.clock,
+            seconds=parts.settings.statement_seconds,
+        )
+
+    def _runs_again(self) -> RunsAgain:
+        parts = self._parts
+        return RunsAgain(
+            log=parts.log,
+            environment=self._environment,
+            statements=self._statements,
+            ticker=self._ticker,
+            questions=self._questions,
+            policy=parts.policy,
+            minter=parts.minter,
+        )
+
+    def _replayer_of(self, runs_again: RunsAgain) -> Replayer:
+        parts = self._parts
+        return Replayer(
+            log=parts.log,
+            timeline=parts.timeline,
+            environment=self._environment,
+            live=lambda cells: LiveReplay(cells, runs_again),
+            minter=parts.minter,
+            clock=parts.clock,
+        )
+
+    def _condenser_of(self, model: Model, news: LogNews) -> Condenser:
+        parts = self._parts
+        return Condenser(
+            log=parts.log,
+            view=parts.view.view,
+            projector=self._projector,
+            past=news.past,
+            cycles=self.cycles,
+            model=model,
+            calls_tools=parts.settings.calls_tools,
+        )
+
+    def _loop_of(self, model: Model, calls: SentCalls, condenser: Condenser) -> AgentLoop:
+        parts = self._parts
+        return AgentLoop(
+            log=parts.log,
+            journal=parts.journal,
+            timeline=parts.timeline,
             policy=parts.policy,
             environment=self._environment,
             statements=self._statements,
@@ -213,23 +249,12 @@ class Turns:
             servers=parts.servers,
             openings_of=self._openings_of,
         )
-        self._announced = announced
-        self._unsaid: UserMessage | None = None
-        """Of the prompt that is carried out, as long as it is not on the log."""
-        self._head = Head(
-            log=log,
-            timeline=timeline,
-            view=parts.view,
-            environment=self._environment,
-            preparer=self._preparer,
-            waiting=self._waiting,
-        )
-        self._editing = Editing(runs_again, timeline=timeline, store=parts.store, head=self._head)
-        files = FileRewinding(log, journal, parts.store, workspace, self._buffers)
-        self._rewinder = Rewinder(log, self._head, files, self._begin_run)
-        self._context = CommandContext(
+
+    def _context_of(self, sent: SentProjections, calls: SentCalls) -> CommandContext:
+        parts, log = self._parts, self._parts.log
+        return CommandContext(
             session_id=parts.session_id,
-            timeline=timeline,
+            timeline=parts.timeline,
             sent=sent,
             breakdown=calls.breakdown,
             breakdown_of=calls.breakdown_of,
@@ -252,9 +277,6 @@ class Turns:
             replay=self._replay,
             edit=self._edit,
         )
-        self._notes = parts.notes
-        self._cancellation = Cancellation()
-        """Of the command or the cell that is carried out; a turn has its own."""
 
     def _confinement_of(self, model: Model, workspace: Workspace) -> Confinement:
         parts = self._parts
@@ -529,6 +551,15 @@ class Turns:
             model, self._open_model = self._open_model, None
             if model is not None:
                 await close_model(model)
+
+
+def _workspace_of(parts: SessionParts) -> Workspace:
+    return Workspace(
+        parts.cwd,
+        parts.directories,
+        records=str(parts.settings.state_dir / temporary_files.FOLDER),
+        ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
+    )
 
 
 def _told_of(log: EventLog, timeline: Timeline) -> tuple[LogNews, Account]:
