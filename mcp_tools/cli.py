@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     from engine import Zygote, load_settings
     from engine.errors import InvalidRequestError
     from mcp_tools.access import AccessError
-    from mcp_tools.roots import RootsError, of_command_line
+    from mcp_tools.roots import RootsError
 
     try:
         settings = load_settings(os.environ, {"state_dir": chosen.state_dir})
@@ -73,38 +73,40 @@ def main(arguments: Sequence[str]) -> int:
     except (InvalidRequestError, AccessError, RootsError) as error:
         return _refused(error)
     zygote = Zygote.spawn()
-    import anyio  # from here on the zygote starts up beside us
-
-    from mcp_tools.serving import Service, serve_stdio
-
     try:
-        listening = None if access is None else access.address.listen()
-        service = Service(
-            roots=of_command_line(chosen.root),
-            session=chosen.session,
-            runs=chosen.allow_run is not None,
-            held=chosen.allow_run == "",
-            network=chosen.network,
-            structured=chosen.structured,
-        )
+        return _serve(chosen, settings, access, zygote)
     except (RootsError, AccessError) as error:
-        zygote.close()
         return _refused(error)
-    if service.runs:
-        network = "with TCP" if service.network else "without a network"
-        sys.stderr.write(_HELD.format(network=network) if service.held else _UNHELD)
-    try:
-        if access is not None and listening is not None:
-            from mcp_tools.http import serve_until_signal
-
-            return anyio.run(
-                serve_until_signal, lambda: _host(settings, zygote, os.environ), service, access, listening
-            )
-        anyio.run(serve_stdio, lambda: _host(settings, zygote, os.environ), service)
     except KeyboardInterrupt:
         return 130
     finally:
         zygote.close()
+
+
+def _serve(chosen: argparse.Namespace, settings: Settings, access: Access | None, zygote: Zygote) -> int:
+    """Serves until the client leaves. Raises RootsError, and AccessError for an address that is taken."""
+    import anyio  # while the zygote starts up beside us
+
+    from mcp_tools.roots import of_command_line
+    from mcp_tools.serving import Service, serve_stdio
+
+    listening = None if access is None else access.address.listen()
+    service = Service(
+        roots=of_command_line(chosen.root),
+        session=chosen.session,
+        runs=chosen.allow_run is not None,
+        held=chosen.allow_run == "",
+        network=chosen.network,
+        structured=chosen.structured,
+    )
+    if service.runs:
+        network = "with TCP" if service.network else "without a network"
+        sys.stderr.write(_HELD.format(network=network) if service.held else _UNHELD)
+    if access is not None and listening is not None:
+        from mcp_tools.http import serve_until_signal
+
+        return anyio.run(serve_until_signal, lambda: _host(settings, zygote, os.environ), service, access, listening)
+    anyio.run(serve_stdio, lambda: _host(settings, zygote, os.environ), service)
     return 0
 
 
