@@ -28,7 +28,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 class Format(Struct, frozen=True):
-    """The configuration of one client: the file that it belongs into, and its text."""
+    """The configuration of one client: the file that holds it, and its text."""
 
     place: str
     text: Callable[[Launch], str]

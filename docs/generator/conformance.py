@@ -12,11 +12,11 @@ _HEAD = """# The conformance suite
 
 Generated from the requirements; edit those, then run `make docs`.
 
-`rewindow-conformance` judges programs that speak agent protocols by what goes over their wire, whoever wrote them, in
-any language:
+`rewindow-conformance` tests programs that speak agent protocols, whoever wrote them and in any language, by the messages
+that they exchange:
 
 ```
-pip install rewindow
+pip install .          # in a checkout of this repository
 rewindow-conformance acp -- my-agent --its-arguments
 rewindow-conformance mcp -- my-server --its-arguments
 ```
@@ -32,23 +32,23 @@ what violates it. The level follows from the sentence:
 | advisory | says SHOULD or states a fact, or it is a courtesy of JSON-RPC, or what users reported | no |
 | informational | is silent, or contradicts itself | no |
 
-`--auth METHOD` logs in first, by one of the agent's methods. `logout` is tried with `--allow-logout` alone, since it
+`--auth METHOD` logs in first, by one of the agent's methods. `logout` is only tried with `--allow-logout`, since it
 may end what the user has open elsewhere.
 
 A response may take 10 s (`--timeout`), a scenario 30 s (`--scenario-timeout`), and all of them together 300 s
-(`--budget`), to which a few seconds are added for ending programs and for judging, and about fifteen where a program
-flooded. A scenario also ends at 64 MiB,
-50,000 lines of the program or 100,000 pieces, so that a program which never stops writing gets its verdict in time.
+(`--budget`), plus a few seconds for ending programs and for judging, and about fifteen if a program flooded. A scenario
+also ends at 64 MiB, 50,000 lines of the program or 100,000 pieces, so that a program that never stops writing gets its
+verdict in time.
 
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
-speaks another version), 130 interrupted, 141 nobody reads what is printed. A failure leaves the transcript of its
+speaks another version), 130 interrupted, 141 the reader of the output has left. A failure leaves the transcript of its
 scenario, and prints the command that repeats it. The formats are in [conformance-formats.md](conformance-formats.md).
-What was found in programs of others is in [conformance-results.md](conformance-results.md).
+What was found in other people's programs is in [conformance-results.md](conformance-results.md).
 
-In a project that has pytest, each requirement is a test of its own, beside the project's tests:
+In a project that uses pytest, each requirement is a test of its own, beside the project's tests:
 
 ```
-pip install 'rewindow[pytest]'
+pip install '.[pytest]'          # in a checkout of this repository
 pytest --acp-agent "my-agent --its-arguments" -k ACP1 --junitxml=report.xml
 ```
 
@@ -63,16 +63,16 @@ JSON` names another, `--slow-tool` one that takes seconds, for cancels and progr
 all. A server on HTTP is judged by the official suite: `rewindow-conformance mcp --url http://127.0.0.1:8000/mcp` runs
 both of its required sets, and reports what needs fixtures without deciding.
 
-What no requirement thinks of, random messages may find: `fuzz` sends what the schema allows and what nearly does, and
-keeps the shortest messages after which the program died, stayed silent, answered twice or wrote anything else.
+Random messages may find what no requirement covers: `fuzz` sends what the schema allows, and what it nearly allows, and
+keeps the shortest messages after which the program died, stayed silent, answered twice or wrote something else.
 
 ```
 rewindow-conformance fuzz acp --seconds 600 --seed 7 -- my-agent
 rewindow-conformance replay fuzz.jsonl -- my-agent
 ```
 
-Traffic between a real client and a real agent is judged by whatever it shows. Tell the client to start this in place of
-the agent; every byte passes as it is:
+Traffic between a real client and a real agent can be judged, too, as far as it shows anything. Tell the client to start
+this instead of the agent; every byte is passed on unchanged:
 
 ```
 rewindow-conformance trace --report report.txt --transcript traffic.jsonl -- my-agent

@@ -22,41 +22,41 @@ then what was asked for, within `tokens`. The facts are in `_meta["rewindow/hand
 done is one sentence that says what would work, with `isError`. Each call of `view` and `group` is a statement of the
 session's timeline, which `rewindow show` prints and an editor can load; arguments never become code.
 
-With `--structured` the facts and the whole text are in `structuredContent` too, and each tool has an `outputSchema`.
-That is for programs: Claude Code and Codex show their models nothing else where it is there, as JSON that costs a fifth
+With `--structured` the facts and the whole text are in `structuredContent`, too, and each tool has an `outputSchema`.
+That is for programs: if it is there, Claude Code and Codex show their models nothing else, as JSON that costs a fifth
 more tokens.
 
-`replay` and `rewind` tell how far they are, where the request has a `progressToken`: `statement 4 (2 of 5)` as each
-statement begins, and how many files are back. A request that is cancelled goes back to where it was.
+`replay` and `rewind` report their progress if the request has a `progressToken`: `statement 4 (2 of 5)` as each
+statement begins, and how many files are back. A request that is cancelled leaves everything as it was.
 
-`run`, `replay`, `rewind`, and `tick` with `wait`, are answered with a task after half a second, where the request says
-that its client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` tells what came of it,
-for 30 minutes from its beginning and 10 from its end, and how far it is, as `statusMessage`; `tasks/cancel` stops it.
-A task goes on when its client is gone, and is known to every client of its session and to no other. It does not outlive
-the server: what runs then is cancelled, and what came of a statement is in `timeline`. A session has at most 64;
-further calls are answered as if there were none.
+`run`, `replay`, `rewind`, and `tick` with `wait`, are answered with a task after half a second, if the request says
+that its client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` gives the result, for 30
+minutes from its beginning and 10 from its end, and until then the progress, as `statusMessage`; `tasks/cancel` stops it.
+A task continues when its client has gone, and is known to every client of its session and to no other. It does not
+outlive the server: what is running then is cancelled, and the results of statements are in `timeline`. A session has at
+most 64 tasks; further calls are answered as if the client did not know them.
 """
 _CLIENTS_HEAD = """\
 # rewindow-mcp in your client
 
 *Generated from `mcp_tools/configs.py` by `make docs`; a test fails when it is out of date.*
 
-`rewindow-mcp --print-config CLIENT` prints what a client has to be told, for this installation and with the other
-options given, and says on standard error which file that belongs into. [What the tools do](mcp-tools.md).
+`rewindow-mcp --print-config CLIENT` prints the configuration for a client, for this installation and with the other
+options given, and says on standard error which file to put it into. [What the tools do](mcp-tools.md).
 
-`make test-hosts` runs Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 and goose 1.52.0, each told of it by what
-is printed below, on standard input and output and over HTTP: their models are sent the tools and the instructions in
-the first prompt, and every reply character for character. `make test-all` runs the MCP Inspector 2.12.0. The formats of
-Cursor and VS Code are those of their documentation; these programs are not run.
+`make test-hosts` runs Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 and goose 1.52.0 with the configurations
+below, on standard input and output and over HTTP, and checks that their models are sent the tools and the instructions
+in the first prompt, and every reply character for character. `make test-all` runs the MCP Inspector 2.12.0. The formats
+of Cursor and VS Code are those of their documentation; these programs are not run.
 
 ## Which files it opens
 
-`--root DIR` (repeatable) is the limit. Without it those directories count that the client names as its roots, else
-the one that it was started in; `/` and the home directory are refused unless `--root` names them. `--session NAME`
-has the same handles again next time. `--allow-run` adds `run`, Python in a [sandbox](sandbox.md): it writes
-in these directories and a scratch directory alone, without a network (`--network` allows TCP), and what would ask in an
-editor is refused; what it reads is not limited. It also adds `rewind` and `replay`. Where the kernel has no sandbox the
-server ends and says so; `--allow-run=unsandboxed` serves Python with your own rights there, which no `--root` limits.
+`--root DIR` (repeatable) sets the limit. Without it the limit is the directories that the client names as its roots, or
+else the current directory; `/` and the home directory are refused unless `--root` names them. With `--session NAME` the
+same handles are there again next time. `--allow-run` adds `run`, Python in a [sandbox](sandbox.md): it can write only in
+these directories and in a scratch directory, has no network (`--network` allows TCP), and what would ask in an editor is
+refused; what it reads is not limited. It also adds `rewind` and `replay`. If the kernel has no sandbox, the server ends
+and says so; `--allow-run=unsandboxed` then serves Python with your own rights, which no `--root` limits.
 
 ## Over HTTP
 
@@ -64,17 +64,17 @@ server ends and says so; `--allow-run=unsandboxed` serves Python with your own r
 session: clients of one name share its views and groups, and each has a cursor of its own in the changes. Another
 address is `--http HOST:8765`.
 
-- Each request presents a bearer token, because other users of the machine reach the port too. It is made at the first
-  start, in `mcp-token` in the [state directory](configuration.md), which only you can read. `--token-file FILE` or
-  the variable `REWINDOW_MCP_TOKEN` give another one, of at least 16 characters. Configurations name the variable,
+- Each request presents a bearer token, because other users of the machine can reach the port, too. It is generated at
+  the first start, in `mcp-token` in the [state directory](configuration.md), which only you can read. `--token-file FILE`
+  or the variable `REWINDOW_MCP_TOKEN` gives another one, of at least 16 characters. Configurations name the variable,
   never the token: `export REWINDOW_MCP_TOKEN=$(cat ~/.local/state/rewindow/mcp-token)`.
-- `--no-token` asks for none. It is for a loopback address, and never goes with `--allow-run`.
+- `--no-token` requires none. It is only for a loopback address, and never goes with `--allow-run`.
 - Requests have to be addressed to this machine (`Host`), and pages of other origins are refused (`Origin`), on every
   address. Further names, such as that of a reverse proxy, are added with `--allow-host NAME`. There is no TLS: on a
   network that is not yours, put a proxy with TLS in front.
-- At most 64 sessions are in use at once. A session holds its log in memory, packed: some 1.5 KB for each call that was
-  recorded, with what its process holds. One that nobody has used for 30 minutes rests: its process ends, and where
-  another session needs its place it is closed. Its next call has it back, with its handles.
+- At most 64 sessions are in use at once. A session keeps its log in memory, compressed: about 1.5 KB for each recorded
+  call, including what its process holds. A session that nobody has used for 30 minutes rests: its process ends, and if
+  another session needs its place, it is closed. Its next call brings it back, with its handles.
 - At most 64 clients at once speak the protocol of 2025-11-25 or before; one that is idle for 30 minutes is forgotten
   and connects anew. A request has at most 4 MiB.
 - SIGTERM or Ctrl-C end it: calls under way have two seconds.
@@ -166,5 +166,5 @@ def _clients() -> Iterator[str]:
         started = form.text(Launch(command="rewindow-mcp", arguments=("--root", "/home/me/project")))
         reached = form.text(Launch(command="rewindow-mcp", url=_ADDRESS, has_token=True))
         notes = f"{_NOTES[name]}\n\n" if name in _NOTES else ""
-        yield f"## {_TITLES[name]}\n\n{notes}Belongs into {form.place}. Started by it:\n"
+        yield f"## {_TITLES[name]}\n\n{notes}Put this into {form.place}. The client then starts the server:\n"
         yield f"```{language}\n{started}```\n\nOr over HTTP:\n\n```{language}\n{reached}```\n"
