@@ -390,8 +390,9 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """One execution to run. `label` is what tracebacks call the source; `round_id` is what nodes note as touched.
 
     `index` is the statement's number, which the ids of its handles begin with. With `plan` whatever would change
-    something outside raises PermissionError; bookkeeping, not a boundary. With `keeps` the small values that
-    it changed follow the outcome by themselves, for `Environment.kept`.
+    something outside raises PermissionError; bookkeeping, not a boundary. So it does with `answered`, but for what the
+    handler of effects is asked for, which answers from a record. With `keeps` the small values that it changed follow
+    the outcome by themselves, for `Environment.kept`.
     """
 
     execution_id: ExecutionId
@@ -401,6 +402,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     round_id: int = 0
     time_limit: float | None = None
     plan: bool = False
+    answered: bool = False
     keeps: bool = False
 
 

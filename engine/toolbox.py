@@ -206,6 +206,13 @@ ROUTED: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROUTED_ROWS}
 """What Python's own functions that change the file tree ask for, by name, in a worker with a domain. Statements call
 those functions, and no names of ours."""
 
+RECALL_ANSWER: Final = "recall an answer"
+RECALL_FILE: Final = "recall a file"
+RECALLS: Final = frozenset((RECALL_ANSWER, RECALL_FILE))
+"""What a worker asks of the record by which a statement is answered that runs in the place of another. It is no effect:
+whether there is an answer to the `operation` with those `arguments`, and what the file at the real `path` held then,
+None where that is not known, else its `content`, which is None where there was no file."""
+
 CHANGING: Final = frozenset(
     tool.name for tool in (*_ROWS, *_ROUTED_ROWS) if tool.kind in ("edit", "delete", "move", "execute")
 )

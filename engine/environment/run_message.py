@@ -31,6 +31,7 @@ def run_message(request: RunRequest, recording: Recording | None, *, after_readi
         recorded=None if recording is None else recording.answers,
         revisions=None if recording is None else recording.revisions,
         plan=request.plan,
+        answered=request.answered,
         after_reading=after_reading,
         ticks=() if recording is None else recording.ticks,
         keeps=request.keeps,

@@ -11,7 +11,7 @@ from typing import Final
 from ..cutting import cut_line
 from ..ports import PastExecution
 from ..text import printable
-from ..worker.guarding.guard import replaying
+from ..worker.guarding.refusal import replaying
 
 _SENTENCE_CHARS: Final = 500
 _NAME_CHARS: Final = 80

@@ -58,7 +58,9 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
     """`parent` is the execution whose namespace this one starts from.
 
     `round_id` is the Round it belongs to, `plan` whether it ran in plan mode; older logs say neither. In a replay
-    `mode` says of which kind, and `against` is the earlier execution that it is compared with.
+    `mode` says of which kind, and `against` is the earlier execution that it is compared with. `answered`: it ran in
+    the place of that one and changed nothing outside: what it asked for was answered from the record. Older logs say
+    `plan` of such a one, which then opened no file for writing.
     """
 
     kind: ClassVar[str] = "execution_started"
@@ -70,6 +72,7 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
     plan: bool | None = None
     mode: ReplayMode | None = None
     against: ExecutionId | None = None
+    answered: bool = False
 
     @property
     def waits(self) -> bool:

@@ -214,7 +214,7 @@ class StatementRunner:
     ) -> ExecutionFinished:
         execution_id = self._minter.execution() if rerun is None else rerun.execution_id
         answers = None if stead is None else stead.answers
-        request = self._request(statement, execution_id, round_id, seconds, plan=answers is not None)
+        request = self._request(statement, execution_id, round_id, seconds, answered=answers is not None)
         start, started_at = len(self._log), self._clock.now()
         started = self._started(statement, request)
         call = statement.tool_call_id
@@ -260,7 +260,7 @@ class StatementRunner:
         return finished
 
     def _request(
-        self, statement: StatementRecorded, execution_id: ExecutionId, round_id: int, seconds: float, *, plan: bool
+        self, statement: StatementRecorded, execution_id: ExecutionId, round_id: int, seconds: float, *, answered: bool
     ) -> RunRequest:
         return RunRequest(
             execution_id=execution_id,
@@ -269,7 +269,8 @@ class StatementRunner:
             index=statement.index,
             round_id=round_id,
             time_limit=seconds,
-            plan=plan or self._policy.mode == "plan",
+            plan=not answered and self._policy.mode == "plan",
+            answered=answered,
             keeps=True,
         )
 
@@ -280,6 +281,7 @@ class StatementRunner:
             parent=self._timeline.last_execution,
             round_id=request.round_id,
             plan=request.plan,
+            answered=request.answered,
         )
 
     async def _run_in(

@@ -102,6 +102,7 @@ class ExecutionStep(Struct):
                 round_id=started.round_id or 0,
                 time_limit=time_limit,
                 plan=bool(started.plan),
+                answered=started.answered,
             ),
             status=finished.status,
             again=is_allowed and finished.status in ("ok", "error") and not self.statement.withheld,

@@ -21,7 +21,8 @@ from ..nodes.outline.model import Outliner
 from ..ports import ValueGroup
 from .framing import pack_events
 from .guarding import routes
-from .guarding.guard import OutsideGuard, planning, replaying
+from .guarding.guard import OutsideGuard
+from .guarding.refusal import editing, planning, replaying
 from .handles.board import Board
 from .handles.files import DirectFiles
 from .handles.last_shown import LastShown
@@ -229,7 +230,7 @@ class Interpreter:
         self._prepare()
         self._names.begin()
         self._interrupts.install()
-        self._effects.open(request.recorded, plan=request.plan)
+        self._effects.open(request.recorded, plan=request.plan, answered=request.answered)
         if request.recorded is not None:
             self._replay(request.revisions)
         if request.after_reading:
@@ -274,8 +275,9 @@ class Interpreter:
 
     def _arm(self, request: Run) -> None:
         is_replay = request.recorded is not None
-        if is_replay or request.plan:
-            self._guard.arm(request.label, planning if request.plan else replaying, replay=is_replay)
+        refusal = planning if request.plan else editing if request.answered else replaying
+        if is_replay or refusal is not replaying:
+            self._guard.arm(request.label, refusal, replay=is_replay)
         else:
             self._guard.disarm()
             self._guard.begin_watch(self._notices.notice)
@@ -283,17 +285,17 @@ class Interpreter:
     def _disarm(self, request: Run) -> tuple[str, ...]:
         """What a replay kept the statement from. Between the statements of a history the guard stays armed.
 
-        In plan mode it was kept from the same the first time.
+        In plan mode and in an edit it was kept from the same the first time.
         """
         self._guard.end_watch()
         stops, turned_off = self._guard.ended()
         unseen = self._board.looks.take_phrases()
-        if request.recorded is not None and not request.plan:
+        if request.recorded is not None and not (request.plan or request.answered):
             return (*stops, *turned_off, *self._effects.stops, *unseen)
         if request.recorded is None:
             self._guard.disarm()
         for phrase in turned_off:
-            sys.stderr.write(f"plan mode: this statement {phrase}\n")
+            sys.stderr.write(f"{'plan mode' if request.plan else 'edit without --live'}: this statement {phrase}\n")
         return (*self._effects.stops, *unseen)
 
     def ran(self, request: Run, executed: Executed) -> Ran:

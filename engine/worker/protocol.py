@@ -216,8 +216,9 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
     In a replay, during which nothing outside is touched, `recorded` answers its effects and `revisions` the looks of
     its nodes, None where those were not recorded. With `plan` nothing outside is changed either, and what would is
-    refused with PermissionError. `after_reading`: a model has read the handles since the message before, as they were
-    then. `ticks` are the times of the ticks that it asked for, where it runs again. With `keeps` a `Kept` follows.
+    refused with PermissionError; with `answered` too, but for what the host is asked for. `after_reading`: a model has
+    read the handles since the message before, as they were then. `ticks` are the times of the ticks that it asked for,
+    where it runs again. With `keeps` a `Kept` follows.
     """
 
     execution_id: str
@@ -228,6 +229,7 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     recorded: tuple[Answer, ...] | None = None
     revisions: tuple[Look, ...] | None = None
     plan: bool = False
+    answered: bool = False
     after_reading: bool = False
     ticks: tuple[float, ...] = ()
     keeps: bool = False
@@ -371,12 +373,21 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A statement wants an effect of the host, and waits for its `Answer`. `basis` as in `EffectRequest`."""
+    """A statement wants an effect of the host, and waits for its `Answer`. `basis` as in `EffectRequest`.
+
+    The `ordinal` of a question about the record (`toolbox.RECALLS`), which is no effect, is below 0.
+    """
 
     ordinal: int
     operation: str
     arguments: dict[str, object]
     basis: str | None = None
+
+
+class RecalledFile(msgspec.Struct, frozen=True):
+    """The value of an answer to `RECALL_FILE`: what there was of the file; None where there was none."""
+
+    content: bytes | None
 
 
 class AskBuffers(msgspec.Struct, frozen=True, tag=True):

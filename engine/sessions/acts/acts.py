@@ -46,7 +46,7 @@ from ...ports import (
 from ...redaction import Redactor, marked_line, withheld
 from ...timeline.changed import within
 from ...tool_values import places_of
-from ...toolbox import CHANGING, TOOLS
+from ...toolbox import CHANGING, RECALLS, TOOLS
 from ...tools import OPERATIONS, Change, Program, Reading, Seen, TreeAct, Workspace, changes_of, land, name_text
 from ...tools.mcp_listing import shown_arguments
 from ..policy import Policy
@@ -141,6 +141,8 @@ class Acts:
 
     async def perform(self, request: EffectRequest, environment: Environment) -> EffectAnswer:
         """Does what is asked and records it; what goes wrong is the answer's error."""
+        if request.operation in RECALLS:
+            return await self._recalled(request)
         call = self._desk.minter.tool_call()
         self._log.append(call_event(request, call, self.parent))
         self._log.append(request_event(request, call, self._execution))
@@ -160,6 +162,12 @@ class Acts:
                 )
             )
         return answer
+
+    async def _recalled(self, request: EffectRequest) -> EffectAnswer:
+        """What the record says, which nobody is shown."""
+        if self._recorded is None:
+            return EffectAnswer()
+        return EffectAnswer(value=await anyio.to_thread.run_sync(self._recorded.recall, request))
 
     def _locations(self, request: EffectRequest, answer: EffectAnswer) -> tuple[Location, ...]:
         if answer.error is not None:

@@ -4,7 +4,8 @@ The branch begins before the statement's call. On it everything is new: calls, r
 own, so that each path is a conversation by itself, and nothing that was sent changes. What a model wrote between the
 statements is not repeated, because it speaks of other results. Nothing is set from the path before: what differs from
 it is compared, told and recorded. Without `live` the statements act on nothing: what they ask for is answered as it was
-the first time, what was not read then is read now, and everything else is refused as in mode `plan`.
+the first time, what was not read then is read now, and everything else is refused as in mode `plan`. A file that they
+open to change it holds what it held then.
 
 A cancel goes back to the branch that was left. Must not know requests or transports. Called by `turns`, one at a time.
 """
@@ -25,6 +26,7 @@ from ...ids import BranchId, ToolCallId
 from ...ports import PastExecution, Store
 from ...projection.written import STATEMENT_TOOL
 from ...timeline.ends import end_before
+from ...timeline.files_then import acts_of
 from ...timeline.index import Cell, Execution, Timeline
 from ..acts.recorded_answers import RecordedAnswers
 from ..cancellation import Cancellation, WorkCancelledError
@@ -192,6 +194,7 @@ class _Edit:
     def _stead(self, step: _Step, before: Execution, number: int) -> Stead:
         answers = None
         if self._request.mode == "recorded":
-            answers = RecordedAnswers(() if step.past is None else step.past.answers, self._store)
+            acts = () if before.ended is None else acts_of(self._runs.log.at, before.started, before.ended)
+            answers = RecordedAnswers(() if step.past is None else step.past.answers, self._store, acts)
         compare = partial(self._comparison.compare, number, before, len(self._runs.log))
         return Stead(before.started.execution_id, answers, compare)

@@ -172,6 +172,7 @@ class _Observer:
             parent=None if parent is None else parent.execution_id,
             round_id=request.round_id,
             plan=request.plan,
+            answered=request.answered,
             mode=self.mode,
             against=request.execution_id,
         )

@@ -1,8 +1,9 @@
-"""The guard of replays and of plan mode: stops what would touch anything outside the namespace. Free work is watched.
+"""The guard of replays, edits and plan mode: stops what would touch anything outside. Free work is watched.
 
 Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns what becomes of an act that `outside`
 lists, by whose work it is (`origins`). Must not know what a statement is. Armed by `interpreter` while a restored
-history runs again, and for statements in plan mode; of others a watch is told each act, and stops none (`touching`).
+history runs again, and for statements in plan mode or of an edit; of others a watch is told each act, and stops none
+(`touching`).
 
 A hook cannot be removed and sees every thread of its process. So there is one for all guards and watches, added when
 the first is needed. What only a guard needs, the origin of work and the calls without an event, comes with the first
@@ -23,7 +24,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from . import origins, unaudited
-from .outside import STOPPED, described, is_bytecode
+from .outside import STAGED, STOPPED, described, is_bytecode
+from .refusal import Refusal, ReplayEffect, editing, replaying
 from .scratch import is_in
 from .targets import TARGETS
 
@@ -43,24 +45,6 @@ Watch = Callable[[str, tuple[Any, ...]], None]
 """Is told of each act of free work before it happens, by the name and the arguments of its event."""
 
 
-class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
-    """Raised in a statement that runs again and would touch something outside; a replay never does."""
-
-
-Refusal = Callable[[str], Exception]
-"""Makes the exception that the statement sees instead of the effect, given what it was kept from."""
-
-
-def replaying(phrase: str) -> Exception:
-    """The refusal of a replay."""
-    return ReplayEffect(f"a replay touches nothing outside; this statement {phrase}")
-
-
-def planning(phrase: str) -> Exception:
-    """The refusal of plan mode."""
-    return PermissionError(f"plan mode changes nothing outside; this statement {phrase}")
-
-
 class Guarded:
     """The origin of a guarded statement's work, and what that was kept from. `label` names the statement."""
 
@@ -71,6 +55,11 @@ class Guarded:
         self._refusal = refusal
         self._phrases: list[str] = []
         self._count = 0
+
+    @property
+    def may_stage(self) -> bool:
+        """Whether files are opened whose writes the host is asked for, because it answers these from a record."""
+        return self._refusal is editing
 
     def refuse(self, phrase: str) -> Exception:
         """Notes the stop, and returns what the work is to see."""
@@ -246,6 +235,8 @@ class _Hook:
                 self._tell(name, args)
             return
         if name not in STOPPED or not _touches(name, args):
+            return
+        if name == STAGED and origin.may_stage:
             return
         if self.scratch and is_in(self.scratch, name, args):
             return

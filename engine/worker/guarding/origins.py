@@ -42,6 +42,9 @@ class Origin(Protocol):
     @property
     def label(self) -> str: ...
 
+    @property
+    def may_stage(self) -> bool: ...
+
     def refuse(self, phrase: str) -> Exception:
         """What the work is to see in place of an act; `phrase` says what it was kept from."""
         ...

@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from ...ports import ValueGroup
-from ..guarding.guard import OutsideGuard, replaying
+from ..guarding.guard import OutsideGuard
+from ..guarding.refusal import replaying
 from ..interrupts import Interrupts
 from ..protocol import KEPT_BYTES, KEPT_GROUPS, Pickled
 from .copies import Copies, Names

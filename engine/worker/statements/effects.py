@@ -1,6 +1,8 @@
 """What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
 
-`texts` is no effect: a look asks so for what the user's editor holds, and what it brings is recorded as a revision.
+`texts` is no effect: a look asks so for what the user's editor holds, and what it brings is recorded as a revision. Nor
+are `has_answer` and `recalled_file`: a statement that runs in the place of another asks the record so, which is the
+host's, by questions with numbers of their own.
 
 Owns the numbering of effects within a run. Must not know which operations there are, nor how messages travel. Used by
 `names`; opened and closed around each statement by `interpreter`.
@@ -12,15 +14,16 @@ import builtins
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from ...cutting import cut_line
 from ...plain_data import clean
-from ...toolbox import call_title
+from ...toolbox import RECALL_ANSWER, RECALL_FILE, call_title
 from ..framing import frame
-from ..guarding.guard import KEPT_STOPS, ReplayEffect
+from ..guarding.guard import KEPT_STOPS
+from ..guarding.refusal import ReplayEffect
 from ..interrupts import Interrupts
-from ..protocol import Answer, Ask, AskBuffers, BufferTexts, FromWorker, ToWorker
+from ..protocol import Answer, Ask, AskBuffers, BufferTexts, FromWorker, RecalledFile, ToWorker
 from .recording import Recording
 
 _TITLE_CHARS: Final = 120
@@ -70,7 +73,9 @@ class Effects:
         self._ordinal = 0
         self._recorded: Recording | None = None
         self.planning = False
-        """Whether the statement may change nothing outside."""
+        """Whether the statement may change nothing outside, and is refused what would."""
+        self._answered = False
+        """Whether the host answers it from a record, and does nothing."""
         self._stops: list[str] = []
         self._stopped = 0
 
@@ -84,9 +89,40 @@ class Effects:
         """Whether answers come from a recording, so that nothing is done."""
         return self._recorded is not None
 
+    @property
+    def goes_by_record(self) -> bool:
+        """Whether the statement is given recorded answers, here or by the host."""
+        return self._answered or self._recorded is not None
+
     def has_answer(self, operation: str, arguments: dict[str, object]) -> bool:
-        """Whether the recording has an answer to exactly that, which was not given again yet."""
-        return self._recorded is not None and self._recorded.has(operation, clean(arguments))
+        """Whether there is a recorded answer to exactly that, which was not given again yet."""
+        arguments = clean(arguments)
+        if self._recorded is not None:
+            return self._recorded.has(operation, arguments)
+        return bool(self._recalled(RECALL_ANSWER, {"operation": operation, "arguments": arguments}))
+
+    def recalled_file(self, place: str, *, content: bool) -> RecalledFile | None:
+        """What the record by which the host answers has of the file that is really at `place`, as it was then.
+
+        None where the statement is not answered from one, and where that has nothing of it. Without `content` whatever
+        there was is empty.
+        """
+        found = self._recalled(RECALL_FILE, {"path": place, "content": content})
+        return None if found is None else RecalledFile(cast("dict[str, bytes | None]", found)["content"])
+
+    def _recalled(self, operation: str, arguments: dict[str, object]) -> object:
+        if not self._answered or self._recorded is not None or not self._transport.ours or self.busy:
+            return None
+        with self._lock:
+            if not self._open:
+                return None
+            self._asking = threading.get_ident()
+            try:
+                self._questions += 1
+                question = Ask(ordinal=-self._questions, operation=operation, arguments=clean(arguments))
+                return self._exchange(question).value
+            finally:
+                self._asking = 0
 
     @property
     def asked(self) -> bool:
@@ -103,12 +139,15 @@ class Effects:
         """Whether the calling thread is asking already, and was interrupted by what wants to ask too."""
         return self._asking == threading.get_ident()
 
-    def open(self, recorded: tuple[Answer, ...] | None, *, plan: bool = False) -> None:
-        """A statement begins, perhaps in plan mode; `recorded` answers its effects in a replay, None asks the host."""
+    def open(self, recorded: tuple[Answer, ...] | None, *, plan: bool = False, answered: bool = False) -> None:
+        """A statement begins, perhaps in plan mode; `recorded` answers its effects in a replay, None asks the host.
+
+        `answered`: the host does nothing, and answers from a record of its own.
+        """
         self._ordinal = 0
         self._stops, self._stopped = [], 0
         self._recorded = None if recorded is None else Recording(recorded)
-        self.planning = plan
+        self.planning, self._answered = plan, answered
         self._open = True
 
     @property

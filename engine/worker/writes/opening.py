@@ -23,6 +23,7 @@ from ...domain import Domain
 from ...nodes.revision import digest_of
 from ..guarding.outside import STAGED, WRITING
 from ..guarding.routes import original
+from ..protocol import RecalledFile
 from .staged_files import Asking, StagedFiles
 from .staging import LARGEST, Layer, Staging, layers, too_large
 
@@ -235,10 +236,16 @@ class Opening:
     def _found(self, place: str, file: Any, flags: int) -> tuple[str, bytes | None]:
         """Where the file really is, and what it holds where that matters; None where there is none.
 
-        Raises where it cannot be written.
+        What ran before in the place of the statement counts, where the record says what there was; so nothing is said
+        then of what the file is now, or whether it can be written. Raises where it cannot.
         """
         if self._looks:
             sys.audit(STAGED, os.fsdecode(file), None, flags)  # which plan mode refuses
+        if self._effects.goes_by_record:
+            real = os.path.realpath(place)
+            then = self._effects.recalled_file(real, content=not flags & os.O_TRUNC)
+            if then is not None:
+                return real, self._held_then(then, real, file, flags)
         if flags & os.O_EXCL and os.path.lexists(place) and self._looks:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
         if flags & os.O_NOFOLLOW and os.path.islink(place):
@@ -250,6 +257,13 @@ class Opening:
                 if held is not None or flags & os.O_CREAT or self.files.at(found.path) is not None:
                     return found.path, held
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+
+    def _held_then(self, then: RecalledFile, real: str, file: Any, flags: int) -> bytes | None:
+        if flags & os.O_EXCL and then.content is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
+        if not flags & os.O_CREAT and then.content is None and self.files.at(real) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+        return then.content
 
     def _check_writable(self, found: Place) -> None:
         try:

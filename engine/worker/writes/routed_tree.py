@@ -1,7 +1,8 @@
 """Python's functions that change the file tree, in a worker with a domain: what that does not allow, the host does.
 
 Owns what is found out ahead of a question: what the function would refuse anyway raises at once, as ever, and nobody is
-asked about what would change nothing. Must not know how the host does it. Led here by `interpreter`.
+asked about what would change nothing. Must not know how the host does it. Led here by `interpreter`. A little over 300
+lines, because all the functions are in one table.
 
 Scratch and what the host writes are two file systems to statements, as `/tmp` often is: to rename something from one
 into the other raises EXDEV, and `shutil.move` copies then. What a domain allows to write is several, too, where that is
@@ -70,10 +71,16 @@ class RoutedTree:
     def _ask(self, operation: str, path: str, check: Callable[[], None], **more: object) -> None:
         """Has the host do it. `check` raises what the function would refuse, where nothing is recorded of it."""
         arguments: dict[str, object] = {"path": self._opening.shown(path), **more}
-        if not self._effects.replaying or not self._effects.has_answer(operation, arguments):
+        if not self._effects.goes_by_record or not self._effects.has_answer(operation, arguments):
             check()
         with numbered(path):
             self._change(operation, arguments)
+
+    def _has_answer(self, operation: str, path: str, **more: object) -> bool:
+        """Whether what is on the disk now does not count, because an answer to exactly that is recorded."""
+        return self._effects.goes_by_record and self._effects.has_answer(
+            operation, {"path": self._opening.shown(path), **more}
+        )
 
     # --- the functions ------------------------------------------------------------------------------------------------
 
@@ -134,9 +141,9 @@ class RoutedTree:
         return rmtree
 
     def _is_whole(self, place: str) -> bool:
-        if self._effects.replaying:
-            return self._effects.has_answer("rmtree", {"path": self._opening.shown(place)})
-        return os.path.isdir(place) and not os.path.islink(place)
+        if self._has_answer("rmtree", place):
+            return True
+        return not self._effects.replaying and os.path.isdir(place) and not os.path.islink(place)
 
     def _renamer(self, name: str) -> Function:
         route = routes.route(f"os.{name}")
@@ -155,7 +162,11 @@ class RoutedTree:
             source, target = self._place(src, src_dir_fd), self._place(dst, dst_dir_fd)
             self._opening.files.land_at(source)
             if not self._effects.replaying:
-                _check_there(source, src)
+                try:
+                    _check_there(source, src)
+                except OSError:
+                    if not self._has_answer("rename", target, source=self._opening.shown(source)):
+                        raise
             if not all(kept):
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src, None, dst)
             if source == target:
@@ -214,9 +225,11 @@ class RoutedTree:
                 return
             place = self._place(path, dir_fd, follows=True)
             self._opening.files.land_at(place)
-            if not self._effects.replaying and stat.S_IMODE(os.stat(place).st_mode) == stat.S_IMODE(mode):
+            wanted = stat.S_IMODE(mode)
+            goes_by_disk = not self._effects.replaying and not self._has_answer("chmod", place, mode=wanted)
+            if goes_by_disk and stat.S_IMODE(os.stat(place).st_mode) == wanted:
                 return
-            self._ask("chmod", place, lambda: _check_there(place, path), mode=stat.S_IMODE(mode))
+            self._ask("chmod", place, lambda: _check_there(place, path), mode=wanted)
 
         return chmod
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from ...nodes.revision import digest_of
+from ..protocol import RecalledFile
 from .refusals import numbered
 from .staging import Layer, Staging
 
@@ -34,7 +35,12 @@ class Asking(Protocol):
     @property
     def planning(self) -> bool: ...
 
+    @property
+    def goes_by_record(self) -> bool: ...
+
     def has_answer(self, operation: str, arguments: dict[str, object]) -> bool: ...
+
+    def recalled_file(self, place: str, *, content: bool) -> RecalledFile | None: ...
 
     @property
     def running(self) -> bool: ...

@@ -457,6 +457,7 @@ LOADED = [
     "worker.guarding.guard",
     "worker.guarding.origins",
     "worker.guarding.outside",
+    "worker.guarding.refusal",
     "worker.guarding.routes",
     "worker.guarding.scratch",
     "worker.guarding.targets",

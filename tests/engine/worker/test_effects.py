@@ -8,7 +8,8 @@ import pytest
 from engine.execution import ExceptionInfo
 from engine.worker.channel import Channel
 from engine.worker.framing import FrameBuffer, frame, from_worker
-from engine.worker.guarding.guard import KEPT_STOPS, ReplayEffect
+from engine.worker.guarding.guard import KEPT_STOPS
+from engine.worker.guarding.refusal import ReplayEffect
 from engine.worker.interrupts import SignalInterrupts
 from engine.worker.protocol import Answer, Ask
 from engine.worker.statements.effects import Effects, exception_named
