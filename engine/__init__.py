@@ -174,11 +174,11 @@ if TYPE_CHECKING:
     from .store import open_store as open_store
     from .text import as_printed as as_printed
     from .text import fenced as fenced
+    from .timeline.cells import Cell as Cell
+    from .timeline.cells import Execution as Execution
     from .timeline.changed import change_size as change_size
     from .timeline.changed import first_changed_line as first_changed_line
     from .timeline.changed import unseen_changes as unseen_changes
-    from .timeline.index import Cell as Cell
-    from .timeline.index import Execution as Execution
     from .timeline.rewound import rewound_lines as rewound_lines
     from .toolbox import INJECTED as INJECTED
     from .toolbox import TOOLS as TOOLS
@@ -420,7 +420,7 @@ _MODULES: Final = {
     "store": "open_store",
     "text": "as_printed fenced",
     "timeline.changed": "change_size first_changed_line unseen_changes",
-    "timeline.index": "Cell Execution",
+    "timeline.cells": "Cell Execution",
     "timeline.rewound": "rewound_lines",
     "toolbox": "INJECTED TOOLS call_title original tool_named",
     "user_message": "blocks_of is_long_text",

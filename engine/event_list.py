@@ -1,65 +1,83 @@
-"""A log's events in memory: the newest as they are, older ones packed, so that a long session takes little.
+"""A log's events: the newest in memory, older ones where they are kept for good, so that a long session takes little.
 
-Events are taken in blocks. Of a full block that is no longer among the newest, the JSON is kept, compressed: some 50
-bytes an event for some 800. It is unpacked when one of its events is asked for, and the blocks that were asked for last
-stay unpacked for a while, so that whoever goes through events in order, either way, unpacks each block once. A block
-that is large, or that JSON would not give back as it was, stays as it is.
+Events are taken in blocks. A full block that is no longer among the newest is let go when all of it is durable, and
+read when one of its events is asked for. The blocks that were asked for last stay in memory for a while, so that
+whoever goes through events in order, either way, reads each block once. An event that was read is what JSON makes of
+the one that was taken, as in a session that is loaded: equal to it, but that a tuple in the arguments of a call is a
+list. Where nothing is kept for good, all events stay.
 
-Packing goes by the number of events alone, and a little at a time, because whoever appends waits for it. A log that was
-loaded has all its events unpacked, and gets smaller as it is used.
+Blocks go by the number of events alone, and a few at a time, because whoever appends waits for it. A log that was
+loaded has all its events in memory, for the read models that are about to go through them, and lets go of them as it
+is used.
 
 So who keeps an event keeps all of it, and a read model that follows a log for good keeps positions. Must not know what
-events mean nor where else they are kept. Used by `log`; `Lookup` by the read models.
+events mean. Used by `log`; `Lookup` by the read models.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar, cast, overload
+from functools import lru_cache, partial
+from typing import Final, Protocol, TypeVar, cast, overload
 
 from .events import Event
-from .events.codec import UndecodableEventError, decode, encode
 from .ids import Seq
 
-BLOCK: Final = 128
+BLOCK: Final = 32
 NEWEST: Final = 256
-"""So many events at least are not packed: what is asked for all the time."""
-_OPENED: Final = 4
-"""Packed blocks that stay unpacked a while when one of their events was asked for."""
+"""So many events at least stay in memory: what is asked for all the time."""
+_READ: Final = 8
+"""Blocks that stay in memory a while when one of their events was asked for."""
+_AT_ONCE: Final = 256
+"""Events that whoever goes through all of them has in memory at a time."""
 _EVERY: Final = 16
-"""Appended events for each block that is packed: of a log that was loaded there are thousands."""
-_LEVEL: Final = 6
-_LARGE: Final = 512 << 10
-"""Bytes of a block's JSON from which on it stays as it is, because packing takes 20 ms a megabyte."""
+"""Appended events for each block that is let go: of a log that was loaded there are thousands."""
 
 E = TypeVar("E", bound=Event)
 Lookup = Callable[[Seq], Event]
 """The event at a position of a log."""
-_Block = list[Event] | tuple[Event, ...] | bytes
-"""Events that may be packed, those that cannot be, and packed ones."""
+
+
+class Backing(Protocol):
+    """Where the events of a log are kept for good."""
+
+    @property
+    def kept(self) -> int:
+        """How many are: the first ones. Never fewer than before."""
+        ...
+
+    def between(self, start: int, end: int) -> Sequence[Event]:
+        """Those from position `start` on and before `end`, all of which are kept. Raises StoreError."""
+        ...
 
 
 class EventList:
-    """Events by their positions, which are 0, 1, 2 ... To be used by one thread."""
+    """Events by their positions, which are 0, 1, 2 ... One thread appends; any may read.
 
-    def __init__(self) -> None:
-        self._blocks: list[_Block] = []
+    Whatever reads old events raises the StoreError of the `backing`.
+    """
+
+    def __init__(self, backing: Backing | None = None) -> None:
+        self._backing = backing
+        self._blocks: list[list[Event] | None] = []
+        """None in the place of those that were let go."""
         self._length = 0
-        self._packed = 0
-        """How many blocks are packed, or cannot be: the first ones."""
-        self._opened: dict[int, list[Event | bytes]] = {}
-        """Of packed blocks, by their numbers, the events that were asked for, and the JSON of the others."""
+        self._gone = 0
+        """How many blocks were let go: the first ones."""
+        self._again = lru_cache(_READ)(partial(_block, backing))
+        """Reads one of these, by its number."""
 
     def append(self, event: Event) -> None:
         """Takes the next event."""
         self._take(event)
-        if self._length % _EVERY == 0 and (self._packed + 1) * BLOCK + NEWEST <= self._length:
-            self._blocks[self._packed] = _packed(self._blocks[self._packed])
-            self._packed += 1
+        if self._length % _EVERY == 0 and self._backing is not None:
+            end = (self._gone + 1) * BLOCK
+            if end + NEWEST <= self._length and end <= self._backing.kept:
+                self._blocks[self._gone] = None
+                self._gone += 1
 
     def extend(self, events: Iterable[Event]) -> None:
-        """Takes events that follow, and packs none."""
+        """Takes events that follow, and lets none go."""
         for event in events:
             self._take(event)
 
@@ -67,7 +85,7 @@ class EventList:
         if self._length % BLOCK == 0:
             self._blocks.append([])
         block = self._blocks[-1]
-        assert isinstance(block, list)
+        assert block is not None
         block.append(event)
         self._length += 1
 
@@ -80,37 +98,29 @@ class EventList:
             raise IndexError(f"there is no event at {position}")
         number, place = divmod(position, BLOCK)
         block = self._blocks[number]
-        if not isinstance(block, bytes):
-            return block[place]
-        opened = self._open(number, block)
-        event = opened[place]
-        if isinstance(event, bytes):
-            event = opened[place] = decode(event)
-        return event
-
-    def _open(self, number: int, block: bytes) -> list[Event | bytes]:
-        opened = self._opened.pop(number, None)
-        if opened is None:
-            opened = list[Event | bytes](_lines(block))
-            if len(self._opened) == _OPENED:
-                del self._opened[next(iter(self._opened))]
-        self._opened[number] = opened
-        return opened
+        return (self._again(number) if block is None else block)[place]
 
     def between(self, start: int, end: int) -> Iterator[Event]:
         """The events from position `start` on and before `end`, within those that there are."""
         while start < end:
             number, place = divmod(start, BLOCK)
-            block, last = self._blocks[number], min(end - number * BLOCK, BLOCK)
-            if isinstance(block, bytes):
-                yield from map(decode, _lines(block)[place:last])
+            block = self._blocks[number]
+            if block is None:
+                assert self._backing is not None
+                found = self._backing.between(start, min(end, start + _AT_ONCE, self._gone * BLOCK))
             else:
-                yield from block[place:last]
-            start += last - place
+                found = block[place : end - number * BLOCK]
+            yield from found
+            start += len(found)
 
     def so_far(self) -> Sequence[Event]:
         """Those that there are now; what is appended later does not change it."""
         return _SoFar(self)
+
+
+def _block(backing: Backing | None, number: int) -> Sequence[Event]:
+    assert backing is not None
+    return backing.between(number * BLOCK, (number + 1) * BLOCK)
 
 
 class _SoFar(Sequence[Event]):
@@ -153,20 +163,6 @@ class _SoFar(Sequence[Event]):
 
     def __repr__(self) -> str:
         return f"<{self._length} events>"
-
-
-def _packed(block: _Block) -> _Block:
-    assert isinstance(block, list)
-    try:
-        lines = [encode(event) for event in block]
-        is_whole = sum(map(len, lines)) < _LARGE and list(map(decode, lines)) == block
-    except (UndecodableEventError, ValueError, TypeError, OverflowError, RecursionError):
-        is_whole, lines = False, []
-    return zlib.compress(b"\n".join(lines), _LEVEL) if is_whole else tuple(block)
-
-
-def _lines(block: bytes) -> list[bytes]:
-    return zlib.decompress(block).split(b"\n")
 
 
 def lookup_in(events: Iterable[Event]) -> Lookup:

@@ -2,8 +2,9 @@
 
 `append` is the only writer. It checks, stamps, keeps and hands on, all in memory; the journal behind it makes events
 durable. Read models are folds over the log and cannot be changed by anybody else: over the whole of it, or over the
-path of the active branch. One that follows for good keeps positions and asks `at` for old events, because what it kept
-of them would grow with the session (`event_list`). Must not know what the events mean to a transport.
+path of the active branch. One that follows for good keeps positions, because what it kept of events would grow with the
+session, and asks `at` when it is asked itself: never while it is told of an event, because old ones are read
+(`event_list`), and where that fails it would stay behind the log. Must not know what the events mean to a transport.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from .branches import Branches
 from .errors import InvalidEventError
-from .event_list import EventList
+from .event_list import Backing, EventList
 from .events import UNSTAMPED, BranchEvent, Event
 from .events.branches import BranchCreated, HeadMoved
 from .events.conversation import ToolCall, ToolResult
@@ -86,11 +87,11 @@ class _Calls:
                 pass
 
     def begin_path(self, path: Iterable[Event]) -> None:
-        """Has those be open that are so on this path."""
+        """Has those be open that are so on this path, all of whose events were applied before."""
         known, self._known, self._open = self._known, set(), {}
         for event in path:
             self.apply(event)
-        self._known |= known
+        self._known = known
 
     def has(self, tool_call_id: ToolCallId) -> bool:
         return tool_call_id in self._known
@@ -109,6 +110,8 @@ class EventLog:
         folds: read models, told of each event before `append` returns.
         redact: takes secrets out of an event before it is appended.
         check: what else refuses an event (the View's rules for condensations); returns a reason or None.
+        backing: where what the journal has made durable is read again. Without it all events stay in memory; with it
+            whoever asks for old ones gets its StoreError.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class EventLog:
         folds: Iterable[Fold] = (),
         check: Callable[[Event], str | None] | None = None,
         redact: Callable[[Event], Event] | None = None,
+        backing: Backing | None = None,
     ) -> None:
         self._clock = clock
         self._journal = journal
@@ -127,7 +131,7 @@ class EventLog:
         self._check = check
         self._redact = redact
         self._calls = _Calls()
-        self._events = EventList()
+        self._events = EventList(backing)
         self._branches = Branches()
         self._number = 0
         """Of the id of the next event."""
@@ -137,6 +141,7 @@ class EventLog:
 
         Raises:
             InvalidEventError: the event can never be right on this log; nothing was written.
+            StoreError: the head moves, and the path that it moves to cannot be read; nothing was written.
         """
         if event.seq != UNSTAMPED:
             raise InvalidEventError(event.kind, "it is on a log already")
@@ -145,6 +150,7 @@ class EventLog:
             reason = self._branches.refusal(event)
         if reason is not None:
             raise InvalidEventError(event.kind, reason)
+        path = self._branches.path(self.events, event.branch) if isinstance(event, HeadMoved) else ()
         event = self.redacted(event)
         seq = Seq(len(self._events))
         branch = event.branch if type(event) is HeadMoved else self._branches.active
@@ -152,7 +158,13 @@ class EventLog:
         stamped = replace(event, seq=seq, event_id=event_id, at=self._clock.now(), branch_id=branch)
         self._journal(stamped)
         self._number += 1
-        self._take(stamped)
+        self._events.append(stamped)
+        self._calls.apply(stamped)
+        if self._branches.apply(stamped):
+            self._move((*path, stamped))
+        else:
+            for fold in self._followers_of(type(stamped)):
+                fold(stamped)
         return seq
 
     def _number_behind(self) -> int:
@@ -233,22 +245,12 @@ class EventLog:
         """Who is told of an event that the active path does not have."""
         return [fold for fold, kinds, reset in self._all if reset is None and (kinds is None or kind in kinds)]
 
-    def _take(self, event: Event) -> None:
-        self._events.append(event)
-        self._calls.apply(event)
-        if self._branches.apply(event):
-            self._move(event)
-            return
-        for fold in self._followers_of(type(event)):
-            fold(event)
-
-    def _move(self, event: Event) -> None:
-        """The event is the first since another path is active."""
-        path = self.path
+    def _move(self, path: Sequence[Event]) -> None:
+        """Another path is active since the last event of this one."""
         self._calls.begin_path(path)
         for follower in self._all:
             if follower.reset is None:
-                self._tell(follower, (event,))
+                self._tell(follower, path[-1:])
             else:
                 follower.reset()
                 self._tell(follower, path)

@@ -65,7 +65,7 @@ AREAS = (
             "sessions.model_calls.projector",
             "sessions.branch_rows",
             "branches",
-            "timeline.index",
+            "timeline.cells",
             "cycles",
         ),
     ),

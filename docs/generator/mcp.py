@@ -72,9 +72,9 @@ address is `--http HOST:8765`.
 - Requests have to be addressed to this machine (`Host`), and pages of other origins are refused (`Origin`), on every
   address. Further names, such as that of a reverse proxy, are added with `--allow-host NAME`. There is no TLS: on a
   network that is not yours, put a proxy with TLS in front.
-- At most 64 sessions are in use at once. A session keeps its log in memory, compressed: about 1.5 KB for each recorded
-  call, including what its process holds. A session that nobody has used for 30 minutes rests: its process ends, and if
-  another session needs its place, it is closed. Its next call brings it back, with its handles.
+- At most 64 sessions are in use at once. A session keeps about 400 bytes in memory for each recorded call; the log
+  itself is on disk. A session that nobody has used for 30 minutes rests: its process ends, and if another session needs
+  its place, it is closed. Its next call brings it back, with its handles.
 - At most 64 clients at once speak the protocol of 2025-11-25 or before; one that is idle for 30 minutes is forgotten
   and connects anew. A request has at most 4 MiB.
 - SIGTERM or Ctrl-C end it: calls under way have two seconds.

@@ -15,7 +15,7 @@ from ..sessions.past.branch_diff import diff as compare
 from ..terminal.json_lines import print_json
 from ..terminal.opened import find, redactor, store
 from ..text import visible
-from ..timeline.index import Cell
+from ..timeline.cells import Cell
 
 
 def diff(

@@ -18,7 +18,7 @@ from ..sessions.branch_rows import BranchRow
 from ..sessions.commands.context import TAIL
 from ..sessions.commands.table import COMMANDS
 from ..terminal.printing import shown
-from ..timeline.index import Cell
+from ..timeline.cells import Cell
 from ..toolbox import INJECTED, TOOLS
 from .local_commands import LOCAL_COMMANDS
 

@@ -12,10 +12,10 @@ from typing import ClassVar, Final
 
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ResultRerendered, ToolCall, ToolResult, UserMessage
-from ..events.execution import ExecutionFinished
+from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import NodeMade
 from ..execution import Display, NamespaceDiff
-from ..ids import ObjId, ToolCallId
+from ..ids import ObjId, StatementId, ToolCallId
 from ..timeline.index import Timeline
 from ..view.entries import Summary
 
@@ -43,7 +43,9 @@ class Account:
     `timeline` follows the same path, and is told of each event before.
     """
 
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ExecutionFinished, ResultRerendered, NodeMade))
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (StatementRecorded, ExecutionFinished, ResultRerendered, NodeMade)
+    )
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -57,23 +59,32 @@ class Account:
         self._made: dict[str, ObjId] = {}
         """What the execution that is under way has made, whose record comes last."""
         self._titles: dict[ObjId, str] = {}
+        self._recorded: StatementRecorded | None = None
+        """The last statement, until it has run."""
         self._renders: dict[ToolCallId, dict[ObjId, int]] = {}
         """Of the calls that a model made, whose results are messages."""
 
     def apply(self, event: Event) -> None:
         match event:
-            case ExecutionFinished(statement_id=statement_id) if event.counts:
+            case StatementRecorded():
+                self._recorded = event
+            case ExecutionFinished() if event.counts:
                 self._name(event.diff)
-                taken = self._taken(event.displays)
-                cell = self._timeline.cell(statement_id) if taken else None
-                if cell is not None and cell.asked:
-                    self._renders.setdefault(cell.statement.tool_call_id, taken)
+                self._give(event.statement_id, self._taken(event.displays))
             case ResultRerendered(tool_call_id=call):
                 self._renders[call] = self._taken(event.displays)
             case NodeMade(obj_id=obj_id, name=name) if name:
                 self._made[name] = obj_id
             case _:
                 pass
+
+    def _give(self, statement_id: StatementId, taken: dict[ObjId, int]) -> None:
+        """The renders are in the result of the statement's call, if this is its first run and a model made the call."""
+        statement, self._recorded = self._recorded, None
+        if taken and statement is not None and statement.statement_id == statement_id:
+            cell = self._timeline.cell(statement_id)
+            if cell is not None and cell.asked:
+                self._renders[statement.tool_call_id] = taken
 
     def _name(self, diff: NamespaceDiff) -> None:
         rebound = (name for name, change in diff.changed.items() if not change.mutated)

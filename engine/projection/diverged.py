@@ -14,6 +14,7 @@ from ..events import Event
 from ..events.execution import ExecutionFinished, ExecutionStarted
 from ..events.nodes import MethodCalled, NodeMade
 from ..events.replays import Diverged, ReplayBegun, ReplayEnded
+from ..ids import Seq
 from ..timeline.index import Timeline
 
 
@@ -40,32 +41,38 @@ class DivergedNodes:
         """Another path follows, from its first event on."""
         self._running = 0
         """The number of the statement that runs; 0 for none."""
-        self._statements: dict[str, array[int]] = {}
-        """By the ids of handles; one that ran again may be there more than once."""
+        self._numbers = array("q")
+        """Of a statement that made a handle or called a method on one, again and again; beside it where the log says
+        so, which is less than the id of the handle takes."""
+        self._places = array("q")
         self._diverged: set[int] = set()
         self._checked: set[int] = set()
         """Those that had come out differently, and may come out the same in the replay that is under way."""
+        self._nodes: Mapping[str, tuple[int, ...]] | None = None
+        """Found already, and the same since."""
 
     def apply(self, event: Event) -> None:
         match event:
             case ExecutionStarted(statement_id=statement_id) if event.counts:
                 cell = self._timeline.cell(statement_id)
-                self._running = 0 if cell is None else cell.statement.index
+                self._running = 0 if cell is None else cell.index
             case ExecutionFinished() if event.counts:
                 self._running = 0
-            case NodeMade(obj_id=obj_id, statement=number):
-                self._note(obj_id, number)
-            case MethodCalled(obj_id=obj_id) if self._running:
-                self._note(obj_id, self._running)
+            case NodeMade(statement=number):
+                self._note(number, event)
+            case MethodCalled() if self._running:
+                self._note(self._running, event)
             case _:
                 self._follow(event)
 
-    def _note(self, obj_id: str, number: int) -> None:
-        numbers = self._statements.setdefault(obj_id, array("q"))
-        if not numbers or numbers[-1] != number:
-            numbers.append(number)
+    def _note(self, number: int, event: Event) -> None:
+        self._numbers.append(number)
+        self._places.append(event.seq)
+        if number in self._diverged:
+            self._nodes = None
 
     def _follow(self, event: Event) -> None:
+        self._nodes = None
         match event:
             case ReplayBegun(first=first, last=last, mode=mode) if mode != "dry":
                 self._checked = {number for number in self._diverged if first <= number <= last}
@@ -81,8 +88,13 @@ class DivergedNodes:
 
     @property
     def nodes(self) -> Mapping[str, tuple[int, ...]]:
-        """The numbers of those statements, by the ids of their handles."""
-        if not self._diverged:
-            return {}
-        found = ((obj_id, self._diverged.intersection(numbers)) for obj_id, numbers in self._statements.items())
-        return {obj_id: tuple(sorted(numbers)) for obj_id, numbers in found if numbers}
+        """The numbers of those statements, by the ids of their handles. O(1) until something differs or no longer."""
+        if self._nodes is None:
+            found = dict[str, set[int]]()
+            for number, place in zip(self._numbers, self._places, strict=True) if self._diverged else ():
+                if number in self._diverged:
+                    event = self._timeline.at(Seq(place))
+                    assert isinstance(event, NodeMade | MethodCalled)
+                    found.setdefault(event.obj_id, set()).add(number)
+            self._nodes = {obj_id: tuple(sorted(numbers)) for obj_id, numbers in found.items()}
+        return self._nodes

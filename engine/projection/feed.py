@@ -20,6 +20,7 @@ from math import inf
 from typing import Final
 
 from ..cutting import cut_line, plural
+from ..event_list import event_at
 from ..events import Event
 from ..events.branches import HeadMoved
 from ..events.execution import ExecutionFinished, StatementRecorded
@@ -28,6 +29,7 @@ from ..events.replays import Diverged
 from ..events.rewinding import Rewound
 from ..events.session import DomainEntered, EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
 from ..execution import Display
+from ..ids import Seq
 from ..ports import FeedItem, News
 from ..timeline.index import Timeline
 from ..timeline.readings import READING, Readings
@@ -56,6 +58,8 @@ _FOLLOWED: Final = frozenset(
         HeadMoved,
     )
 )
+_FAILED: Final = FeedItem("", "")
+"""In the place of a statement's failure, which is read on the log when it is told."""
 _LONGEST_SOURCE: Final = 80
 _LONGEST_REASON: Final = 300
 
@@ -106,12 +110,20 @@ class Feed:
     def news(self) -> News:
         """What a call that is made now has to carry."""
         return News(
-            items=self._items.kept,
+            items=tuple(self._told(seq, item) for seq, item in self._items.placed),
             left_out=self._items.left_out,
             earlier=tuple(item for history in self._histories.values() for item in history),
             expansions=self._expansions.kept,
             expansions_left_out=self._expansions.left_out,
         )
+
+    def _told(self, seq: int, item: FeedItem) -> FeedItem:
+        if item is not _FAILED:
+            return item
+        finished = event_at(self._timeline.at, Seq(seq), ExecutionFinished)
+        cell = self._timeline.cell(finished.statement_id)
+        assert cell is not None  # because it was there when this was noted
+        return FeedItem("", _failure(cell.statement, finished))
 
     def _take_read(self) -> None:
         self._expansions.take(self._readings.until)
@@ -135,11 +147,10 @@ class Feed:
         cell = self._timeline.cell(event.statement_id)
         if cell is None or cell.asked or not event.counts:  # of what was asked for the View has the result
             return
-        statement = cell.statement
         if event.status != "ok":
-            self._items.add(event.seq, FeedItem("", _failure(statement, event)))
+            self._items.add(event.seq, _FAILED)
         # What the session runs by itself opens attachments, which a model looks at as far as it wants to.
-        if statement.statement_kind == "python":
+        if cell.is_python:
             for display in event.displays:
                 self._expansions.add(event.seq, _expansion(display))
 
@@ -167,6 +178,11 @@ class _Unread:
     def first(self) -> int | None:
         """Where the oldest that is kept happened."""
         return self._items[0][0] if self._items else None
+
+    @property
+    def placed(self) -> tuple[tuple[int, FeedItem], ...]:
+        """Those that are kept, each with where it happened."""
+        return tuple(self._items)
 
     @property
     def kept(self) -> tuple[FeedItem, ...]:

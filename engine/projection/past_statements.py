@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..cutting import cut_line
+from ..event_list import event_at
 from ..events import Event
 from ..events.conversation import Condensation, ToolCall
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from ..events.nodes import MethodCalled, NodeMade
-from ..ids import EventId, ObjId, StatementId, ToolCallId
+from ..ids import EventId, ObjId, Seq, StatementId, ToolCallId
 from ..ports import MadeHandle, PastStatement
-from ..timeline.index import Cell, Timeline
+from ..timeline.cells import Cell
+from ..timeline.index import Timeline
 
 SENT_CHARS: Final = 16_000
 """Of all sources together, the newest first: more than their section ever shows."""
@@ -56,7 +58,8 @@ class _Ran:
     cell: Cell
     ended: str = "not run"
     omitted: bool = False
-    files: tuple[str, ...] = ()
+    finished: Seq | None = None
+    """Where the log has the record of the run."""
     made: list[NodeMade] = field(default_factory=list[NodeMade])
 
 
@@ -137,7 +140,7 @@ class PastStatements:
     def _start(self, statement_id: StatementId) -> None:
         ran, cell = self._by_id.get(statement_id), self._timeline.cell(statement_id)
         if cell is not None:
-            self._running = cell.statement.index
+            self._running = cell.index
         if ran is not None:
             ran.made.clear()
 
@@ -174,9 +177,17 @@ class PastStatements:
             source=source,
             lines_left_out=left_out,
             ended="; ".join(filter(None, (ran.ended, _OMITTED * ran.omitted))),
-            files=ran.files,
+            files=self._files(ran),
             made=tuple(map(self._handle, ran.made)),
         )
+
+    def _files(self, ran: _Ran) -> tuple[str, ...]:
+        """What it looked at, but for what its source names."""
+        if ran.finished is None:
+            return ()
+        finished = event_at(self._timeline.at, ran.finished, ExecutionFinished)
+        paths, source = dict.fromkeys(location.path for location in finished.locations), ran.cell.statement.source
+        return tuple(path for path in paths if path.rpartition("/")[2] not in source)[:_MOST_FILES]
 
     def _handle(self, made: NodeMade) -> MadeHandle:
         changes = self._changes[made.obj_id]
@@ -194,8 +205,7 @@ def _finish(ran: _Ran, event: ExecutionFinished) -> None:
     if event.exception is not None:
         said = f"{event.exception.type}: {event.exception.message}".partition("\n")[0]
         ran.ended = cut_line(f"{event.status}: {said}", _LONGEST_REASON)
-    paths = dict.fromkeys(location.path for location in event.locations)
-    ran.files = tuple(path for path in paths if path.rpartition("/")[2] not in ran.cell.statement.source)[:_MOST_FILES]
+    ran.finished = event.seq
 
 
 def _within(source: str) -> tuple[str, int]:

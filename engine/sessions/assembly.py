@@ -6,7 +6,7 @@ The only place that knows how the parts are connected before a first prompt; wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..config.project import ProjectEnvironment
 from ..config.secrets import allowed_variables, server_secrets
 from ..config.settings import Settings
-from ..events import ConversationEvent, Event
+from ..events import Event
 from ..events.session import ServersNamed
 from ..ids import Seq, SessionId
 from ..log import EventLog
@@ -32,6 +32,7 @@ from .branch_rows import BranchStatements
 from .parts import SessionParts
 from .policy import Policy
 from .publishing.journal import Journal
+from .publishing.stored_events import StoredEvents, presentable
 
 if TYPE_CHECKING:  # of the first server
     from .servers import SessionServers
@@ -90,6 +91,7 @@ def assemble(
         journal.write,
         redact=partial(redact_event, surroundings.redactor) if surroundings.redactor else None,
         check=view.refusal,
+        backing=StoredEvents(surroundings.store, session_id, journal, surroundings.redactor),
     )
     timeline = Timeline(log.at)
     log.follow_path(timeline, Timeline.FOLLOWS)
@@ -100,7 +102,7 @@ def assemble(
     log.follow(known.apply, ServerModules.FOLLOWS)
     log.follow_path(view)
     if history:
-        log.load(_presentable(surroundings.redactor, history))
+        log.load(presentable(surroundings.redactor, history))
         journal.opened_at(Seq(len(history) - 1))
     named = told_apart(servers)
     modules = modules_for(named, known.modules, timeline.names)
@@ -151,13 +153,3 @@ def newly_named(parts: SessionParts) -> Sequence[Event]:
         return ()
     fresh = parts.servers.unrecorded
     return (ServersNamed(modules=fresh),) if fresh else ()
-
-
-def _presentable(redactor: Redactor, history: Iterable[Event]) -> Iterable[Event]:
-    """The history as a model and a person may read it: it may be older than what is known to be secret.
-
-    Of the timeline nothing changes, because what ran has to run again, and the store still has it.
-    """
-    if not redactor:
-        return history
-    return (redact_event(redactor, event) if isinstance(event, ConversationEvent) else event for event in history)

@@ -24,7 +24,7 @@ from ..execution import ReplayMode
 from ..ids import Seq, SessionId, StatementId
 from ..mcp_servers import McpServer
 from ..ports import Editor, Looked, Permissions
-from ..timeline.index import Cell
+from ..timeline.cells import Cell
 from ..user_message import Composed, compose
 from ..view import Window
 from .branch_rows import BranchRow, branch_rows

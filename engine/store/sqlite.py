@@ -159,11 +159,13 @@ class SqliteStore:
                 self._parts().writer.put(Move(session, cwd, directories))
 
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """As in the port. Waits for what this process has submitted to the session; shows what is committed."""
+        """As in the port. Waits for those of them that this process has submitted; shows what is committed."""
         parts = self._parts()
         session = self._acquired.get(session_id)
-        if session is not None and session.failure is None and session.committed < session.next_seq - 1:
-            parts.writer.drain()
+        if session is not None and session.failure is None:
+            last = session.next_seq - 1 if limit is None else min(session.next_seq, max(since, 0) + limit) - 1
+            if session.committed < last:
+                parts.writer.drain()
         found = parts.stored.events(session_id, since, limit)
         if not found:
             self.row(session_id)

@@ -1,4 +1,4 @@
-"""Events in memory: old ones are packed, take little, and are what they were, whoever asks in whatever order."""
+"""Events of a log: old ones are read again, take no memory, and are what they were, whoever asks in whatever order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
+from engine.errors import StoreError
 from engine.event_list import BLOCK, NEWEST, EventList
 from engine.events import Event
-from engine.events.conversation import AgentText, ToolCall, UserMessage
+from engine.events.codec import decode, encode
+from engine.events.conversation import ToolCall, UserMessage
 from engine.events.execution import ExecutionFinished, StatementRecorded
 from engine.ids import EventId, ExecutionId, MessageId, Seq, StatementId, ToolCallId
 
@@ -19,32 +22,57 @@ MANY = 3 * BLOCK + NEWEST
 
 def event_at(seq: int, text: str = "a = 1") -> Event:
     """The four events of a statement, again and again."""
-    stamp = {"seq": Seq(seq), "event_id": EventId(f"e{seq}"), "at": 1_795_371_282.25 + seq}
     statement, execution = StatementId(f"st_{seq // 4:024x}"), ExecutionId(f"ex_{seq // 4:024x}")
     call = ToolCallId(f"call_{seq // 4:024x}")
+    event: Event
     match seq % 4:
         case 0:
-            return UserMessage(**stamp, message_id=MessageId(f"msg_{seq:024x}"), text=text)
+            event = UserMessage(message_id=MessageId(f"msg_{seq:024x}"), text=text)
         case 1:
-            return StatementRecorded(**stamp, statement_id=statement, index=seq, source=text, tool_call_id=call)
+            event = StatementRecorded(statement_id=statement, index=seq, source=text, tool_call_id=call)
         case 2:
-            return ExecutionFinished(
-                **stamp, execution_id=execution, statement_id=statement, status="ok", started_at=1.5, ended_at=2.25
+            event = ExecutionFinished(
+                execution_id=execution, statement_id=statement, status="ok", started_at=1.5, ended_at=2.25
             )
         case _:
-            return ToolCall(**stamp, tool_call_id=call, tool="python", arguments={"source": text, "n": [1, None, 0.5]})
+            event = ToolCall(tool_call_id=call, tool="python", arguments={"source": text, "n": [1, None, 0.5]})
+    return replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"), at=1_795_371_282.25 + seq)
 
 
-def listed(events: Sequence[Event]) -> EventList:
-    found = EventList()
+class Kept:
+    """Events on a disk: as JSON, and as many as were committed."""
+
+    def __init__(self) -> None:
+        self.kept = 0
+        self.reads: list[tuple[int, int]] = []
+        self.failure: StoreError | None = None
+        self._lines: list[bytes] = []
+
+    def write(self, event: Event, *, commits: bool = True) -> None:
+        self._lines.append(encode(event))
+        if commits:
+            self.kept = len(self._lines)
+
+    def between(self, start: int, end: int) -> Sequence[Event]:
+        self.reads.append((start, end))
+        if self.failure is not None:
+            raise self.failure
+        assert end <= self.kept
+        return [decode(line) for line in self._lines[start:end]]
+
+
+def filled(events: Sequence[Event], kept: Kept) -> EventList:
+    found = EventList(kept)
     for event in events:
+        kept.write(event)
         found.append(event)
     return found
 
 
 def test_old_events_are_what_they_were_in_whatever_order_they_are_asked_for() -> None:
     events = [event_at(seq) for seq in range(MANY)]
-    found, random = listed(events), Random(1)
+    kept, random = Kept(), Random(1)
+    found = filled(events, kept)
     places = random.sample(range(MANY), MANY)
     assert [found.at(place) for place in places] == [events[place] for place in places]
     assert list(found.between(0, MANY)) == list(reversed(list(reversed(found.so_far())))) == events
@@ -52,13 +80,16 @@ def test_old_events_are_what_they_were_in_whatever_order_they_are_asked_for() ->
     for _ in range(100):
         part = slice(*(random.choice((None, random.randint(-MANY, MANY))) for _ in range(2)))
         assert found.so_far()[part] == tuple(events[part])
+    assert kept.reads
 
 
-def test_a_snapshot_is_not_changed_by_what_is_appended_nor_by_packing() -> None:
+def test_a_snapshot_is_not_changed_by_what_is_appended_nor_by_what_goes() -> None:
     events = [event_at(seq) for seq in range(2 * MANY)]
-    found = listed(events[:100])
+    kept = Kept()
+    found = filled(events[:100], kept)
     before = found.so_far()
     for event in events[100:]:
+        kept.write(event)
         found.append(event)
     assert (len(before), len(found)) == (100, 2 * MANY)
     assert list(before) == events[:100]
@@ -71,59 +102,104 @@ def test_a_snapshot_is_not_changed_by_what_is_appended_nor_by_packing() -> None:
         found.at(-1)
 
 
-def test_an_event_that_json_does_not_give_back_stays_as_it_is() -> None:
-    events = [event_at(seq) for seq in range(MANY)]
-    strange = {
-        5: AgentText(seq=Seq(5), message_id=MessageId("m"), text="lone \ud800 surrogate"),
-        BLOCK + 5: ToolCall(
-            seq=Seq(BLOCK + 5), tool_call_id=ToolCallId("c"), tool="python", arguments={"pair": (1, 2)}
-        ),
-    }
-    for place, event in strange.items():
-        events[place] = event
-    found = listed(events)
-    assert list(found.between(0, MANY)) == events
-    assert all(found.at(place) is event for place, event in strange.items())
-
-
-def test_a_large_block_is_not_packed_because_whoever_appends_would_wait() -> None:
-    large = "x" * 600_000
-    events = [event_at(seq, large if seq == 4 else "a") for seq in range(MANY)]
-    found = listed(events)
-    assert found.at(4) is events[4]
-    assert found.at(BLOCK) is not events[BLOCK]
+def test_whoever_goes_through_events_in_order_reads_each_block_once() -> None:
+    kept = Kept()
+    found = filled([event_at(seq) for seq in range(10 * MANY)], kept)
+    old = range(10 * MANY - NEWEST - 2 * BLOCK)
+    for places in (old, reversed(old)):
+        kept.reads.clear()
+        for place in places:
+            found.at(place)
+        assert len(kept.reads) <= len(old) / BLOCK + 1
+    kept.reads.clear()
+    for _ in found.between(0, len(found)):
+        pass
+    assert len(kept.reads) <= len(found) / BLOCK / 4
 
 
 def test_the_newest_events_are_there_as_they_were_taken() -> None:
     events = [event_at(seq) for seq in range(MANY)]
-    found = listed(events)
+    kept = Kept()
+    found = filled(events, kept)
     assert all(found.at(place) is events[place] for place in range(MANY - NEWEST, MANY))
+    assert not kept.reads
 
 
-def test_a_loaded_log_is_packed_as_it_is_used_some_events_for_each_that_comes() -> None:
+def test_what_is_not_durable_stays_in_memory_until_it_is() -> None:
+    events = [event_at(seq) for seq in range(3 * MANY)]
+    kept = Kept()
+    found = EventList(kept)
+    for event in events[:MANY]:
+        kept.write(event, commits=event.seq < BLOCK)
+        found.append(event)
+    assert list(found.between(0, MANY)) == events[:MANY]
+    assert {end for _, end in kept.reads} == {BLOCK}
+    assert found.at(BLOCK) is events[BLOCK]
+    for event in events[MANY:]:
+        kept.write(event)
+        found.append(event)
+    assert found.at(BLOCK) is not events[BLOCK]
+    assert list(found.between(0, 3 * MANY)) == events
+
+
+def test_where_nothing_is_kept_all_events_stay() -> None:
+    events = [event_at(seq) for seq in range(MANY)]
     found = EventList()
-    found.extend(event_at(seq) for seq in range(10 * BLOCK))
-    first = found.at(0)
-    assert found.at(0) is first
-    for seq in range(10 * BLOCK, 12 * BLOCK):
+    for event in events:
+        found.append(event)
+    assert all(mine is its for mine, its in zip(found.between(0, MANY), events, strict=True))
+
+
+def test_a_backing_that_fails_is_an_error_each_time_and_no_loss() -> None:
+    events = [event_at(seq) for seq in range(MANY)]
+    kept = Kept()
+    found = filled(events, kept)
+    kept.failure = StoreError("the disk failed")
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            found.at(0)
+        with pytest.raises(StoreError):
+            list(found.between(0, MANY))
+    assert found.at(MANY - 1) == events[-1]
+    kept.write(event_at(MANY))
+    found.append(event_at(MANY))
+    kept.failure = None
+    assert list(found.between(0, MANY)) == events
+
+
+def test_a_loaded_log_lets_events_go_as_it_is_used_some_for_each_that_comes() -> None:
+    kept = Kept()
+    events = [event_at(seq) for seq in range(20 * BLOCK)]
+    for event in events:
+        kept.write(event)
+    found = EventList(kept)
+    found.extend(events)
+    assert list(found.between(0, len(found))) == events
+    assert not kept.reads
+    for seq in range(20 * BLOCK, 25 * BLOCK):
+        kept.write(event_at(seq))
         found.append(event_at(seq))
-    assert all(found.at(place) is not found.at(place + BLOCK) for place in range(0, 8 * BLOCK, BLOCK))
-    assert found.at(0) == first
-    assert found.at(0) is not first
+    assert all(found.at(place) is not events[place] for place in range(0, 8 * BLOCK, BLOCK))
+    assert found.at(0) == events[0]
 
 
 @pytest.mark.slow
-def test_a_long_log_takes_little_memory() -> None:
-    found = listed([event_at(seq) for seq in range(4 * NEWEST)])
+def test_a_long_log_takes_next_to_no_memory() -> None:
+    kept = Kept()
+    found = filled([event_at(seq) for seq in range(4 * NEWEST)], kept)
+    others = [event_at(seq) for seq in range(4 * NEWEST, 4 * NEWEST + 20_000)]
+    for event in others:
+        kept.write(event)
+    kept.reads = list[tuple[int, int]]()
+    others.reverse()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        for seq in range(4 * NEWEST, 4 * NEWEST + 20_000):
-            found.append(event_at(seq))
-        for _ in found.between(0, len(found)):
-            pass
-        found.at(0)
+        while others:
+            found.append(replace(others.pop(), at=1.5))
+        for place in range(0, len(found), 7):
+            found.at(place)
         each = (tracemalloc.get_traced_memory()[0] - before) / 20_000
     finally:
         tracemalloc.stop()
-    assert each < 100
+    assert each < 20

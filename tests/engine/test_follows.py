@@ -40,7 +40,7 @@ from tests.support.fixed import FixedClock
 from tests.support.rich_log import events_of, rich_items
 from tests.support.timelines import timeline_of
 
-IGNORED = ("_at", "_timeline", "_store", "_redactor", "_contents", "_transitions", "_generation")
+IGNORED = ("_at", "at", "_timeline", "_store", "_redactor", "_contents", "_transitions", "_generation")
 """Parts that do not come from the log, and how often it was another one."""
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from ...cutting import cut_line, plural
 from ...errors import InvalidRequestError
 from ...text import code_span, printable
-from ...timeline.index import Cell
+from ...timeline.cells import Cell
 from ..branch_rows import BranchRow
 from ..past.numbered import no_statement, number_in
 from ..past.rewinder import Gone

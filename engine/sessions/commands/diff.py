@@ -9,7 +9,7 @@ from typing import Final
 from ...cutting import more
 from ...errors import InvalidRequestError
 from ...text import code_span, printable
-from ...timeline.index import Cell
+from ...timeline.cells import Cell
 from ..past.branch_diff import BranchDiff, Differing
 from .command import CommandContext
 from .timeline import cell_line

@@ -10,7 +10,7 @@ from ...errors import InvalidRequestError
 from ...execution import ReplayMode
 from ...projection.feed import divergence_phrase
 from ...text import code_span, printable
-from ...timeline.index import Cell
+from ...timeline.cells import Cell
 from ..past.numbered import no_statement, number_in
 from ..past.replay_report import ReplayReport, ReplayRequest
 from .command import CommandContext

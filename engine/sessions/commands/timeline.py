@@ -11,7 +11,7 @@ from typing import Final
 from ...cutting import ELLIPSIS, more, plural
 from ...projection.results import result_text
 from ...text import as_printed, code_span, fenced, printable, visible
-from ...timeline.index import Cell
+from ...timeline.cells import Cell
 from ..branch_rows import BranchRow, in_common
 from ..past.numbered import no_statement, numbered
 from .branches import branch_words

@@ -15,7 +15,8 @@ from ...event_list import lookup_in
 from ...events import Event
 from ...events.execution import ExecutionFinished
 from ...ids import BranchId
-from ...timeline.index import Cell, Timeline
+from ...timeline.cells import Cell
+from ...timeline.index import Timeline
 from ...timeline.workspace import restorable
 from ..branch_rows import branch_named, end_of
 

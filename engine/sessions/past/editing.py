@@ -25,9 +25,10 @@ from ...events.replays import Diverged, EditBegun, ReplayOutcome
 from ...ids import BranchId, ToolCallId
 from ...ports import PastExecution, Store
 from ...projection.written import STATEMENT_TOOL
+from ...timeline.cells import Cell, Execution
 from ...timeline.ends import end_before
 from ...timeline.files_then import acts_of
-from ...timeline.index import Cell, Execution, Timeline
+from ...timeline.index import Timeline
 from ..acts.recorded_answers import RecordedAnswers
 from ..cancellation import Cancellation, WorkCancelledError
 from ..statements import Stead

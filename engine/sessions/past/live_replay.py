@@ -20,7 +20,7 @@ from ...ids import ToolCallId
 from ...log import EventLog
 from ...minter import Minter
 from ...ports import StatementSubject
-from ...timeline.index import Cell
+from ...timeline.cells import Cell
 from ..acts.questions import Questions, Verdict
 from ..cancellation import Cancellation, WorkCancelledError
 from ..live_environment import LiveEnvironment

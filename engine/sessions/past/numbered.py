@@ -10,7 +10,7 @@ from typing import Final
 
 from ...cutting import cut_line
 from ...text import printable
-from ...timeline.index import Cell
+from ...timeline.cells import Cell
 
 _SHOWN_CHARS: Final = 20
 _NUMBER_DIGITS: Final = 9

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...cutting import more
 from ...errors import InvalidRequestError
-from ...timeline.index import Cell
+from ...timeline.cells import Cell
 from .numbered import no_statement
 
 _STOPPED: Final = ("cancelled", "timeout")

@@ -27,8 +27,9 @@ from ...execution import INTERRUPTED, WORKER_DIED, ExceptionInfo, ReplayMode
 from ...log import EventLog
 from ...minter import Minter
 from ...ports import Clock, Differences, PastExecution, RunRequest
+from ...timeline.cells import Cell
 from ...timeline.compared import AspectChange, aspects_of_rerun
-from ...timeline.index import Cell, Timeline
+from ...timeline.index import Timeline
 from ..cancellation import Cancellation, WorkCancelledError
 from ..live_environment import LiveEnvironment
 from .live_replay import LiveReplay

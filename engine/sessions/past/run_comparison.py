@@ -15,9 +15,9 @@ from ...events.nodes import seen_in
 from ...events.replays import Diverged
 from ...ids import ExecutionId, Seq
 from ...log import EventLog
+from ...timeline.cells import Execution
 from ...timeline.compared import aspects_of_live_rerun
 from ...timeline.divergence import differences, ending_of
-from ...timeline.index import Execution
 
 
 class RunComparison:

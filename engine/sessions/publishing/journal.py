@@ -154,6 +154,11 @@ class Journal:
             await self._progress.wait()
 
     @property
+    def kept(self) -> int:
+        """How many events are on disk: the first ones."""
+        return self._durable + 1
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing will ever be kept any more."""
         return self._failure is not None

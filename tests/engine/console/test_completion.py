@@ -8,9 +8,12 @@ from pathlib import Path
 
 from engine.console.completion import common_start, completions
 from engine.events.execution import StatementRecorded
-from engine.ids import BranchId, Seq, StatementId, ToolCallId
+from engine.ids import BranchId, StatementId, ToolCallId
+from engine.log import EventLog
 from engine.sessions.branch_rows import BranchRow
-from engine.timeline.index import Cell
+from engine.timeline.cells import Cell
+from engine.timeline.index import Timeline
+from tests.support.fixed import FixedClock
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,15 @@ def test_names_of_the_session_of_the_tools_and_of_python() -> None:
 
 
 def test_commands_and_their_arguments() -> None:
-    statements = [
-        StatementRecorded(
-            statement_id=StatementId(f"stm_{index}"), index=index, source=source, tool_call_id=ToolCallId("call")
+    log = EventLog(FixedClock(), lambda event: None)
+    timeline = Timeline(log.at)
+    log.follow_path(timeline, Timeline.FOLLOWS)
+    for index, source in enumerate(["a = 1", "b = 2\nc"], 1):
+        statement = StatementId(f"stm_{index}")
+        log.append(
+            StatementRecorded(statement_id=statement, index=index, source=source, tool_call_id=ToolCallId("call"))
         )
-        for index, source in enumerate(["a = 1", "b = 2\nc"], 1)
-    ]
-    cells = [Cell(statements.__getitem__, Seq(place)) for place in range(2)]
+    cells = timeline.cells
     assert offered("/ti") == ["timeline", "tick"]
     assert offered("/mo") == ["mode"]
     assert offered("/mode a") == ["ask", "auto"]

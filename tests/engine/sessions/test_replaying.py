@@ -250,7 +250,7 @@ async def test_a_live_replay_acts_again_and_the_namespace_is_what_comes_of_it(pr
         assert (project / "b.txt").read_text() == "later"
         aspects = [(number, aspect) for number, aspect, _, _ in diverged(session)]
         assert aspects == [(2, "diff"), (2, "files read"), (3, "diff"), (3, "artifacts"), (4, "diff")]
-        assert [cell.current is cell.executions[-1] for cell in session.cells] == [True] * 4
+        assert [cell.current == cell.executions[-1] for cell in session.cells] == [True] * 4
         assert await value_of(session, "text, y, z") == "('later', 5, 6)"
         await session.rest()
         assert await value_of(session, "text, y, z") == "('later', 5, 6)"
@@ -285,7 +285,7 @@ async def test_a_cancelled_live_replay_leaves_the_namespace_as_it_was(project: P
             tasks.cancel_scope.cancel()
         (project / "wait").unlink()
         assert endings(session) == [("cancelled", "")]
-        assert [cell.current is cell.executions[0] for cell in session.cells] == [True] * 3
+        assert [cell.current == cell.executions[0] for cell in session.cells] == [True] * 3
         assert await value_of(session, "x") == "2"
 
 
@@ -392,7 +392,7 @@ async def test_a_cancelled_replay_leaves_everything_as_it_was(project: Path) -> 
         first, again = session.cells[1].executions
         assert again.finished is not None
         assert (again.finished.status, again.finished.mode) == ("cancelled", "recorded")
-        assert session.cells[1].current is first
+        assert session.cells[1].current == first
         assert await value_of(session, "x") == "2"
 
 

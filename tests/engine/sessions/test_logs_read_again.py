@@ -1,4 +1,4 @@
-"""A session whose old events are packed answers as one whose events are as they were taken, whatever its branches."""
+"""A session whose old events are read again answers as one that has all of them, whatever its branches."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from engine import event_list
 from engine.branches import path_of
 from engine.cycles import CycleFold, to_json
 from engine.events import Event
+from engine.events.codec import decode, encode
 from engine.events.conversation import RunStop
 from engine.ids import BranchId, Seq, SessionId
 from engine.log import EventLog
+from engine.ports import ModelSignal, Prompt, StatementAsked, TextDelta
 from engine.projection.news import LogNews
 from engine.sessions.branch_rows import BranchStatements, branch_rows
 from engine.sessions.past.branch_diff import diff
+from engine.sessions.publishing.journal import Journal
+from engine.sessions.publishing.stored_events import StoredEvents
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from engine.timeline.index import Timeline
 from engine.timeline.replay import History
 from tests.support.fixed import FixedClock
+from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -38,10 +43,35 @@ SOURCES = (
 
 
 @pytest.fixture(autouse=True)
-def packs_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of four events, of which all but the newest two are packed at once, and one is unpacked at a time."""
-    for name, value in {"BLOCK": 4, "NEWEST": 2, "_EVERY": 1, "_OPENED": 1}.items():
+def lets_go_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of four events, of which all but the newest two go at once, and one is in memory again at a time."""
+    for name, value in {"BLOCK": 4, "NEWEST": 2, "_EVERY": 1, "_READ": 1}.items():
         monkeypatch.setattr(event_list, name, value)
+
+
+@pytest.fixture
+def folds_read_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No read model asks for an old event while it takes one: the store might fail, and leave it behind the log."""
+    append, write, between = EventLog.append, Journal.write, StoredEvents.between
+    under_way: list[Event] = []
+
+    def appended(self: EventLog, event: Event) -> Seq:
+        try:
+            return append(self, event)
+        finally:
+            under_way.clear()
+
+    def written(self: Journal, event: Event) -> None:
+        write(self, event)
+        under_way.append(event)
+
+    def read(self: StoredEvents, start: int, end: int) -> Sequence[Event]:
+        assert not under_way, f"read while {under_way[0].kind} is taken"
+        return between(self, start, end)
+
+    monkeypatch.setattr(EventLog, "append", appended)
+    monkeypatch.setattr(Journal, "write", written)
+    monkeypatch.setattr(StoredEvents, "between", read)
 
 
 def change(session: Session, number: int) -> None:
@@ -49,10 +79,13 @@ def change(session: Session, number: int) -> None:
 
 
 async def play(session: Session, chance: random.Random, steps: int) -> None:
-    """Statements, ticks, rewinds, replays, edits and branches, in an order that chance gives."""
+    """Statements, a model's among them, ticks, rewinds, replays, edits and branches, in an order that chance gives."""
+    session.set_mode("auto")
     for number in range(2, steps + 2):
         count = len(session.cells)
-        match chance.choice(("run", "run", "run", "run", "tick", "command")):
+        match chance.choice(("run", "run", "run", "ask", "tick", "command")):
+            case "ask":
+                await session.accept("go on").end()
             case "run":
                 await session.cell(chance.choice(SOURCES).format(n=number))
             case "tick":
@@ -63,6 +96,8 @@ async def play(session: Session, chance: random.Random, steps: int) -> None:
                 commands = (
                     f"/rewind {at}",
                     f"/replay {at}",
+                    f"/replay {at} --live",
+                    "/compact",
                     f"/edit {at}\nx = {number}",
                     f"/branch {other}",
                     f"/omit {at}",
@@ -90,22 +125,46 @@ def meaning(log: EventLog, timeline: Timeline) -> Sequence[object]:
     ]
 
 
-def loaded(events: Sequence[Event]) -> tuple[EventLog, Timeline]:
-    log = EventLog(FixedClock(), lambda event: None)
+class Written(list[Event]):
+    """Events that were made durable, and are read again."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        super().__init__(events)
+        self.reads = 0
+
+    @property
+    def kept(self) -> int:
+        return len(self)
+
+    def between(self, start: int, end: int) -> Sequence[Event]:
+        self.reads += 1
+        return [decode(encode(event)) for event in self[start:end]]
+
+
+def loaded(events: Sequence[Event], written: Written | None = None) -> tuple[EventLog, Timeline]:
+    log = EventLog(FixedClock(), lambda event: None if written is None else written.append(event), backing=written)
     timeline = Timeline(log.at)
     log.follow_path(timeline, Timeline.FOLLOWS)
     log.load(events)
     return log, timeline
 
 
+@pytest.mark.usefixtures("folds_read_nothing")
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_random_session_with_branches_and_a_load_is_what_its_events_say(tmp_path: Path, seed: int) -> None:
     store, chance = MemoryStore(FixedClock()), random.Random(seed)
     (tmp_path / "a.txt").write_text("one\n")
     session_id: SessionId | None = None
     live: Sequence[object] = ()
+
+    def answer(prompt: Prompt) -> Sequence[ModelSignal]:
+        if chance.random() < 0.3:
+            return [TextDelta("done " * 200)]
+        return [StatementAsked(chance.choice(SOURCES).format(n=chance.randint(1, 99)))]
+
+    model = AnsweringModel(answer, says("All went well."))
     for _ in range(2):
-        async with sessions_of(tmp_path, store) as sessions:
+        async with sessions_of(tmp_path, store, model=model, settings={"context_budget": 4_000}) as sessions:
             session = await (sessions.create(str(tmp_path)) if session_id is None else sessions.load(session_id))
             session_id = session.session_id
             await play(session, chance, 25)
@@ -114,11 +173,13 @@ async def test_a_random_session_with_branches_and_a_load_is_what_its_events_say(
             assert session.path == tuple(path_of(events))
             assert [session.since(seq)[0] for seq in range(len(events))] == events
         assert store.load(session_id)[: len(events)] == events
-    packed, timeline = loaded(events)
-    for _ in events:  # each packs a block
-        packed.append(RunStop(reason="completed", cause="end_turn"))
-    whole, other = loaded(list(packed.events))
-    found = meaning(packed, timeline)
+    written = Written(events)
+    partly, timeline = loaded(events, written)
+    for _ in events:  # each lets a block go
+        partly.append(RunStop(reason="completed", cause="end_turn"))
+    whole, other = loaded(list(partly.events))
+    found = meaning(partly, timeline)
+    assert written.reads > len(events) / 4
     assert found == meaning(whole, other)
     assert live == found[0]
     assert list(rows) == found[5]
