@@ -12,8 +12,8 @@ _HEAD = """# The conformance suite
 
 Generated from the requirements; edit those, then run `make docs`.
 
-`rewindow-conformance` tests programs that speak agent protocols, whoever wrote them and in any language, by the messages
-that they exchange:
+`rewindow-conformance` tests programs that speak agent protocols, whoever wrote them and in any language, by the
+messages that they exchange:
 
 ```
 pip install .          # in a checkout of this repository

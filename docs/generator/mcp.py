@@ -30,11 +30,11 @@ more tokens.
 statement begins, and how many files are back. A request that is cancelled leaves everything as it was.
 
 `run`, `replay`, `rewind`, and `tick` with `wait`, are answered with a task after half a second, if the request says
-that its client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` gives the result, for 30
-minutes from its beginning and 10 from its end, and until then the progress, as `statusMessage`; `tasks/cancel` stops it.
-A task continues when its client has gone, and is known to every client of its session and to no other. It does not
-outlive the server: what is running then is cancelled, and the results of statements are in `timeline`. A session has at
-most 64 tasks; further calls are answered as if the client did not know them.
+that its client knows the extension `io.modelcontextprotocol/tasks` of 2026-07-28. `tasks/get` gives the result, for
+30 minutes from its beginning and 10 from its end, and until then the progress, as `statusMessage`; `tasks/cancel`
+stops it. A task continues when its client has gone, and is known to every client of its session and to no other. It
+does not outlive the server: what is running then is cancelled, and the results of statements are in `timeline`. A
+session has at most 64 tasks; further calls are answered as if the client did not know them.
 """
 _CLIENTS_HEAD = """\
 # rewindow-mcp in your client
@@ -51,12 +51,13 @@ of Cursor and VS Code are those of their documentation; these programs are not r
 
 ## Which files it opens
 
-`--root DIR` (repeatable) sets the limit. Without it the limit is the directories that the client names as its roots, or
-else the current directory; `/` and the home directory are refused unless `--root` names them. With `--session NAME` the
-same handles are there again next time. `--allow-run` adds `run`, Python in a [sandbox](sandbox.md): it can write only in
-these directories and in a scratch directory, has no network (`--network` allows TCP), and what would ask in an editor is
-refused; what it reads is not limited. It also adds `rewind` and `replay`. If the kernel has no sandbox, the server ends
-and says so; `--allow-run=unsandboxed` then serves Python with your own rights, which no `--root` limits.
+`--root DIR` (repeatable) sets the limit. Without it the limit is the directories that the client names as its roots,
+or else the current directory; `/` and the home directory are refused unless `--root` names them. With
+`--session NAME` the same handles are there again next time. `--allow-run` adds `run`, Python in a
+[sandbox](sandbox.md): it can write only in these directories and in a scratch directory, has no network (`--network`
+allows TCP), and what would ask in an editor is refused; what it reads is not limited. It also adds `rewind` and
+`replay`. If the kernel has no sandbox, the server ends and says so; `--allow-run=unsandboxed` then serves Python with
+your own rights, which no `--root` limits.
 
 ## Over HTTP
 
@@ -65,9 +66,9 @@ session: clients of one name share its views and groups, and each has a cursor o
 address is `--http HOST:8765`.
 
 - Each request presents a bearer token, because other users of the machine can reach the port, too. It is generated at
-  the first start, in `mcp-token` in the [state directory](configuration.md), which only you can read. `--token-file FILE`
-  or the variable `REWINDOW_MCP_TOKEN` gives another one, of at least 16 characters. Configurations name the variable,
-  never the token: `export REWINDOW_MCP_TOKEN=$(cat ~/.local/state/rewindow/mcp-token)`.
+  the first start, in `mcp-token` in the [state directory](configuration.md), which only you can read.
+  `--token-file FILE` or the variable `REWINDOW_MCP_TOKEN` gives another one, of at least 16 characters. Configurations
+  name the variable, never the token: `export REWINDOW_MCP_TOKEN=$(cat ~/.local/state/rewindow/mcp-token)`.
 - `--no-token` requires none. It is only for a loopback address, and never goes with `--allow-run`.
 - Requests have to be addressed to this machine (`Host`), and pages of other origins are refused (`Origin`), on every
   address. Further names, such as that of a reverse proxy, are added with `--allow-host NAME`. There is no TLS: on a
