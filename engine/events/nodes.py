@@ -209,8 +209,9 @@ class StatementTicked(Event, frozen=True, kw_only=True):
 class AsyncPayloadPrepared(Event, frozen=True, kw_only=True):
     """Something was prepared for a node, beside statements and ticks. The next tick applies it, or drops it.
 
-    `prepared_at` is in seconds since the epoch. `data` is a blob, None where the data is not kept because it is too
-    large or held a secret; `payload_hash` is its xxh3 hex. `basis` says of which state of the node it holds.
+    `prepared_at` is in seconds since the epoch. `data` is a blob, None for a `diff`, which has none, and where it
+    is not kept because it is too large or held a secret; `payload_hash` is its xxh3 hex. `basis` says of which state of
+    the node it holds.
     """
 
     kind: ClassVar[str] = "async_payload_prepared"

@@ -188,7 +188,7 @@ class Preparer:
             payload_kind=made.payload_kind,
             basis=want.basis,
             payload_hash=digest_of(made.data),
-            data=self._store.blob_put(made.data) if made.data and reason is None else None,
+            data=None if made.payload_kind == "diff" or reason is not None else self._store.blob_put(made.data),
             cost=PayloadCost(time_ms=time_ms, bytes=len(made.data), tokens=made.tokens),
         )
         self._log.append(prepared)
@@ -221,7 +221,6 @@ def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revision
         clock=parts.clock,
         sources=Sources(
             disk=Disk(DirectFiles(roots), DirectTrees(now), now),
-            keep=revisions.take,
             kept=revisions.content,
             redactor=parts.redactor,
             model=model,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...errors import StoreError
 from ...events import Event
-from ...events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted, seen_in
+from ...events.nodes import AdoptedContent, AsyncPayloadPrepared, ContentsAdopted, RevisionAdopted, seen_in
 from ...ids import BlobDigest
 from ...nodes.page import is_page
 from ...ports import Store
@@ -27,7 +27,7 @@ _Seen = TypeVar("_Seen", RevisionAdopted, AdoptedContent)
 class Revisions:
     """The contents of one session's revisions. `apply` follows its log."""
 
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((RevisionAdopted, ContentsAdopted))
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((RevisionAdopted, ContentsAdopted, AsyncPayloadPrepared))
 
     def __init__(self, store: Store, redactor: Redactor) -> None:
         self._store = store
@@ -39,6 +39,11 @@ class Revisions:
 
     def apply(self, event: Event) -> None:
         """For the log alone."""
+        if isinstance(event, AsyncPayloadPrepared):
+            # The tick that takes it names its content without sending that, perhaps after the session was loaded again.
+            if event.payload_kind == "render" and event.data is not None:
+                self._kept[event.payload_hash] = event.data
+            return
         for seen in seen_in(event):
             if seen.content is not None:
                 self._kept[seen.digest] = seen.content

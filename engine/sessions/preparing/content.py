@@ -30,28 +30,25 @@ async def content(want: Want, sources: Sources) -> Made | None:
     """The content of the file at `want.path` as a `render`, or that there is another as a `diff`."""
     if is_glob(want.path) or is_page(want.path):
         return None  # because no view is of one, and to list a tree for whoever asks is dear
-    made, data = await anyio.to_thread.run_sync(_made, want, sources, abandon_on_cancel=True)
-    if data is not None:
-        await sources.keep({made.mark: data} if made is not None else {})
-    return made
+    return await anyio.to_thread.run_sync(_made, want, sources, abandon_on_cancel=True)
 
 
-def _made(want: Want, sources: Sources) -> tuple[Made | None, bytes | None]:
+def _made(want: Want, sources: Sources) -> Made | None:
     found = sources.disk.look(want.path, want.title, sources.seen.get(want.path))
     if found.revision.state in _NOT_READ:
-        return Made(payload_kind="diff", mark=_stamp(want.path)), None
+        return Made(payload_kind="diff", mark=_stamp(want.path))
     if found.revision.mark == want.basis.obj_digest_hash:
         sources.seen[want.path] = _without_lines(found)
-        return None, None
+        return None
     if found.revision.state not in _FILES:
-        return Made(payload_kind="diff", mark=found.revision.mark), None
+        return Made(payload_kind="diff", mark=found.revision.mark)
     if found.data is None:
         found = sources.disk.look(want.path, want.title, None)
     sources.seen[want.path] = _without_lines(found)
     data = found.data
     if data is None or len(data) > PAYLOAD_BYTES or sources.redactor.holds(data.decode("utf-8", "replace")):
-        return Made(payload_kind="diff", mark=found.revision.mark), None
-    return Made(payload_kind="render", data=data, mark=found.revision.digest), data
+        return Made(payload_kind="diff", mark=found.revision.mark)
+    return Made(payload_kind="render", data=data, mark=found.revision.digest)
 
 
 def _without_lines(found: Found) -> Found:

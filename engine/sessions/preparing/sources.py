@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from ...redaction import Redactor
 
 
 class Made(Struct, frozen=True, kw_only=True):
-    """What a payload is to hold, and what it cost a model.
+    """What a payload is to hold, a `diff` nothing, and what it cost a model.
 
     `mark` says what it was made from, besides the basis: the same is not made for the same wish twice.
     """
@@ -34,7 +34,6 @@ class Sources:
     Args:
         disk: the files of the workspace; a path outside is refused there with an OSError, and found unreadable.
         seen: what looks have found, by path, without content.
-        keep: keeps contents, by xxh3 hex, for the events that will name them.
         kept: the content of a revision that the log has, by xxh3 hex; None where it is not kept.
         model: the session's.
         calls_tools: whether it calls tools.
@@ -43,7 +42,6 @@ class Sources:
     """
 
     disk: Disk
-    keep: Callable[[Mapping[str, bytes]], Awaitable[None]]
     kept: Callable[[str], bytes | None]
     redactor: Redactor
     model: Model

@@ -139,18 +139,24 @@ async def test_a_large_text_is_outlined_between_ticks_also_for_a_session_that_is
         assert await text(again) == shown
 
 
-async def test_what_waited_when_a_session_was_closed_is_applied_when_it_is_loaded(tmp_path: Path, store: Store) -> None:
+@pytest.mark.parametrize(("data", "shown"), [(b"two\n", "1\ttwo\n"), (b"", "(empty file)\n")])
+async def test_what_waited_when_a_session_was_closed_is_applied_when_it_is_loaded(
+    tmp_path: Path, store: Store, data: bytes, shown: str
+) -> None:
     file = tmp_path / "a.txt"
     write(file, b"one\n")
     async with begun(tmp_path, store) as session:
-        write(file, b"two\n")
+        write(file, data)
         await prepared(session)
         session_id = session.session_id
     async with loaded(tmp_path, store, session_id) as session:
         await session.cell("None")
         await session.tick()
         assert len(of(session, AsyncPayloadApplied)) == 1
-        assert await text(session) == "1\ttwo\n"
+        assert await text(session) == shown
+    write(file, b"three\n")  # What was applied is known from the log alone.
+    async with loaded(tmp_path, store, session_id) as session:
+        assert await text(session) == shown
 
 
 async def test_what_was_prepared_on_another_branch_is_prepared_again_where_the_head_goes(

@@ -54,14 +54,9 @@ WANT = Want(
 )
 
 
-async def _keep(contents: Mapping[str, bytes]) -> None:
-    del contents
-
-
 def sources(tmp_path: Path, answer: Answer | None = None, allowance: int = 10_000, data: bytes = b"x = 1\n") -> Sources:
     return Sources(
         disk=Disk(DirectFiles((str(tmp_path),)), DirectTrees(lambda: 0.0), lambda: 0.0),
-        keep=_keep,
         kept=lambda digest: data if digest == "aa" else None,
         redactor=Redactor([SECRET]),
         model=AnsweringModel(says("never"), answer),
