@@ -374,7 +374,7 @@ class Interpreter:
         self._board.looks.settle()
         self._board.outlines.settle()
         self._said.clear()
-        self._values.forget(request.anew)
+        self._values.settle(request.anew, self._namespace.values())
         return Settled(sentences, tuple(name for name in request.anew if name not in self._namespace))
 
     def _project(self, request: Project) -> Projected:

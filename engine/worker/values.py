@@ -73,9 +73,12 @@ class Values:
         if self._made is not None:
             self._made.leave_children()
 
-    def forget(self, anew: Iterable[str]) -> None:
-        """What has changed by now is kept already, but for these names."""
+    def settle(self, anew: Iterable[str], values: Iterable[object]) -> None:
+        """A history has run again, with these values in the end: what has changed is kept already, but for `anew`."""
         self._watch.changed(anew)
+        made = [value for value in tuple(values) if issubclass(type(value), type)]
+        if made:
+            self._keeper().made_again(made)
 
     def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
         self._interrupts.install()

@@ -1,7 +1,8 @@
 """What this package uses of cloudpickle, its inner parts included: the one place that a new version of it may break.
 
 A class of a statement is known by a mark, which is in the pickles of it and of its instances. cloudpickle finds classes
-by their marks wherever they are in the process; here they are found by namespace, so only the marks are shared.
+by their marks wherever they are in the process; here they are found by namespace, so only the marks are shared. A class
+that a rebuild has made anew has another mark than it had in the process before, and one that says so.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final, cast
+from uuid import uuid4
 
 from cloudpickle import cloudpickle
 
@@ -26,6 +28,7 @@ BUILTIN_TYPES: Final = cast(
 
 FILLS_CLASS: Final = (_LIBRARY.__name__, _LIBRARY._class_setstate.__name__)
 """What pickles call by these names is `fill_class` here."""
+_AGAIN: Final = "again-"
 _OF_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
 
 
@@ -83,6 +86,20 @@ def fill_class(kind: Any, state: tuple[dict[str, object], Any]) -> object:
         if is_own and name not in state[0]:
             type.__delattr__(kind, name)
     return _LIBRARY._class_setstate(kind, state)
+
+
+def mark_again(kind: Any) -> None:
+    """Gives a class that a rebuild has made a mark which says so, if it has none: those of its copies from before are
+    not known here."""
+    marks = _LIBRARY._DYNAMIC_CLASS_TRACKER_BY_CLASS
+    # Another metaclass may have code of the statements' for being looked up.
+    if type(kind).__hash__ is type.__hash__ and type(kind).__eq__ is type.__eq__ and kind not in marks:
+        marks[kind] = _AGAIN + uuid4().hex
+
+
+def is_again(mark: str) -> bool:
+    """Whether a class with this mark was made by a rebuild, so that an earlier mark may be of the same."""
+    return mark.startswith(_AGAIN)
 
 
 def put_mark(kind: Any, mark: str) -> None:

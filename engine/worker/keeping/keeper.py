@@ -21,6 +21,7 @@ from ..guarding.guard import OutsideGuard
 from ..guarding.refusal import replaying
 from ..interrupts import Interrupts
 from ..protocol import KEPT_BYTES, KEPT_GROUPS, Pickled
+from .cloud import mark_again
 from .copies import Copies, Names
 from .loader import Loader
 from .pickler import Handles, RunsCodeError, Surroundings
@@ -165,6 +166,11 @@ class Keeper:
                 self._namespace.pop(name, None)
             loader.load(groups)
         return loader.failures
+
+    def made_again(self, values: Iterable[object]) -> None:
+        """The history that has run again has made these classes."""
+        for value in values:
+            mark_again(value)
 
     def _writer(self, large: bool, seconds: float) -> GroupWriter:
         injected = {id(value): name for name, value in self._injected.items()}

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 from ...text import valid_text
 from . import constructors
-from .cloud import FILLS_CLASS, bases_of, fill_class, mark_of, put_mark
+from .cloud import FILLS_CLASS, bases_of, fill_class, is_again, mark_of, put_mark
 from .form import pickle_of
 from .identity import BoundNames, Path, fingerprint, found_at
 from .pickler import Handles
@@ -144,8 +144,9 @@ class Loader:
         known = self._classes.get(mark)
         if known is None:
             living = found_at(self._namespace, path) if path else None
-            # One that was loaded under another mark is another class, even where it was defined in the same words.
-            is_another = any(living is loaded for loaded in self._classes.values())
+            # One that was loaded under another mark is another class, even where it was defined in the same words. But
+            # what a rebuild has made may be what had another mark before it.
+            is_another = not is_again(mark) and any(living is loaded for loaded in self._classes.values())
             if not is_another and _is_same(living, definition):
                 known = _based_on(living, bases_of(make, unmarked))
             else:

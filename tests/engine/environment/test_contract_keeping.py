@@ -242,6 +242,28 @@ async def test_a_class_that_is_loaded_in_place_of_its_own_keeps_its_instances(b:
     assert await b.value("isinstance(old, Point), Point.made") == "(True, 5)"
 
 
+async def test_a_class_that_two_processes_have_kept_is_one(b: AnyBench) -> None:
+    source = "class Point:\n    made = []\nold = Point()"
+    await b.run(source)
+    first = await preserved(b)
+    await restore(b, past(source))
+    await b.run("Point.made = [5]")
+    second = await preserved(b)
+    assert [group.names for group in second.groups] == [("Point",)]
+    await restore(b, lost_step(first), lost_step(second, "<statement 2>"))
+    assert await b.value("type(old) is Point, Point.made") == "(True, [5])"
+
+
+async def test_a_class_that_was_defined_again_in_the_same_words_is_another(b: AnyBench) -> None:
+    source = "class Point:\n    made = []\n"
+    await b.run(f"{source}old = Point()")
+    first = await preserved(b)
+    await restore(b, past(f"{source}old = Point()"))
+    await b.run(source)
+    await restore(b, lost_step(first), lost_step(await preserved(b), "<statement 2>"))
+    assert await b.value("isinstance(old, Point), type(old).__name__") == "(False, 'Point')"
+
+
 async def test_the_builtins_of_the_namespace_stay_its_own(b: AnyBench) -> None:
     await b.run("before = __builtins__ is not None\ndef f(): return len([1])")
     found = await preserved(b)
